@@ -1,0 +1,201 @@
+"""What processes say to each other: one frozen attrs class per message.
+
+Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays` (the only
+thing that leaves the header and travels as raw buffers). See `_wire` for the bytes.
+
+::
+
+    sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress
+    coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
+    sampler    → learner       Hello, Segments
+    learner    → sampler       Credit (with newer weights), Stop
+    learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress
+    coordinator → learner      Welcome, ModelAck, CheckpointAck, FreezeRequest, Stop
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from attrs import field, frozen
+
+from ludus.environment import Scenario
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: Named arrays; the codec sends each as one raw buffer with declared dtype and shape.
+Arrays: TypeAlias = "Mapping[str, np.ndarray]"
+
+
+@frozen(kw_only=True)
+class Hello:
+    """A worker introduces itself; sent again whenever it has lost the answer."""
+
+    worker: str
+    pid: int = 0
+
+
+@frozen(kw_only=True)
+class Welcome:
+    """The coordinator knows the worker."""
+
+    num_decisions: int = 0  # the league's counter, so that schedules go on where they were
+
+
+@frozen(kw_only=True)
+class Stop:
+    """Finish: say what must be said and leave."""
+
+    reason: str = ""
+
+
+@frozen(kw_only=True)
+class Progress:
+    """A sign of life that a busy loop cannot fake: the count of useful things done so far."""
+
+    worker: str
+    count: int
+
+
+@frozen(kw_only=True)
+class Fixture:
+    """A pairing for a block of matches, with everything fixed before the first one starts.
+
+    Attributes:
+        id: Unique in the run.
+        kind: ``"train"`` or ``"eval"``.
+        player: Who learns from it; empty for evaluations.
+        seats: The participant in every seat, in the environment's seat order.
+        seed: Seeds of the matches derive from it, see `ludus._seeding.match_seed`.
+        paired: Id of the fixture with the same seed and swapped seats; empty if none.
+        matches: How many to play.
+        scenario: What is played.
+        reason: Why these opponents.
+        models: Participant to model hash for the frozen ones.
+    """
+
+    id: int
+    kind: str
+    player: str
+    seats: tuple[str, ...]
+    seed: int
+    matches: int
+    reason: str
+    paired: str = ""
+    scenario: Scenario = Scenario()
+    models: Mapping[str, str] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class FixtureRequest:
+    """A sampler or evaluator asks for work."""
+
+    worker: str
+    count: int = 1
+
+
+@frozen(kw_only=True)
+class Fixtures:
+    """Work; empty when there is none at the moment."""
+
+    fixtures: tuple[Fixture, ...]
+
+
+@frozen(kw_only=True)
+class Results:
+    """Matches that ended. Repeated until acknowledged; the coordinator drops what it has already committed.
+
+    Attributes:
+        report: Number of this report, unique per worker process.
+        worker: Who played.
+        arrays: ``fixture [n] int64``, ``number [n] int64`` (which match of the fixture), ``ticks [n] int32``,
+            ``outcome [n, teams] float32``.
+    """
+
+    report: int
+    worker: str
+    arrays: Arrays
+
+
+@frozen(kw_only=True)
+class ResultsAck:
+    """The results are committed to disk."""
+
+    report: int
+
+
+@frozen(kw_only=True)
+class Segments:
+    """Segments of one player, as `SegmentBatch.arrays()`. Costs one credit."""
+
+    worker: str
+    player: str
+    block: int  # counts up per worker process and player
+    arrays: Arrays
+
+
+@frozen(kw_only=True)
+class Credit:
+    """The learner allows so many blocks in flight in total and hands out newer weights.
+
+    Attributes:
+        player: Whose.
+        acked: The highest block number taken.
+        version: Current weights version.
+        weights: The weights, empty when the sampler already has this version.
+    """
+
+    player: str
+    acked: int
+    credits: int
+    version: int
+    weights: Arrays = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class ModelFrozen:
+    """A learner has written a model file and asks the coordinator to make it part of the league."""
+
+    player: str
+    number: int
+    hash: str
+    decisions: int
+    version: int
+
+
+@frozen(kw_only=True)
+class ModelAck:
+    """The model is committed."""
+
+    player: str
+    number: int
+
+
+@frozen(kw_only=True)
+class Checkpoint:
+    """A learner has written its checkpoint files and asks the coordinator to make them the ones to resume from."""
+
+    player: str
+    path: str  # relative to the run folder
+    hash: str
+    version: int
+    decisions: int
+    counters: Mapping[str, float]
+
+
+@frozen(kw_only=True)
+class CheckpointAck:
+    """The checkpoint is committed; older ones may be deleted."""
+
+    player: str
+    path: str
+
+
+@frozen(kw_only=True)
+class MetricsReport:
+    """Numbers of one worker since its last report; ``kinds`` tells how to combine them."""
+
+    worker: str
+    values: Mapping[str, float]

@@ -1,0 +1,29 @@
+"""Seeds of everything, derived from one number by name, so that no two streams of randomness ever meet."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+__all__ = ["generator", "match_seeds", "seed_for"]
+
+
+def seed_for(seed: int, *names: str | int) -> int:
+    """Return a 63-bit seed for the stream called `names` under the run's `seed`."""
+    text = "/".join(str(part) for part in (seed, *names))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+def generator(seed: int, *names: str | int) -> np.random.Generator:
+    """Return the random generator of the stream called `names`."""
+    return np.random.Generator(np.random.PCG64(seed_for(seed, *names)))
+
+
+def match_seeds(fixture_seed: int, numbers: np.ndarray) -> np.ndarray:
+    """Return the seeds ``[n] uint64`` of the given matches ``[n]`` of a fixture (SplitMix64 of seed + number)."""
+    with np.errstate(over="ignore"):
+        z = np.uint64(fixture_seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

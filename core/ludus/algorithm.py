@@ -1,0 +1,166 @@
+"""The algorithm contract: how decisions are made and how they are learned from.
+
+An *algorithm* makes two things for a role: a `Policy`, which runs inside samplers and evaluators, and a `Trainer`,
+which runs inside the learner. They meet in two places only: the weights (named arrays) that the trainer
+publishes and the policy loads, and the `Field`s that the policy adds to every decision for the trainer.
+On-policy and off-policy algorithms alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+from attrs import define, field, frozen
+
+from ludus.environment import Leaves, Role
+from ludus.network import NetworkRequest
+from ludus.segment import Field, SegmentBatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from torch import nn
+
+__all__ = ["Algorithm", "AlgorithmContext", "Decision", "Policy", "Trainer", "UpdateResult", "Weights"]
+
+#: Weights as they travel and as they are stored: parameter and buffer names to arrays.
+Weights: TypeAlias = "Mapping[str, np.ndarray]"
+
+
+@define(kw_only=True)
+class Decision:
+    """What a policy decided for n rows.
+
+    Attributes:
+        action: ``[n, L] int64`` or ``[n, D] float32``.
+        extras: The algorithm's declared fields, each ``[n, …]``.
+        state: Recurrent state after the decision, leaves ``[n, …]``; empty for stateless policies.
+    """
+
+    action: np.ndarray
+    extras: dict[str, np.ndarray] = field(factory=dict)
+    state: Leaves = field(factory=dict)
+
+
+class Policy(Protocol):
+    """Decides for any number of rows at once. Used by one thread; NumPy in, NumPy out, no autograd."""
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        privileged: Leaves,
+        state: Leaves,
+        rng: np.random.Generator,
+        deterministic: bool = False,
+    ) -> Decision:
+        """Decide for n rows.
+
+        Args:
+            observation: Leaves ``[n, …]`` in the environment's dtypes.
+            action_mask: ``[n, A] bool``; a masked action has probability exactly 0. None: all legal.
+            privileged: Leaves ``[n, …]`` for the critic; empty when playing frozen models.
+            state: Leaves ``[n, …]`` as returned by `initial_state` or the last decision.
+            rng: The only source of randomness.
+            deterministic: Take the most likely action instead of sampling.
+        """
+
+    def evaluate(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
+        """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a))."""
+
+    def initial_state(self, rows: int) -> Leaves:
+        """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty if stateless."""
+
+    def load(self, weights: Weights) -> None:
+        """Copy `weights` into the policy.
+
+        Raises:
+            ModelError: Names or shapes do not fit.
+        """
+
+
+@frozen(kw_only=True)
+class UpdateResult:
+    """What one `Trainer.update` did.
+
+    Args:
+        metrics: Name to value, for example ``"policy_loss"``, ``"entropy"``, ``"approx_kl"``.
+        samples: Decisions trained on, counted once per pass over them.
+        gradient_steps: Optimiser steps taken.
+    """
+
+    metrics: dict[str, float]
+    samples: int
+    gradient_steps: int
+
+
+class Trainer(Protocol):
+    """Learns from segments. Lives in the learner process of one player."""
+
+    @property
+    def batch_decisions(self) -> int:
+        """Return how many fresh decisions `update` wants at once."""
+
+    def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
+        """Learn from fresh segments.
+
+        Args:
+            batch: At least `batch_decisions` trainable decisions (fewer only in tests).
+            progress: Share of the training budget used so far in [0, 1], for schedules.
+
+        Raises:
+            ContractError: A loss or gradient is not finite; the weights are left as they were.
+        """
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return a copy of the weights that a policy loads."""
+
+    def load_weights(self, weights: Weights) -> None:
+        """Start from the weights of a model.
+
+        Raises:
+            ModelError: Names or shapes do not fit.
+        """
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return everything else needed to go on exactly here: optimiser, counters, random state."""
+
+    def load_state(self, state: Weights) -> None:
+        """Go on from `state()`; call `load_weights` first."""
+
+
+class Algorithm(Protocol):
+    """Makes the policy and the trainer of one role."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Return the fields that the policy's decisions carry in `extras`."""
+
+    @property
+    def segment_decisions(self) -> int:
+        """Return T, the maximal length of a segment in decisions."""
+
+    def make_policy(self) -> Policy:
+        """Make a policy with arbitrary weights; `Policy.load` follows."""
+
+    def make_trainer(self, *, seed: int, device: str = "cpu") -> Trainer:
+        """Make a trainer with freshly initialised weights.
+
+        Args:
+            seed: Seeds initialisation and minibatch order.
+            device: A torch device.
+        """
+
+
+@frozen(kw_only=True)
+class AlgorithmContext:
+    """What the factory of an algorithm is given besides its own configuration.
+
+    Args:
+        role: The role to be learned, as the player sees it (after its interfaces).
+        build_network: Makes the network configured for this player.
+    """
+
+    role: Role
+    build_network: Callable[[NetworkRequest], nn.Module]

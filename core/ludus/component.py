@@ -1,0 +1,78 @@
+"""What a plugin registers: a named, lazily imported component of one kind."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+
+from ludus import option
+from ludus.errors import PluginError
+
+__all__ = ["KINDS", "Component"]
+
+#: Every kind of component, in the order in which `ludus plugins` lists them.
+KINDS = (
+    "environment",
+    "interface",
+    "agent",
+    "network",
+    "algorithm",
+    "matchmaker",
+    "launcher",
+    "metric-sink",
+    "command",
+)
+
+
+@frozen(kw_only=True)
+class Component:
+    """One thing a plugin offers, named but not yet imported.
+
+    Args:
+        name: Unique within its kind; written in TOML files (``^[a-z0-9][a-z0-9._-]{0,63}$``).
+        factory: ``"package.module:attribute"`` of the callable that makes it. Its signature depends on
+            the kind and is given by the register hook in `ludus.hookspecs`.
+        config: ``"package.module:Class"`` of a frozen attrs class made of `ludus.option.option` fields,
+            or None for a component without options.
+        summary: One line for `ludus plugins`.
+        environments: For agents: names of the environments whose seats it can fill; empty means any.
+    """
+
+    name: str = field(validator=option.name())
+    factory: str
+    config: str | None = None
+    summary: str = ""
+    environments: tuple[str, ...] = ()
+
+    def load_factory(self) -> Callable[..., Any]:
+        """Import and return the factory.
+
+        Raises:
+            PluginError: The import failed or the attribute is missing.
+        """
+        return _load(self.factory, self.name)  # type: ignore[no-any-return]
+
+    def load_config(self) -> type[Any] | None:
+        """Import and return the configuration class, None where there is none.
+
+        Raises:
+            PluginError: The import failed or the attribute is missing.
+        """
+        return None if self.config is None else _load(self.config, self.name)
+
+
+def _load(path: str, component: str) -> Any:
+    module_name, _, attribute = path.partition(":")
+    try:
+        value = importlib.import_module(module_name)
+        for part in attribute.split("."):
+            value = getattr(value, part)
+    except Exception as error:  # a plugin's import may raise anything
+        raise PluginError(
+            f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — "
+            f"reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
+        ) from error
+    return value

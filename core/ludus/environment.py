@@ -1,0 +1,243 @@
+"""The environment contract: a game that steps `num_matches` matches at once.
+
+Everything is batched over matches (axis 0) and, per role, over seats (axis 1). B = number of matches,
+S = seats of a role, L = action labels, A = total number of discrete choices over all labels.
+
+Life of one row (match)::
+
+    reset(rows=[r], seeds=[s]) → acting … step(actions) … → terminated | truncated at row r
+                               ↑                                             │
+                               └──────── reset(rows=[r], seeds=[…]) ─────────┘
+
+`step` never starts a match by itself: the seed and scenario of every match are fixed by the caller before
+it starts. The tick that ends a match therefore shows the *final* observation of that match; the caller
+reads it, then resets those rows in place while the others go on. An ended row that is not reset is idle:
+nobody acts in it, rewards are 0, and it does not end again.
+
+A turn-based, simultaneous or asynchronous game differs only in who is `acting` on a tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+
+from attrs import define, field, frozen
+
+from ludus import option
+
+if TYPE_CHECKING:
+    import numpy as np
+    from gymnasium import Space
+
+__all__ = [
+    "Environment",
+    "EnvironmentSpec",
+    "Leaves",
+    "Playable",
+    "Role",
+    "RoleTick",
+    "Scenario",
+    "Seat",
+    "Tick",
+]
+
+#: Named arrays with a common batch shape. A plain (non-Dict) space has the single leaf ``"obs"``.
+Leaves: TypeAlias = "dict[str, np.ndarray]"
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """A named start state or modifier with its parameters."""
+
+    name: str = field(default="default", validator=option.name())
+    parameters: Mapping[str, float] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Role:
+    """A kind of participant with its own spaces.
+
+    Args:
+        name: For example ``"player"``, ``"cat"``.
+        observation_space: A Box/Discrete-like space (one leaf ``"obs"``) or a flat Dict of such spaces (one
+            leaf each).
+        action_space: Discrete (one label), MultiDiscrete (one label per entry) or a one-dimensional Box.
+        teams: The team index of each seat of this role; its length is the number of seats S.
+        privileged_space: What critics may read in addition and policies never see, as a Dict space;
+            None where there is nothing.
+    """
+
+    name: str = field(validator=option.name())
+    observation_space: Space
+    action_space: Space
+    teams: tuple[int, ...]
+    privileged_space: Space | None = None
+
+    @property
+    def seats(self) -> int:
+        """Return S, the number of seats of this role."""
+        return len(self.teams)
+
+
+@frozen
+class Seat:
+    """One controllable position of a match."""
+
+    role: str
+    index: int  # within the role
+    team: int
+
+
+@frozen(kw_only=True)
+class EnvironmentSpec:
+    """Everything about a game that is known before a match starts.
+
+    Args:
+        name: The environment's registered name.
+        roles: The roles, in a fixed order; seats are numbered through them in that order.
+        turn: Who acts on a tick: one seat, all living seats, or any subset.
+        tick_s: Game time of one tick in seconds, None where it has no meaning.
+        max_ticks: A match is truncated or terminated after at most so many ticks, None if unbounded.
+        scenarios: Names of the scenarios offered besides ``"default"``.
+        zero_sum: The rewards of all seats sum to 0 on every tick.
+        constant_sum: The outcomes of all teams sum to 1 in every match.
+        symmetric: Exchanging the seats of a match and their actions exchanges rewards and outcomes.
+        perfect_information: Every acting seat sees the full state.
+        reward_range: Known bounds (low, high) of one seat's reward on one tick, None if unknown.
+    """
+
+    name: str = field(validator=option.name())
+    roles: tuple[Role, ...]
+    turn: Literal["turn-based", "simultaneous", "asynchronous"]
+    tick_s: float | None = None
+    max_ticks: int | None = None
+    scenarios: tuple[str, ...] = ()
+    zero_sum: bool = False
+    constant_sum: bool = False
+    symmetric: bool = False
+    perfect_information: bool = False
+    reward_range: tuple[float, float] | None = None
+
+    @property
+    def seats(self) -> tuple[Seat, ...]:
+        """Return all seats in their fixed order: role by role."""
+        return tuple(Seat(role.name, i, team) for role in self.roles for i, team in enumerate(role.teams))
+
+    @property
+    def num_teams(self) -> int:
+        """Return the number of teams."""
+        return 1 + max(team for role in self.roles for team in role.teams)
+
+    def role(self, name: str) -> Role:
+        """Return the role called `name`.
+
+        Raises:
+            KeyError: There is no such role.
+        """
+        for role in self.roles:
+            if role.name == name:
+                return role
+        raise KeyError(f"{self.name} has no role {name!r}; it has {', '.join(r.name for r in self.roles)}")
+
+
+@define(kw_only=True)
+class RoleTick:
+    """What one role sees, may do and receives on one tick.
+
+    Attributes:
+        observation: Leaves ``[B, S, …]`` in the dtypes of the role's observation space.
+        acting: ``[B, S] bool``: the seat must decide now.
+        action_mask: ``[B, S, A] bool``, the masks of all labels side by side (label l occupies
+            ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal. Rows of seats that
+            do not act are undefined. Never all False within a label of an acting seat.
+        reward: ``[B, S] float32``, for any seat on any tick: what the step that led here earned.
+        reward_parts: Named parts of the reward, each ``[B, S] float32``; may be empty.
+        privileged: Leaves ``[B, S, …]`` for critics only; empty where the role declares none.
+    """
+
+    observation: Leaves
+    acting: np.ndarray
+    action_mask: np.ndarray | None
+    reward: np.ndarray
+    reward_parts: dict[str, np.ndarray] = field(factory=dict)
+    privileged: Leaves = field(factory=dict)
+
+
+@define(kw_only=True)
+class Tick:
+    """The state of all matches after a reset or a step.
+
+    The arrays belong to the environment and are overwritten by the next `step` or `reset`: copy what you keep.
+
+    Attributes:
+        roles: One `RoleTick` per role name.
+        terminated: ``[B] bool``: the match ended by its rules on this tick. True on one tick only.
+        truncated: ``[B] bool``: the match was cut off on this tick (time limit outside its rules).
+        outcome: ``[B, teams] float32``: 1 win, ½ draw, 0 loss; meaningful where terminated or truncated.
+    """
+
+    roles: dict[str, RoleTick]
+    terminated: np.ndarray
+    truncated: np.ndarray
+    outcome: np.ndarray
+
+
+class Environment(Protocol):
+    """A batched game. Made by the factory of an ``environment`` component, used by one thread."""
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+
+    @property
+    def num_matches(self) -> int:
+        """Return B, the number of matches stepped at once."""
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start new matches in the given rows and leave the other rows as they are.
+
+        Args:
+            seeds: ``[n] uint64``; a match is a function of seed, scenario and actions alone.
+            rows: ``[n] int64`` row numbers; None means all B rows.
+            scenarios: One per row, None means the default scenario everywhere.
+
+        Returns:
+            The tick of all rows. `reward`, `terminated` and `truncated` of the rows reset are 0/False, those of
+            the other rows are unchanged.
+        """
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Advance every running match by one tick.
+
+        Args:
+            actions: Per role ``[B, S, L] int64``, or ``[B, S, D] float32`` for a Box action space. Entries of
+                seats that are not acting are ignored.
+        """
+
+    def close(self) -> None:
+        """Free processes, files and windows; closing twice is harmless."""
+
+
+@runtime_checkable
+class Playable(Protocol):
+    """What an environment adds so that people can watch and play it in a terminal."""
+
+    def render(self, match: int) -> str:
+        """Return the match in row `match` as text; ANSI colours are allowed."""
+
+    def action_name(self, role: str, action: np.ndarray) -> str:
+        """Return a short name of ``action [L]``, as a person would type it."""
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:
+        """Return the action ``[L] int64`` a person typed.
+
+        Raises:
+            ValueError: The text is not an action; the message says what is.
+        """

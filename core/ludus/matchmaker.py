@@ -1,0 +1,117 @@
+"""The matchmaker contract: three questions, answered as pure functions of the league and a random generator.
+
+Participants are named by one string everywhere:
+
+* ``main_agent@7``  — the frozen model number 7 of player ``main_agent``; immutable;
+* ``main_agent@7+`` — the weights that ``main_agent`` is learning now, after it froze number 7;
+* ``minimax3``      — an anchor: a scripted agent with a rating.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from attrs import frozen
+
+from ludus.environment import Scenario
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating"]
+
+
+@frozen(kw_only=True)
+class PlayerView:
+    """One learning identity as matchmakers see it.
+
+    Args:
+        name: The player's name.
+        role: The role it fills.
+        team: The team of that role where it has one fixed team; None where it may take any (symmetric roles).
+        live: Its live participant, ``name@N+``.
+        models: Its frozen models, oldest first.
+        decisions: Decisions it has learned from so far.
+    """
+
+    name: str
+    role: str
+    team: int | None
+    live: str
+    models: tuple[str, ...]
+    decisions: int
+
+
+@frozen
+class Rating:
+    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale."""
+
+    mean: float
+    deviation: float
+    matches: int
+
+
+class LeagueView(Protocol):
+    """The league as a matchmaker may read it. Cheap to query; never changed by a matchmaker."""
+
+    @property
+    def players(self) -> Mapping[str, PlayerView]:
+        """Return the players by name."""
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """Return the scripted participants."""
+
+    def pool(self, name: str) -> tuple[str, ...]:
+        """Return the models of a pool, oldest first; an unknown pool is empty."""
+
+    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
+
+        For a live participant the counts of its earlier frozen and live generations are included with a weight
+        that halves with every generation, so that a win rate exists right after a freeze.
+        """
+
+    def rating(self, participant: str) -> Rating:
+        """Return the rating; an unrated participant has the prior with 0 matches."""
+
+
+@frozen(kw_only=True)
+class Pairing:
+    """The answer to "whom next?".
+
+    Args:
+        opponents: One participant for every other team, in team order.
+        reason: Why, in a few words; stored with every match (``"pfsp: win rate 0.31, p 0.12"``).
+        scenario: The scenario to play.
+    """
+
+    opponents: tuple[str, ...]
+    reason: str
+    scenario: Scenario = Scenario()
+
+
+@frozen(kw_only=True)
+class PoolChange:
+    """A model enters or leaves a pool."""
+
+    pool: str
+    model: str
+    enters: bool
+
+
+class Matchmaker(Protocol):
+    """Answers the three questions of a league. Holds no state besides its configuration."""
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return whom `player` should train against next.
+
+        With nothing to choose from (an empty pool) it answers the player's own live participant.
+        """
+
+    def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
+        """Return which participants, one per team, to rate next; None when there is nothing to learn."""
+
+    def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
+        """Return how pools change now that `model` of `player` has been frozen."""

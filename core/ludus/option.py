@@ -1,0 +1,98 @@
+"""Options: the documented, validated fields of a component's configuration class.
+
+A configuration class is a frozen attrs class whose every field is made by `option`::
+
+    @frozen(kw_only=True)
+    class PPOConfig:
+        clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="PPO clip range; paper: 0.2")
+
+Checks carry the sentence that an error message needs ("expected a number in (0, 1)"), so that the
+loader can report every wrong value of a file at once, without a traceback. This module imports
+neither torch nor numpy: configuration classes must be cheap to import.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+__all__ = ["Check", "at_least", "between", "each", "name", "one_of", "option"]
+
+
+@attrs.frozen
+class Check:
+    """A predicate on one value together with the words for what it accepts.
+
+    Args:
+        expected: Completes "expected …", for example ``"a number in (0, 1)"``.
+        accepts: Returns whether the value is fine.
+        choices: The allowed values where they are few; used for "did you mean".
+    """
+
+    expected: str
+    accepts: Callable[[Any], bool]
+    choices: tuple[str, ...] = ()
+
+    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+        """Validate as an attrs validator.
+
+        Raises:
+            ValueError: The value is not accepted.
+        """
+        if not self.accepts(value):
+            raise ValueError(f"expected {self.expected}, got {value!r}")
+
+
+def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: str) -> Any:
+    """Declare one configuration field: default, check, and a line of meaning, unit and range.
+
+    A mutable default (list, dict) is copied for every instance.
+    """
+    if isinstance(default, list | dict | set):
+        factory = type(default)
+        return attrs.field(factory=lambda: factory(default), validator=check, metadata={"help": help})
+    return attrs.field(default=default, validator=check, metadata={"help": help})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def at_least(low: float) -> Check:
+    """Accept finite numbers ≥ `low`."""
+    return Check(f"a number ≥ {low:g}", lambda value: _is_number(value) and value >= low)
+
+
+def between(low: float, high: float, *, open: bool = False) -> Check:
+    """Accept finite numbers in [low, high], or in (low, high) where `open`."""
+    if open:
+        return Check(f"a number in ({low:g}, {high:g})", lambda v: _is_number(v) and low < v < high)
+    return Check(f"a number in [{low:g}, {high:g}]", lambda v: _is_number(v) and low <= v <= high)
+
+
+def one_of(*choices: str) -> Check:
+    """Accept exactly the given words."""
+    return Check("one of " + ", ".join(choices), lambda value: value in choices, choices)
+
+
+def each(check: Check) -> Check:
+    """Accept a non-empty sequence all of whose items pass `check`."""
+    return Check(
+        f"a list of at least one item, each {check.expected}",
+        lambda value: isinstance(value, Sequence) and len(value) > 0 and all(map(check.accepts, value)),
+    )
+
+
+_FIRST = set("abcdefghijklmnopqrstuvwxyz0123456789")
+
+
+def name() -> Check:
+    """Accept names: ``^[a-z0-9][a-z0-9._-]{0,63}$``."""
+    allowed = _FIRST | set("._-")
+    return Check(
+        "a name of 1 to 64 characters from a-z 0-9 . _ - that starts with a letter or digit",
+        lambda v: isinstance(v, str) and 0 < len(v) <= 64 and v[0] in _FIRST and set(v) <= allowed,
+    )

@@ -1,0 +1,164 @@
+"""Segments: what samplers record and learners learn from.
+
+A *segment* is the part of one seat's stream of decisions that one model version made, at most T long. A
+`SegmentBatch` holds N of them side by side, time-major, in arrays of T + 1 entries::
+
+    entry            0        1        …    length-1   length      …  T
+                  decision decision        decision   bootstrap   (undefined)
+
+* Entry t holds the observation at a decision and what was decided; `reward[t]` is everything the seat received
+  after that decision and up to its next one (or the end of the match).
+* Entry ``length`` exists where the last decision did not end its match: the observation (with all the policy
+  computed from it) of the decision that follows. It belongs to the next segment and only serves to bootstrap.
+* A match that is *truncated* leaves one entry with `decided` False that carries its final observation, so that the
+  next observation of entry t is always entry t + 1. A match that is *terminated* leaves none: the next entry,
+  if any, starts another match.
+
+Hence one rule serves every algorithm: the successor of entry t is entry t + 1 unless ``terminated[t]``, and
+entries with `decided` False are never trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from attrs import define, field, frozen
+
+from ludus.environment import Leaves
+from ludus.errors import ContractError
+
+__all__ = ["Field", "SegmentBatch"]
+
+
+@frozen
+class Field:
+    """One array that a policy adds to every decision, for example its log-probability.
+
+    Args:
+        name: Unique among the fields of the algorithm.
+        shape: Shape of one decision's entry; ``()`` for a scalar.
+        dtype: NumPy dtype name.
+    """
+
+    name: str
+    shape: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+
+@define(kw_only=True)
+class SegmentBatch:
+    """N segments of one player.
+
+    Attributes:
+        observation: Leaves ``[T+1, N, …]`` in the environment's own dtypes.
+        privileged: Leaves ``[T+1, N, …]``; empty where the role has none.
+        action: ``[T+1, N, L] int64``, or ``[T+1, N, D] float32`` for continuous actions.
+        action_mask: ``[T+1, N, A] bool`` or None.
+        reward: ``[T+1, N] float32``.
+        terminated: ``[T+1, N] bool``: the match ended by its rules after this decision.
+        truncated: ``[T+1, N] bool``: the match was cut off after this decision.
+        decided: ``[T+1, N] bool``: a real decision (False: a final observation, or unused).
+        elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next or the end.
+        extras: The fields the algorithm's policy returned, each ``[T+1, N, …]``.
+        initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty for stateless policies.
+        length: ``[N] int32``: entries before the bootstrap entry.
+        version: ``[N] int64``: the weights version that made the first decision.
+    """
+
+    observation: Leaves
+    privileged: Leaves = field(factory=dict)
+    action: np.ndarray
+    action_mask: np.ndarray | None = None
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    decided: np.ndarray
+    elapsed_ticks: np.ndarray
+    extras: dict[str, np.ndarray] = field(factory=dict)
+    initial_state: Leaves = field(factory=dict)
+    length: np.ndarray
+    version: np.ndarray
+
+    @property
+    def num_segments(self) -> int:
+        """Return N."""
+        return int(self.length.shape[0])
+
+    @property
+    def num_decisions(self) -> int:
+        """Return how many decisions can be trained on."""
+        return int(self.trainable().sum())
+
+    def trainable(self) -> np.ndarray:
+        """Return ``[T+1, N] bool``: real decisions whose outcome is known (before the bootstrap entry)."""
+        entries = np.arange(self.decided.shape[0])[:, None]
+        return self.decided & (entries < self.length[None, :])
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return every array under a flat name, as they travel between processes."""
+        flat = {name: getattr(self, name) for name in _PLAIN}
+        if self.action_mask is not None:
+            flat["action_mask"] = self.action_mask
+        for group in _GROUPS:
+            flat |= {f"{group}/{name}": array for name, array in getattr(self, group).items()}
+        return flat
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> SegmentBatch:
+        """Build a batch from `arrays()`; the inverse of it.
+
+        Raises:
+            ContractError: An array is missing or unknown, or shapes disagree.
+        """
+        missing = [name for name in _PLAIN if name not in arrays]
+        if missing:
+            raise ContractError(f"segment batch lacks {', '.join(missing)}")
+        groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
+        plain: dict[str, np.ndarray] = {}
+        for name, array in arrays.items():
+            group, _, leaf = name.partition("/")
+            if leaf and group in groups:
+                groups[group][leaf] = array
+            elif name in _PLAIN or name == "action_mask":
+                plain[name] = array
+            else:
+                raise ContractError(f"segment batch has an unknown array {name!r}")
+        batch = cls(**plain, **groups)
+        batch.check()
+        return batch
+
+    def check(self) -> None:
+        """Check that all shapes agree; called once, where a batch enters the learner.
+
+        Raises:
+            ContractError: They do not.
+        """
+        steps, segments = self.decided.shape
+        for name, array in self.arrays().items():
+            head = (segments,) if name in _PER_SEGMENT or name.startswith("initial_state/") else (steps, segments)
+            if array.shape[: len(head)] != head:
+                raise ContractError(f"segment batch: {name} has shape {array.shape}, expected it to start with {head}")
+        if segments and not (0 <= self.length.min() and self.length.max() < steps):
+            raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
+
+    @classmethod
+    def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
+        """Join batches of one player and equal T along the segment axis."""
+        if len(batches) == 1:
+            return batches[0]
+        parts = [batch.arrays() for batch in batches]
+
+        def axis(name: str) -> int:
+            return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
+
+        return cls.from_arrays({name: _join((part[name] for part in parts), axis(name)) for name in parts[0]})
+
+
+def _join(arrays: Iterable[np.ndarray], axis: int) -> np.ndarray:
+    return np.concatenate(list(arrays), axis=axis)
+
+
+_PER_SEGMENT = ("length", "version")
+_PLAIN = ("action", "reward", "terminated", "truncated", "decided", "elapsed_ticks", *_PER_SEGMENT)
+_GROUPS = ("observation", "privileged", "extras", "initial_state")

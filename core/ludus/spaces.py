@@ -1,0 +1,73 @@
+"""Reading `gymnasium.spaces` as named leaves and action labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+
+from ludus.errors import ContractError
+
+__all__ = ["action_width", "is_continuous", "label_sizes", "leaf_spaces"]
+
+
+def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
+    """Return the leaves of an observation space by name; a plain space is the single leaf ``"obs"``.
+
+    Nested Dict spaces are named by dotted paths. None gives no leaves.
+
+    Raises:
+        ContractError: The space has a part that has no array form (Graph, Sequence, Text).
+    """
+    if space is None:
+        return {}
+    if not isinstance(space, spaces.Dict):
+        return {"obs": _checked(space, "obs")}
+    leaves: dict[str, Space[Any]] = {}
+    for key, part in space.spaces.items():
+        if isinstance(part, spaces.Dict):
+            leaves |= {f"{key}.{name}": leaf for name, leaf in leaf_spaces(part).items()}
+        else:
+            leaves[key] = _checked(part, key)
+    return leaves
+
+
+def _checked(space: Space[Any], name: str) -> Space[Any]:
+    if space.shape is None or space.dtype is None:
+        raise ContractError(
+            f"observation leaf {name!r} is a {type(space).__name__} space, which has no fixed array form; "
+            f"use Box, Discrete, MultiDiscrete, MultiBinary or a Dict of them"
+        )
+    return space
+
+
+def label_sizes(space: Space[Any]) -> tuple[int, ...]:
+    """Return the number of choices of each action label; empty for a continuous (Box) action space.
+
+    Raises:
+        ContractError: The space is not Discrete, MultiDiscrete, MultiBinary or Box.
+    """
+    if isinstance(space, spaces.Discrete):
+        return (int(space.n),)
+    if isinstance(space, spaces.MultiDiscrete):
+        return tuple(int(n) for n in np.ravel(space.nvec))
+    if isinstance(space, spaces.MultiBinary):
+        return (2,) * int(np.prod(space.shape))
+    if isinstance(space, spaces.Box):
+        return ()
+    raise ContractError(
+        f"action space {type(space).__name__} is not supported; use Discrete, MultiDiscrete, MultiBinary or Box"
+    )
+
+
+def is_continuous(space: Space[Any]) -> bool:
+    """Return whether actions are real vectors."""
+    return isinstance(space, spaces.Box)
+
+
+def action_width(space: Space[Any]) -> int:
+    """Return the length of one action array: the number of labels, or the dimension of a Box."""
+    if isinstance(space, spaces.Box):
+        return int(np.prod(space.shape))
+    return len(label_sizes(space))
