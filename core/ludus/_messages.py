@@ -5,12 +5,12 @@ thing that leaves the header and travels as raw buffers). See `_wire` for the by
 
 ::
 
-    sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress
+    sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
     coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
     sampler    → learner       Hello, Segments
     learner    → sampler       Credit (with newer weights), Stop
-    learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress
-    coordinator → learner      Welcome, ModelAck, CheckpointAck, FreezeRequest, Stop
+    learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
+    coordinator → learner      Welcome, ModelAck, CheckpointAck, Stop
 """
 
 from __future__ import annotations
@@ -31,17 +31,45 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 
 @frozen(kw_only=True)
 class Hello:
-    """A worker introduces itself; sent again whenever it has lost the answer."""
+    """A worker introduces itself; sent again whenever it has waited long for an answer.
+
+    Attributes:
+        worker: Its name.
+        pid: Its process.
+        block: For a learner: the last block sent to it, so that a restarted learner counts on from there.
+    """
 
     worker: str
     pid: int = 0
+    block: int = 0
 
 
 @frozen(kw_only=True)
 class Welcome:
-    """The coordinator knows the worker."""
+    """The coordinator knows the worker; a learner is told where to go on.
 
-    num_decisions: int = 0  # the league's counter, so that schedules go on where they were
+    Attributes:
+        models: How many models the player has frozen.
+        checkpoint: Its last committed checkpoint, relative to the run folder; empty if none.
+        checkpoint_hash: SHA-256 of that file.
+        counters: Counters committed with it.
+        elapsed_s: Seconds the run has trained, over all resumes.
+    """
+
+    models: int = 0
+    checkpoint: str = ""
+    checkpoint_hash: str = ""
+    counters: Mapping[str, float] = field(factory=dict)
+    elapsed_s: float = 0.0
+
+
+@frozen(kw_only=True)
+class Failure:
+    """A worker ends with an error; `fatal` where restarting it would not cure it."""
+
+    worker: str
+    error: str
+    fatal: bool = False
 
 
 @frozen(kw_only=True)
@@ -93,6 +121,7 @@ class FixtureRequest:
     """A sampler or evaluator asks for work."""
 
     worker: str
+    kind: str
     count: int = 1
 
 
@@ -195,7 +224,7 @@ class CheckpointAck:
 
 @frozen(kw_only=True)
 class MetricsReport:
-    """Numbers of one worker since its last report; ``kinds`` tells how to combine them."""
+    """Numbers of one worker since its last report."""
 
     worker: str
     values: Mapping[str, float]

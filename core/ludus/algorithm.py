@@ -110,7 +110,7 @@ class Trainer(Protocol):
             progress: Share of the training budget used so far in [0, 1], for schedules.
 
         Raises:
-            ContractError: A loss or gradient is not finite; the weights are left as they were.
+            ContractError: The batch, a loss or a gradient is not finite; weights and state are left as they were.
         """
 
     def weights(self) -> dict[str, np.ndarray]:

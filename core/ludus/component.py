@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, frozen, validators
 
 from ludus import option
 from ludus.errors import PluginError
@@ -27,6 +27,15 @@ KINDS = (
 )
 
 
+def _is_import_path(value: object) -> bool:
+    module, colon, attribute = value.partition(":") if isinstance(value, str) else ("", "", "")
+    return colon == ":" and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
+
+
+_IMPORT_PATH = option.Check("an import path like 'package.module:attribute'", _is_import_path)
+_LINE = option.Check("one line of text", lambda value: isinstance(value, str) and "\n" not in value)
+
+
 @frozen(kw_only=True)
 class Component:
     """One thing a plugin offers, named but not yet imported.
@@ -42,9 +51,9 @@ class Component:
     """
 
     name: str = field(validator=option.name())
-    factory: str
-    config: str | None = None
-    summary: str = ""
+    factory: str = field(validator=_IMPORT_PATH)
+    config: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
+    summary: str = field(default="", validator=_LINE)
     environments: tuple[str, ...] = ()
 
     def load_factory(self) -> Callable[..., Any]:

@@ -12,9 +12,11 @@ Life of one row (match)::
 `step` never starts a match by itself: the seed and scenario of every match are fixed by the caller before
 it starts. The tick that ends a match therefore shows the *final* observation of that match; the caller
 reads it, then resets those rows in place while the others go on. An ended row that is not reset is idle:
-nobody acts in it, rewards are 0, and it does not end again.
+nobody acts in it, rewards are 0, and it does not end again. A running row may be reset too: its match is dropped.
 
-A turn-based, simultaneous or asynchronous game differs only in who is `acting` on a tick.
+A turn-based, simultaneous or asynchronous game differs only in who is `acting` on a tick of a running match:
+exactly one seat, at least one seat, or any subset, which may be empty for a while. `ludus.testing.check_environment`
+checks all of this.
 """
 
 from __future__ import annotations
@@ -152,8 +154,9 @@ class RoleTick:
             ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal. Rows of seats that
             do not act are undefined. Never all False within a label of an acting seat.
         reward: ``[B, S] float32``, for any seat on any tick: what the step that led here earned.
-        reward_parts: Named parts of the reward, each ``[B, S] float32``; may be empty.
-        privileged: Leaves ``[B, S, …]`` for critics only; empty where the role declares none.
+        reward_parts: Named parts that sum to the reward, each ``[B, S] float32``; may be empty.
+        privileged: Leaves ``[B, S, …]`` for critics only, under other names than the observation's; empty where the
+            role declares none.
     """
 
     observation: Leaves
@@ -206,11 +209,14 @@ class Environment(Protocol):
         Args:
             seeds: ``[n] uint64``; a match is a function of seed, scenario and actions alone.
             rows: ``[n] int64`` row numbers; None means all B rows.
-            scenarios: One per row, None means the default scenario everywhere.
+            scenarios: One per row reset, None means the default scenario everywhere.
 
         Returns:
             The tick of all rows. `reward`, `terminated` and `truncated` of the rows reset are 0/False, those of
             the other rows are unchanged.
+
+        Raises:
+            ContractError: A scenario or one of its parameters is unknown.
         """
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -218,7 +224,10 @@ class Environment(Protocol):
 
         Args:
             actions: Per role ``[B, S, L] int64``, or ``[B, S, D] float32`` for a Box action space. Entries of
-                seats that are not acting are ignored.
+                seats that are not acting are ignored. The arrays belong to the caller and are not written to.
+
+        Raises:
+            ContractError: An action is illegal and the rules do not say what follows from it; no match has advanced.
         """
 
     def close(self) -> None:

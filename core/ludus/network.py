@@ -7,7 +7,8 @@ network. The module's forward signature is fixed::
         -> tuple[dict[str, Tensor], dict[str, Tensor]]          # heads, new recurrent state
 
 Observations arrive in the environment's dtypes (uint8 images stay uint8) and are widened inside. Head outputs
-are ``[n, size] float32``.
+are ``[n, size] float32``. Where the request names privileged leaves and `privileged` is empty (frozen models play
+without them), the critic heads are left out of the result.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-if TYPE_CHECKING:
-    from gymnasium import Space
+from ludus.errors import ModelError
 
-__all__ = ["NetworkRequest"]
+if TYPE_CHECKING:
+    import numpy as np
+    from gymnasium import Space
+    from torch import Tensor, nn
+
+__all__ = ["NetworkRequest", "copy_arrays", "get_weights", "set_weights"]
 
 
 @frozen(kw_only=True)
@@ -40,3 +45,36 @@ class NetworkRequest:
     heads: Mapping[str, int]
     critic_heads: Mapping[str, int] = field(factory=dict)
     head_gain: Mapping[str, float] = field(factory=dict)
+
+
+def get_weights(module: nn.Module) -> dict[str, np.ndarray]:
+    """Return copies of all parameters and buffers of `module` by name."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
+
+
+def set_weights(module: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
+    """Copy `weights` into the parameters and buffers of `module`, in place.
+
+    Raises:
+        ModelError: Names or shapes do not fit; nothing has been copied then.
+    """
+    copy_arrays(weights, into=module.state_dict())
+
+
+def copy_arrays(arrays: Mapping[str, np.ndarray], *, into: Mapping[str, Tensor]) -> None:
+    """Copy arrays into the tensors of the same names, in place.
+
+    Raises:
+        ModelError: Names or shapes do not fit; nothing has been copied then.
+    """
+    problems = [f"{name} is missing" for name in into.keys() - arrays.keys()]
+    problems += [f"{name} is unknown" for name in arrays.keys() - into.keys()]
+    problems += [
+        f"{name} has shape {arrays[name].shape}, expected {tuple(into[name].shape)}"
+        for name in into.keys() & arrays.keys()
+        if arrays[name].shape != tuple(into[name].shape)
+    ]
+    if problems:
+        raise ModelError(f"the saved arrays do not fit the network: {'; '.join(sorted(problems)[:4])}")
+    for name, tensor in into.items():
+        tensor.copy_(tensor.new_tensor(arrays[name]))

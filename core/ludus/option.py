@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Check", "at_least", "between", "each", "name", "one_of", "option"]
+__all__ = ["Check", "above", "at_least", "between", "each", "name", "one_of", "option"]
 
 
 @attrs.frozen
@@ -64,6 +64,11 @@ def _is_number(value: Any) -> bool:
 def at_least(low: float) -> Check:
     """Accept finite numbers ≥ `low`."""
     return Check(f"a number ≥ {low:g}", lambda value: _is_number(value) and value >= low)
+
+
+def above(low: float) -> Check:
+    """Accept finite numbers > `low`."""
+    return Check(f"a number > {low:g}", lambda value: _is_number(value) and value > low)
 
 
 def between(low: float, high: float, *, open: bool = False) -> Check:

@@ -21,6 +21,7 @@ entries with `decided` False are never trained on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -115,16 +116,16 @@ class SegmentBatch:
         if missing:
             raise ContractError(f"segment batch lacks {', '.join(missing)}")
         groups: dict[str, dict[str, np.ndarray]] = {group: {} for group in _GROUPS}
-        plain: dict[str, np.ndarray] = {}
+        fields: dict[str, Any] = {**groups}
         for name, array in arrays.items():
             group, _, leaf = name.partition("/")
             if leaf and group in groups:
                 groups[group][leaf] = array
             elif name in _PLAIN or name == "action_mask":
-                plain[name] = array
+                fields[name] = array
             else:
                 raise ContractError(f"segment batch has an unknown array {name!r}")
-        batch = cls(**plain, **groups)
+        batch = cls(**fields)
         batch.check()
         return batch
 
@@ -139,7 +140,7 @@ class SegmentBatch:
             head = (segments,) if name in _PER_SEGMENT or name.startswith("initial_state/") else (steps, segments)
             if array.shape[: len(head)] != head:
                 raise ContractError(f"segment batch: {name} has shape {array.shape}, expected it to start with {head}")
-        if segments and not (0 <= self.length.min() and self.length.max() < steps):
+        if segments and not (self.length.min() >= 0 and self.length.max() < steps):
             raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
 
     @classmethod

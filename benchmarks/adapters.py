@@ -1,0 +1,139 @@
+"""Steps per second of the PettingZoo and Gymnasium adapters beside the bare environments, in the same run.
+
+Usage: python benchmarks/adapters.py [--seconds 1.0] [--rounds 3] [--matches 16] [--workers 2]
+
+A step is one action of one match. The bare loops do what a learner needs too: they read observations and masks, draw
+random legal actions and reset. The adapters' actions are drawn before the clock runs, where there are no masks. Rates
+are the best of the rounds, which alternate, so that what else runs on the machine disturbs all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+import gymnasium
+import numpy as np
+import pettingzoo
+from ludus.environment import Environment
+from ludus_gymnasium.config import GymnasiumConfig
+from ludus_gymnasium.environment import make_environment as make_gymnasium
+from ludus_pettingzoo.config import PettingZooConfig
+from ludus_pettingzoo.environment import make_environment as make_pettingzoo
+
+Loop = Iterator[int]  # yields how many steps it has made
+
+
+def bare_connect_four() -> Loop:
+    """Play PettingZoo's own loop: last, step."""
+    env = pettingzoo.make("aec", "classic/connect_four_v3")
+    draws = np.random.default_rng(0).random(4096).tolist()
+    count = 0
+    while True:
+        env.reset(seed=count)
+        for _ in env.agent_iter():
+            observation, _, terminated, truncated, _ = env.last()
+            if terminated or truncated:
+                env.step(None)
+                continue
+            legal = observation["action_mask"].nonzero()[0]
+            env.step(int(legal[int(draws[count % 4096] * len(legal))]))
+            count += 1
+            yield count
+
+
+def bare_cart_pole() -> Loop:
+    """Play Gymnasium's own loop, without its checker, which the adapter leaves out as well."""
+    env = gymnasium.make("CartPole-v1", disable_env_checker=True)
+    actions = np.random.default_rng(0).integers(0, 2, 4096)
+    count = 0
+    while True:
+        env.reset(seed=count)
+        ended = False
+        while not ended:
+            _, _, terminated, truncated, _ = env.step(actions[count % 4096])
+            ended = terminated or truncated
+            count += 1
+            yield count
+
+
+def batched(env: Environment) -> Loop:
+    """Play a ludus environment with random legal actions."""
+    (role,) = env.spec.roles
+    batch = env.num_matches
+    random = np.random.default_rng(0)
+    choices = int(role.action_space.n)  # type: ignore[attr-defined]
+    drawn = random.random((256, batch, role.seats, choices))
+    unmasked = drawn.argmax(axis=3)[..., None]
+    tick = env.reset(np.arange(batch, dtype=np.uint64))
+    count = steps = 0
+    while True:
+        mask = tick.roles[role.name].action_mask
+        actions = unmasked[steps % 256] if mask is None else (drawn[steps % 256] * mask).argmax(axis=2)[..., None]
+        tick = env.step({role.name: actions})
+        ended = np.flatnonzero(tick.terminated | tick.truncated)
+        if len(ended):
+            tick = env.reset(np.arange(count, count + len(ended), dtype=np.uint64), rows=ended)
+        steps += 1
+        count += batch
+        yield count
+
+
+def rate(loop: Loop, seconds: float) -> float:
+    """Return the steps per second of the next `seconds` of a loop."""
+    first = count = next(loop)
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        for _ in range(16):
+            count = next(loop)
+    return (count - first) / (time.perf_counter() - start)
+
+
+def report(title: str, loops: dict[str, Loop], *, rounds: int, seconds: float) -> None:
+    """Measure the loops in turn and print rates and ratios to the first."""
+    best = dict.fromkeys(loops, 0.0)
+    for _ in range(rounds):
+        for name, loop in loops.items():
+            best[name] = max(best[name], rate(loop, seconds))
+    bare = next(iter(best.values()))
+    print(title)
+    for name, steps_per_s in best.items():
+        print(f"  {name:<24}{steps_per_s:>12,.0f} steps/s  {steps_per_s / bare:>6.2f} x bare")
+
+
+def main() -> None:
+    """Parse the command line and measure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--matches", type=int, default=16)
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    made: list[Environment] = []
+
+    def make(factory: Callable[..., Environment], config: object) -> Loop:
+        made.append(factory(config, num_matches=given.matches))
+        return batched(made[-1])
+
+    connect_four = {
+        "bare": bare_connect_four(),
+        "series": make(make_pettingzoo, PettingZooConfig()),
+        f"{given.workers} workers": make(make_pettingzoo, PettingZooConfig(workers=given.workers)),
+    }
+    cart_pole = {
+        "bare": bare_cart_pole(),
+        "series": make(make_gymnasium, GymnasiumConfig(vectorized="series")),
+        f"{given.workers} workers": make(make_gymnasium, GymnasiumConfig(workers=given.workers)),
+        "native": make(make_gymnasium, GymnasiumConfig(vectorized="native")),
+    }
+    with suppress(KeyboardInterrupt):
+        report(f"connect_four_v3, {given.matches} matches", connect_four, rounds=given.rounds, seconds=given.seconds)
+        report(f"CartPole-v1, {given.matches} matches", cart_pole, rounds=given.rounds, seconds=given.seconds)
+    for env in made:
+        env.close()
+
+
+if __name__ == "__main__":
+    main()

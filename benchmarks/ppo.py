@@ -1,0 +1,156 @@
+"""Decisions and training samples per second of PPO, beside a minimal hand-written torch loop.
+
+One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run ``python benchmarks/ppo.py``.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from gymnasium import spaces
+from ludus import Role
+from ludus.algorithm import AlgorithmContext
+from ludus.segment import SegmentBatch
+from ludus_networks.config import MLPConfig
+from ludus_networks.network import make_mlp
+from ludus_ppo.algorithm import PPO
+from ludus_ppo.config import PPOConfig
+from torch import nn
+
+INPUTS, ACTIONS, DECISIONS, SEGMENTS = 84, 7, 32, 256
+ROUNDS = 7
+
+
+class Loop:
+    """The least code that does the same work: no segments, no options, tensors throughout."""
+
+    def __init__(self) -> None:
+        self.body = nn.Sequential(nn.Linear(INPUTS, 256), nn.Tanh(), nn.Linear(256, 256), nn.Tanh())
+        self.heads = nn.Linear(256, ACTIONS + 1)
+        self.parameters = [*self.body.parameters(), *self.heads.parameters()]
+        self.optimizer = torch.optim.Adam(self.parameters, lr=3e-4)
+
+    def forward(self, obs: torch.Tensor, mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return log-probabilities ``[n, A]`` and values ``[n]``."""
+        out = self.heads(self.body(obs))
+        return out[:, :ACTIONS].masked_fill(~mask, -1e9).log_softmax(1), out[:, ACTIONS]
+
+    @torch.inference_mode()
+    def act(self, obs: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return actions, log-probabilities and values."""
+        log_p, value = self.forward(torch.from_numpy(obs), torch.from_numpy(mask))
+        action = torch.multinomial(log_p.exp(), 1)
+        return action.numpy(), log_p.gather(1, action).numpy(), value.numpy()
+
+    def update(self, data: dict[str, torch.Tensor], minibatches: int = 4) -> None:
+        """Make one pass in minibatches."""
+        for index in torch.randperm(data["action"].shape[0]).tensor_split(minibatches):
+            part = {name: tensor[index] for name, tensor in data.items()}
+            log_p, value = self.forward(part["obs"], part["mask"])
+            ratio = (log_p.gather(1, part["action"]).squeeze(1) - part["log_prob"]).exp()
+            advantage = part["advantage"]
+            objective = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
+            entropy = -(log_p.exp() * log_p).sum(1)
+            loss = -objective.mean() + 0.5 * (value - part["returns"]).square().mean() - 0.01 * entropy.mean()
+            self.optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            nn.utils.clip_grad_norm_(self.parameters, 0.5)
+            self.optimizer.step()
+
+
+def make_ppo() -> PPO:
+    """Make PPO on the network of the loop."""
+    role = Role(
+        name="player",
+        observation_space=spaces.Box(-1, 1, (INPUTS,), np.float32),
+        action_space=spaces.Discrete(ACTIONS),
+        teams=(0, 1),
+    )
+    context = AlgorithmContext(role=role, build_network=lambda request: make_mlp(MLPConfig(), request=request))
+    return PPO(PPOConfig(), context=context)
+
+
+def make_batch(ppo: PPO, rng: np.random.Generator) -> SegmentBatch:
+    """Return 256 full segments of 32 random decisions."""
+    shape = (DECISIONS + 1, SEGMENTS)
+    observation = rng.standard_normal((*shape, INPUTS), dtype=np.float32)
+    mask = rng.random((*shape, ACTIONS)) < 0.9
+    mask[..., 0] = True
+    decision = ppo.make_policy().act(
+        {"obs": observation.reshape(-1, INPUTS)},
+        action_mask=mask.reshape(-1, ACTIONS),
+        privileged={},
+        state={},
+        rng=rng,
+    )
+    return SegmentBatch(
+        observation={"obs": observation},
+        action=decision.action.reshape(*shape, 1),
+        action_mask=mask,
+        reward=rng.standard_normal(shape, dtype=np.float32),
+        terminated=rng.random(shape) < 0.05,
+        truncated=np.zeros(shape, bool),
+        decided=np.ones(shape, bool),
+        elapsed_ticks=np.ones(shape, np.int32),
+        extras={name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()},
+        length=np.full(SEGMENTS, DECISIONS, np.int32),
+        version=np.zeros(SEGMENTS, np.int64),
+    )
+
+
+def rates(*works: Callable[[], object], amount: int, repeats: int) -> list[float]:
+    """Return the median rate of each work in units per second; the works take turns."""
+    samples: list[list[float]] = [[] for _ in works]
+    for work in works:
+        work()
+    for _ in range(ROUNDS):
+        for work, times in zip(works, samples, strict=True):
+            start = time.perf_counter()
+            for _ in range(repeats):
+                work()
+            times.append(amount * repeats / (time.perf_counter() - start))
+    return [statistics.median(times) for times in samples]
+
+
+def report(what: str, ours: float, loop: float) -> None:
+    """Print one line."""
+    print(f"{what:<18} ludus {ours:>9,.0f}/s   loop {loop:>9,.0f}/s   ratio {ours / loop:.2f}")
+
+
+def main() -> None:
+    """Measure and print."""
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    ppo, loop = make_ppo(), Loop()
+    policy, trainer = ppo.make_policy(), ppo.make_trainer(seed=0)
+    for rows in (1, 64, 256, 1024):
+        obs, mask = rng.standard_normal((rows, INPUTS), dtype=np.float32), np.ones((rows, ACTIONS), bool)
+
+        def ours(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
+            return policy.act({"obs": obs}, action_mask=mask, privileged={}, state={}, rng=rng)
+
+        def theirs(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
+            return loop.act(obs, mask)
+
+        report(f"act, {rows} rows", *rates(ours, theirs, amount=rows, repeats=max(20, 20_000 // rows)))
+
+    batch = make_batch(ppo, rng)
+    rows = DECISIONS * SEGMENTS
+    data = {
+        "obs": torch.from_numpy(batch.observation["obs"][:-1].reshape(rows, INPUTS)),
+        "mask": torch.from_numpy(batch.action_mask[:-1].reshape(rows, ACTIONS)),
+        "action": torch.from_numpy(batch.action[:-1].reshape(rows, 1)),
+        "log_prob": torch.from_numpy(batch.extras["log_prob"][:-1].reshape(rows)),
+        "advantage": torch.randn(rows),
+        "returns": torch.randn(rows),
+    }
+    measured = rates(lambda: trainer.update(batch, progress=0.0), lambda: loop.update(data), amount=rows, repeats=3)
+    report("update", *measured)
+
+
+if __name__ == "__main__":
+    main()

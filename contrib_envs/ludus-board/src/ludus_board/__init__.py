@@ -1,0 +1,1 @@
+"""Tic-Tac-Toe and Connect Four, batched in numpy, with scripted opponents."""

@@ -1,0 +1,207 @@
+"""A batch of two-player games of placing stones, driven by `Rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium import spaces
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.errors import ContractError
+
+from ludus_board import opening, terminal
+from ludus_board.rules import ConnectFour, Rules, TicTacToe
+
+__all__ = ["BoardEnvironment", "make_connect4", "make_tictactoe"]
+
+
+def make_tictactoe(config: None, *, num_matches: int) -> BoardEnvironment:  # noqa: ARG001 - the game has no options
+    """Return a batch of Tic-Tac-Toe matches."""
+    return BoardEnvironment(TicTacToe(), num_matches=num_matches)
+
+
+def make_connect4(config: None, *, num_matches: int) -> BoardEnvironment:  # noqa: ARG001 - the game has no options
+    """Return a batch of Connect Four matches."""
+    return BoardEnvironment(ConnectFour(), num_matches=num_matches)
+
+
+def _spec(rules: Rules) -> EnvironmentSpec:
+    height, width = rules.shape
+    player = Role(
+        name="player",
+        observation_space=spaces.Box(0, 1, (height, width, 2), np.int8),
+        action_space=spaces.Discrete(rules.num_actions),
+        teams=(0, 1),
+    )
+    return EnvironmentSpec(
+        name=rules.name,
+        roles=(player,),
+        turn="turn-based",
+        max_ticks=height * width,
+        scenarios=(opening.SCENARIO,),
+        zero_sum=True,
+        constant_sum=True,
+        perfect_information=True,
+        reward_range=(-1.0, 1.0),
+    )
+
+
+class BoardEnvironment:
+    """Both seats see the board from their own side (plane 0: own stones, plane 1: the opponent's; row 0 on top).
+
+    Seat 0 moves first, whatever the seed. Only the scenario ``random-opening`` uses the seed; after an odd number of
+    opening plies seat 1 moves first.
+
+    Args:
+        rules: The game.
+        num_matches: B, at least 1.
+    """
+
+    def __init__(self, rules: Rules, *, num_matches: int) -> None:
+        self._rules = rules
+        self._spec = _spec(rules)
+        self._num_matches = num_matches
+        self._all_rows = np.arange(num_matches)
+        self._cells = rules.shape[0] * rules.shape[1]
+        self._stones = np.zeros((num_matches, 2), np.int64)
+        self._plies = np.zeros(num_matches, np.int64)
+        self._seat = np.zeros(num_matches, np.int64)  # who moves next
+        self._running = np.zeros(num_matches, bool)
+        player = RoleTick(
+            observation={"obs": np.zeros((num_matches, 2, *rules.shape, 2), np.int8)},
+            acting=np.zeros((num_matches, 2), bool),
+            action_mask=np.ones((num_matches, 2, rules.num_actions), bool),
+            reward=np.zeros((num_matches, 2), np.float32),
+        )
+        self._tick = Tick(
+            roles={"player": player},
+            terminated=np.zeros(num_matches, bool),
+            truncated=np.zeros(num_matches, bool),
+            outcome=np.zeros((num_matches, 2), np.float32),
+        )
+        self._player = player
+        self._obs = player.observation["obs"].reshape(-1)  # a view, written by flat index
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return self._spec
+
+    @property
+    def num_matches(self) -> int:
+        """Return B, the number of matches stepped at once."""
+        return self._num_matches
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+
+        Raises:
+            ContractError: A scenario or one of its parameters is unknown.
+        """
+        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        plies = opening.plies(scenarios, len(rows), most=self._cells)
+        self._stones[rows] = 0
+        self._plies[rows] = 0
+        self._seat[rows] = 0
+        self._running[rows] = True
+        self._player.observation["obs"][rows] = 0
+        self._player.reward[rows] = 0
+        self._tick.terminated[rows] = False
+        self._tick.outcome[rows] = 0
+        if plies is not None:
+            opening.play(self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(rows[at], move))
+        self._show()
+        return self._tick
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Place one stone in every running match; see `ludus.environment.Environment.step`.
+
+        Raises:
+            ContractError: A move is illegal; no match has been advanced.
+        """
+        rows = self._all_rows if self._running.all() else np.flatnonzero(self._running)
+        moves = np.asarray(actions["player"]).reshape(-1)[2 * rows + self._seat[rows]]
+        self._require_legal(rows, moves)
+        self._player.reward.fill(0)
+        self._tick.terminated.fill(False)
+        won = self._place(rows, moves)
+        ended = won | (self._plies[rows] == self._cells)
+        if ended.any():
+            self._finish(rows[ended], won[ended])
+        self._show()
+        return self._tick
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to free."""
+
+    def _require_legal(self, rows: np.ndarray, moves: np.ndarray) -> None:
+        """Raise ContractError for the first illegal move."""
+        known = (moves >= 0) & (moves < self._rules.num_actions)
+        legal = known & self._player.action_mask[rows, 0, np.where(known, moves, 0)]  # type: ignore[index]
+        if not legal.all():
+            at = int(np.argmin(legal))
+            raise ContractError(
+                f"{self._spec.name}: seat {self._seat[rows[at]]} of role 'player' in row {rows[at]} chose the illegal "
+                f"action {moves[at]} ({self._place_name(int(moves[at]))}) on ply {self._plies[rows[at]]}; choose among "
+                f"those that action_mask allows"
+            )
+
+    def _place_name(self, move: int) -> str:
+        known = 0 <= move < self._rules.num_actions
+        return terminal.place_name(self._rules, move) if known else f"there are {self._rules.num_actions} actions"
+
+    def _place(self, rows: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Place a stone of the seat to move in each of the rows, pass the turn, and return ``[n] bool``: it won."""
+        seat = self._seat[rows]
+        stones = self._stones.reshape(-1)
+        mine = 2 * rows + seat
+        theirs = mine ^ 1
+        own = stones[mine]
+        bits, cells = self._rules.place(own | stones[theirs], moves)
+        own = own | bits
+        stones[mine] = own
+        self._obs[2 * (mine * self._cells + cells)] = 1
+        self._obs[2 * (theirs * self._cells + cells) + 1] = 1
+        self._plies[rows] += 1
+        self._seat[rows] = 1 - seat
+        return self._rules.won(own)
+
+    def _finish(self, rows: np.ndarray, won: np.ndarray) -> None:
+        """Score the rows that have just ended; the seat that moved last has won or the board is full."""
+        last = 1 - self._seat[rows]
+        points = won.astype(np.float32)
+        self._running[rows] = False
+        self._tick.terminated[rows] = True
+        self._player.reward[rows, last] = points
+        self._player.reward[rows, 1 - last] = -points
+        self._tick.outcome[rows, last] = 0.5 + 0.5 * points
+        self._tick.outcome[rows, 1 - last] = 0.5 - 0.5 * points
+
+    def _show(self) -> None:
+        """Write who acts and what is legal."""
+        np.logical_and(self._running, self._seat == 0, out=self._player.acting[:, 0])
+        np.logical_and(self._running, self._seat == 1, out=self._player.acting[:, 1])
+        legal = self._rules.legal(self._stones[:, 0] | self._stones[:, 1])
+        self._player.action_mask[:] = legal[:, None]  # type: ignore[index]
+
+    def render(self, match: int) -> str:
+        """Return the board of row `match` with ANSI colours and coordinates."""
+        return terminal.render(self._rules, self._player.observation["obs"][match, 0])
+
+    def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
+        """Return the action as a person would type it."""
+        return terminal.action_name(self._rules, int(action[0]))
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
+        """Return the action ``[1] int64`` a person typed.
+
+        Raises:
+            ValueError: The text is not an action; the message says what is.
+        """
+        return np.array([terminal.parse_action(self._rules, text)], np.int64)

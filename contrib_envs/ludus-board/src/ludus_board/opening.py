@@ -1,0 +1,106 @@
+"""The scenario ``random-opening``: some random legal plies before the first decision, so that matches differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from ludus.environment import Scenario
+from ludus.errors import ContractError
+
+from ludus_board.rules import Rules
+
+__all__ = ["SCENARIO", "play", "plies"]
+
+SCENARIO = "random-opening"
+_DEFAULT_PLIES = 4
+
+
+def plies(scenarios: Sequence[Scenario] | None, count: int, *, most: int) -> np.ndarray | None:
+    """Return how many opening plies each of `count` matches asks for, ``[count] int64``; None where none does.
+
+    Args:
+        scenarios: One per match, or None.
+        count: How many matches.
+        most: The number of plies of the longest match.
+
+    Raises:
+        ContractError: A scenario or parameter is unknown, or their number is wrong.
+    """
+    if scenarios is None:
+        return None
+    if len(scenarios) != count:
+        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
+    asked = np.array([_asked(scenario, most) for scenario in scenarios], np.int64)
+    return asked if asked.any() else None
+
+
+def _asked(scenario: Scenario, most: int) -> int:
+    if scenario.name == "default":
+        return 0
+    if scenario.name != SCENARIO:
+        raise ContractError(f"unknown scenario {scenario.name!r}; there are default and {SCENARIO}")
+    unknown = set(scenario.parameters) - {"plies"}
+    asked = scenario.parameters.get("plies", _DEFAULT_PLIES)
+    if unknown or not 0 <= asked < most or asked != int(asked):
+        raise ContractError(
+            f"scenario {SCENARIO} takes the parameter plies, a whole number from 0 to {most - 1}; "
+            f"got {dict(scenario.parameters)}"
+        )
+    return int(asked)
+
+
+def play(
+    rules: Rules, seeds: np.ndarray, plies: np.ndarray, place: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> None:
+    """Play random plies on empty boards, each uniform among the legal moves that do not end the match.
+
+    A match in which every move would end it starts there, with fewer plies.
+
+    Args:
+        rules: The game.
+        seeds: ``[n] uint64``; the opening of a match is a function of its seed alone.
+        plies: ``[n] int64``.
+        place: Called with the indices ``[m] int64`` of matches and their moves ``[m] int64``.
+    """
+    stones = np.zeros((len(plies), 2), np.int64)
+    for ply in range(int(plies.max())):
+        at = np.flatnonzero(plies > ply)
+        own, other = stones[at, ply % 2], stones[at, 1 - ply % 2]
+        quiet = _quiet(rules, own, own | other)
+        plies = plies.copy()
+        plies[at[~quiet.any(axis=1)]] = 0
+        at, quiet = at[quiet.any(axis=1)], quiet[quiet.any(axis=1)]
+        moves = _pick(quiet, _hash(seeds[at], ply))
+        bits, _ = rules.place(stones[at, 0] | stones[at, 1], moves)
+        stones[at, ply % 2] |= bits
+        place(at, moves)
+
+
+def _quiet(rules: Rules, own: np.ndarray, occupied: np.ndarray) -> np.ndarray:
+    """Return ``[n, A] bool``: the legal moves that do not end the match."""
+    quiet = rules.legal(occupied)
+    quiet &= quiet.sum(axis=1, keepdims=True) > 1  # the last free action may fill the board
+    for action in range(rules.num_actions):
+        at = np.flatnonzero(quiet[:, action])
+        bits, _ = rules.place(occupied[at], np.full(len(at), action))
+        quiet[at, action] = ~rules.won(own[at] | bits)
+    return quiet
+
+
+def _pick(allowed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return for each row of ``allowed [n, A] bool`` the action that ``numbers [n] uint64`` selects, ``[n] int64``."""
+    order = np.cumsum(allowed, axis=1)
+    wanted = (numbers % order[:, -1].astype(np.uint64)).astype(np.int64)
+    picked: np.ndarray = np.argmax(order > wanted[:, None], axis=1)
+    return picked
+
+
+def _hash(seeds: np.ndarray, ply: int) -> np.ndarray:
+    """Return ``[n] uint64``, an independent random number for each seed and ply (SplitMix64)."""
+    with np.errstate(over="ignore"):
+        z: np.ndarray = seeds + np.uint64(ply + 1) * np.uint64(0x9E3779B97F4A7C15)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+    return z

@@ -1,0 +1,37 @@
+"""Options of the environment ``gymnasium``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+from ludus.option import Check, at_least, one_of, option
+
+__all__ = ["GymnasiumConfig"]
+
+_WRAPPERS = Check(
+    'a list of import paths such as "gymnasium.wrappers:FlattenObservation"',
+    lambda value: not isinstance(value, str) and all(isinstance(v, str) and v.count(":") == 1 for v in value),
+)
+_RETURN = Check("a number", lambda value: value is None or at_least(float("-inf")).accepts(value))
+
+
+@frozen(kw_only=True)
+class GymnasiumConfig:
+    """Which Gymnasium environment, and how it becomes a ludus environment."""
+
+    id: str = option("CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first')
+    options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
+    wrappers: Sequence[str] = option((), _WRAPPERS, help="Gymnasium wrappers around each copy, innermost first")
+    workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
+    vectorized: str = option(
+        "auto",
+        one_of("auto", "series", "native"),
+        help="native steps all matches in one call where the environment has such an implementation that plays the "
+        "same matches; auto uses it where it can",
+    )
+    max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 takes the registry's limit")
+    win_return: float | None = option(
+        None, _RETURN, help="a match with at least this return is won; by default the registry's reward threshold"
+    )

@@ -1,0 +1,140 @@
+"""One match (episode) of a Gymnasium environment."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+from ludus.copies import (
+    Row,
+    action_reader,
+    fold_seed,
+    observation_writer,
+    plain_action_space,
+    plain_observation_space,
+)
+from ludus.environment import EnvironmentSpec, Role, Scenario
+from ludus.errors import ConfigError
+
+__all__ = ["ROLE", "GymnasiumGame", "make_env", "make_game", "make_spec", "wins_from"]
+
+#: The one role; it has one seat.
+ROLE = "player"
+
+
+def make_game(
+    *, id: str, options: Mapping[str, Any], wrappers: Sequence[str], max_ticks: int, win_return: float | None
+) -> GymnasiumGame:
+    """Make one Gymnasium environment as a scalar game; arguments as in `GymnasiumConfig`.
+
+    Raises:
+        ConfigError: The environment or a wrapper cannot be found or made.
+    """
+    env = make_env(id, options, max_ticks=max_ticks)
+    for path in wrappers:
+        module, _, name = path.partition(":")
+        try:
+            env = getattr(importlib.import_module(module), name)(env)
+        except (ImportError, AttributeError, TypeError) as error:
+            raise ConfigError(f"wrappers: cannot wrap {id!r} in {path!r}: {error}") from error
+    return GymnasiumGame(env, win_return=win_return)
+
+
+def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasium.Env[Any, Any]:
+    """Make one Gymnasium environment without ludus around it; arguments as in `GymnasiumConfig`.
+
+    Raises:
+        ConfigError: It cannot be found or made.
+    """
+    try:
+        # The checker would warn about the same things on every step of every copy.
+        return gymnasium.make(id, max_episode_steps=max_ticks or None, disable_env_checker=True, **options)
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        raise ConfigError(f"id: cannot make Gymnasium environment {id!r} with {dict(options)}: {error}") from error
+
+
+def wins_from(env: gymnasium.Env[Any, Any], win_return: float | None) -> float | None:
+    """Return the return that wins a match, None where nothing says."""
+    if win_return is None and env.spec is not None:
+        return env.spec.reward_threshold
+    return win_return
+
+
+def make_spec(env: gymnasium.Env[Any, Any]) -> EnvironmentSpec:
+    """Return what is known before a match starts."""
+    role = Role(
+        name=ROLE,
+        observation_space=plain_observation_space(env.observation_space),
+        action_space=plain_action_space(env.action_space),
+        teams=(0,),
+    )
+    max_ticks = None if env.spec is None else env.spec.max_episode_steps
+    return EnvironmentSpec(name="gymnasium", roles=(role,), turn="simultaneous", max_ticks=max_ticks)
+
+
+class GymnasiumGame:
+    """One match.
+
+    Args:
+        env: The environment with its wrappers.
+        win_return: See `GymnasiumConfig`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], *, win_return: float | None) -> None:
+        _, info = env.reset(seed=0)
+        self._env = env
+        self._has_mask = "action_mask" in info
+        self._wins_from = wins_from(env, win_return)
+        self._return = 0.0
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return make_spec(self._env)
+
+    @property
+    def masked_roles(self) -> frozenset[str]:
+        """Return the roles that have action masks: Gymnasium's come in the infos."""
+        return frozenset({ROLE} if self._has_mask else ())
+
+    def bind(self, row: Row) -> None:
+        """Keep the arrays of the match."""
+        role, seat = row.tick.roles[ROLE], (0, ...)
+        self._tick = row.tick
+        self._read_action = action_reader(self._env.action_space, row.actions[ROLE][seat])
+        self._write = observation_writer(
+            self._env.observation_space, {name: leaf[seat] for name, leaf in role.observation.items()}
+        )
+        self._acting, self._reward = role.acting[seat], role.reward[seat]
+        self._mask = None if role.action_mask is None else role.action_mask[seat]
+
+    def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
+        """Start a match."""
+        observation, info = self._env.reset(seed=fold_seed(seed))
+        self._return = 0.0
+        self._observe(observation, info)
+        self._acting[...] = True
+
+    def step(self) -> None:
+        """Act once."""
+        observation, reward, terminated, truncated, info = self._env.step(self._read_action())
+        self._observe(observation, info)
+        self._reward[...] = reward
+        self._return += float(reward)
+        if terminated or truncated:
+            self._tick.terminated[...] = terminated
+            self._tick.truncated[...] = truncated and not terminated
+            self._tick.outcome[...] = 0.5 if self._wins_from is None else self._return >= self._wins_from
+        else:
+            self._acting[...] = True
+
+    def _observe(self, observation: Any, info: Mapping[str, Any]) -> None:
+        self._write(observation)
+        if self._mask is not None:
+            self._mask[...] = info["action_mask"]
+
+    def close(self) -> None:
+        """Close the environment."""
+        self._env.close()

@@ -1,0 +1,141 @@
+"""Environments that step all matches in one call, and still start each match from its own seed.
+
+Gymnasium's vectorised implementations start new matches by themselves and from one stream of random numbers. One is
+used here only where a match can be put into a row from outside: its start is drawn by the scalar environment from the
+match's own seed and moved over. Which implementations allow that, and how, is written down in `_TRANSPLANTS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from ludus.copies import fold_seed
+from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
+from ludus.errors import ContractError
+
+from ludus_gymnasium.game import ROLE, make_env, make_spec, wins_from
+
+__all__ = ["NativeEnvironment", "has_native"]
+
+
+def _transplant_cart_pole(scalar: Any, vector: Any, row: int) -> None:
+    vector.state[:, row] = scalar.state
+    vector.steps[row] = 0
+    vector.prev_done[row] = False
+
+
+#: Vector entry point → function that moves a match just started in the scalar environment into a row.
+_TRANSPLANTS: dict[str, Callable[[Any, Any, int], None]] = {
+    "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": _transplant_cart_pole,
+}
+
+
+def has_native(id: str) -> bool:
+    """Return whether the environment has a vectorised implementation that plays the same matches."""
+    try:
+        return gymnasium.spec(id).vector_entry_point in _TRANSPLANTS
+    except gymnasium.error.Error:
+        return False
+
+
+class NativeEnvironment:
+    """A batch of matches in one vectorised Gymnasium environment with a plain observation and a Discrete action.
+
+    Args:
+        id: An id for which `has_native` holds.
+        options: Keyword arguments of the constructor.
+        num_matches: B.
+        max_ticks: Truncate after so many ticks; 0 takes the registry's limit.
+        win_return: See `GymnasiumConfig`.
+    """
+
+    def __init__(
+        self, id: str, options: Mapping[str, Any], *, num_matches: int, max_ticks: int, win_return: float | None
+    ) -> None:
+        limit: dict[str, Any] = {"max_episode_steps": max_ticks} if max_ticks else {}
+        self._scalar = make_env(id, options, max_ticks=max_ticks)
+        self._vector: Any = gymnasium.make_vec(
+            id, num_matches, vectorization_mode="vector_entry_point", **limit, **options
+        )
+        self._vector.reset(seed=0)
+        self._transplant = _TRANSPLANTS[str(gymnasium.spec(id).vector_entry_point)]
+        self._spec = make_spec(self._scalar)
+        self._wins_from = wins_from(self._scalar, win_return)
+        self._num_matches = num_matches
+        self._running = np.zeros(num_matches, np.bool_)
+        self._return = np.zeros(num_matches)
+        space = self._scalar.observation_space
+        role = RoleTick(
+            observation={"obs": np.zeros((num_matches, 1, *(space.shape or ())), space.dtype)},
+            acting=np.zeros((num_matches, 1), np.bool_),
+            action_mask=None,
+            reward=np.zeros((num_matches, 1), np.float32),
+        )
+        self._tick = Tick(
+            roles={ROLE: role},
+            terminated=np.zeros(num_matches, np.bool_),
+            truncated=np.zeros(num_matches, np.bool_),
+            outcome=np.zeros((num_matches, 1), np.float32),
+        )
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return self._spec
+
+    @property
+    def num_matches(self) -> int:
+        """Return B."""
+        return self._num_matches
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
+
+        Raises:
+            ContractError: A scenario other than the default is asked for.
+        """
+        if any(scenario.name != "default" for scenario in scenarios or ()):
+            raise ContractError("Gymnasium environments have no scenarios besides the default one")
+        numbers = np.arange(self._num_matches) if rows is None else rows
+        tick, role = self._tick, self._tick.roles[ROLE]
+        for row, seed in zip(numbers.tolist(), seeds.tolist(), strict=True):
+            role.observation["obs"][row, 0], _ = self._scalar.reset(seed=fold_seed(seed))
+            self._transplant(self._scalar.unwrapped, self._vector.unwrapped, row)
+        for array in (role.reward, tick.terminated, tick.truncated, tick.outcome, self._return):
+            array[numbers] = 0
+        self._running[numbers] = True
+        role.acting[numbers] = True
+        return tick
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Advance every running match by one tick, see `ludus.environment.Environment.step`."""
+        tick, role, running = self._tick, self._tick.roles[ROLE], self._running
+        # An ended row starts a match of its own inside the vectorised environment; nothing of it is shown.
+        chosen = np.where(running, actions[ROLE][:, 0, 0], 0)
+        observation, reward, terminated, truncated, _ = self._vector.step(chosen)
+        np.copyto(role.observation["obs"][:, 0], observation, where=running[:, None])
+        np.multiply(reward, running, out=role.reward[:, 0])
+        np.logical_and(terminated, running, out=tick.terminated)
+        np.logical_and(truncated, running & ~tick.terminated, out=tick.truncated)
+        self._return += role.reward[:, 0]
+        ended = tick.terminated | tick.truncated
+        running &= ~ended
+        role.acting[:, 0] = running
+        if ended.any():
+            won = 0.5 if self._wins_from is None else self._return[ended] >= self._wins_from
+            tick.outcome[ended, 0] = won
+        return tick
+
+    def close(self) -> None:
+        """Close the environment; closing twice is harmless."""
+        self._scalar.close()
+        self._vector.close()

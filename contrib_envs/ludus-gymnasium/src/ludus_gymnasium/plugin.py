@@ -1,0 +1,18 @@
+"""Entry point of ludus-gymnasium."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer every single-agent Gymnasium environment under one name."""
+    return [
+        Component(
+            name="gymnasium",
+            factory="ludus_gymnasium.environment:make_environment",
+            config="ludus_gymnasium.config:GymnasiumConfig",
+            summary="any single-agent Gymnasium environment, by its id",
+        )
+    ]

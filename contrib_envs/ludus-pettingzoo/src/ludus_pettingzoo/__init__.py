@@ -1,0 +1,1 @@
+"""PettingZoo environments in ludus, and ludus environments in PettingZoo."""

@@ -1,0 +1,246 @@
+"""ludus environments as PettingZoo environments.
+
+Agents are called ``<role>_<seat>``. Where actions are masked, an observation is a dict of ``"observation"`` and
+``"action_mask"``, as in PettingZoo's own classic games; the mask of an agent that is not to act is all 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from ludus.environment import Environment, Playable, Role, Tick
+from ludus.errors import ContractError
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+__all__ = ["to_aec", "to_parallel"]
+
+
+def to_aec(env: Environment) -> AECEnv[str, Any, Any]:
+    """Return a ludus environment with one match as a PettingZoo AEC environment.
+
+    Seats that act on the same tick are asked one after another; the environment advances after the last of them.
+
+    Raises:
+        ContractError: It has more than one match.
+    """
+    return OrderEnforcingWrapper(_LudusAec(env))
+
+
+def to_parallel(env: Environment) -> ParallelEnv[str, Any, Any]:
+    """Return a ludus environment with one match as a PettingZoo Parallel environment.
+
+    Raises:
+        ContractError: It has more than one match, or is turn-based.
+    """
+    if env.spec.turn == "turn-based":
+        raise ContractError(f"environment {env.spec.name!r} is turn-based; export it with to_aec")
+    return _LudusParallel(env)
+
+
+class _Bridge:
+    """One match of a ludus environment, by agent."""
+
+    def __init__(self, env: Environment) -> None:
+        if env.num_matches != 1:
+            raise ContractError(
+                f"PettingZoo plays one match at a time; make the environment with num_matches=1, not {env.num_matches}"
+            )
+        self.env = env
+        self.seats = {f"{role.name}_{i}": (role, i) for role in env.spec.roles for i in range(role.seats)}
+        self._random = np.random.default_rng()
+        self.tick = self._reset(0)
+        masked = {name for name, seen in self.tick.roles.items() if seen.action_mask is not None}
+        self.observation_spaces = {
+            agent: _exported_space(role, masked=role.name in masked) for agent, (role, _) in self.seats.items()
+        }
+        self.action_spaces = {agent: role.action_space for agent, (role, _) in self.seats.items()}
+        self._actions: dict[str, np.ndarray] = {}
+
+    def metadata(self, *, parallelizable: bool) -> dict[str, Any]:
+        modes = ["ansi"] if isinstance(self.env, Playable) else []
+        return {"name": self.env.spec.name, "render_modes": modes, "is_parallelizable": parallelizable}
+
+    def reset(self, seed: int | None) -> None:
+        if seed is not None:
+            self._random = np.random.default_rng(seed)
+        self.tick = self._reset(int(self._random.integers(2**63)) if seed is None else seed)
+
+    def _reset(self, seed: int) -> Tick:
+        self._actions = {
+            role.name: np.zeros(
+                (1, role.seats, action_width(role.action_space)),
+                np.float32 if is_continuous(role.action_space) else np.int64,
+            )
+            for role in self.env.spec.roles
+        }
+        return self.env.reset(np.array([seed], np.uint64))
+
+    def act(self, agent: str, action: Any) -> None:
+        role, seat = self.seats[agent]
+        self._actions[role.name][0, seat] = np.ravel(action)
+
+    def advance(self) -> None:
+        self.tick = self.env.step(self._actions)
+
+    @property
+    def terminated(self) -> bool:
+        return bool(self.tick.terminated[0])
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.tick.truncated[0])
+
+    def acting(self) -> list[str]:
+        return [agent for agent, (role, i) in self.seats.items() if self.tick.roles[role.name].acting[0, i]]
+
+    def rewards(self) -> dict[str, float]:
+        return {agent: float(self.tick.roles[role.name].reward[0, i]) for agent, (role, i) in self.seats.items()}
+
+    def observe(self, agent: str, *, may_act: bool) -> Any:
+        role, seat = self.seats[agent]
+        seen = self.tick.roles[role.name]
+        leaves = {name: leaf[0, seat].copy() for name, leaf in seen.observation.items()}
+        observation = leaves if isinstance(role.observation_space, spaces.Dict) else leaves["obs"]
+        if seen.action_mask is None:
+            return observation
+        mask = seen.action_mask[0, seat].astype(np.int8)
+        return {"observation": observation, "action_mask": mask if may_act else np.zeros_like(mask)}
+
+    def render(self) -> str | None:
+        return self.env.render(0) if isinstance(self.env, Playable) else None
+
+
+def _exported_space(role: Role, *, masked: bool) -> Space[Any]:
+    space = role.observation_space
+    if isinstance(space, spaces.Dict):
+        space = spaces.Dict(leaf_spaces(space))
+    if not masked:
+        return space
+    mask = spaces.Box(0, 1, (sum(label_sizes(role.action_space)),), np.int8)
+    return spaces.Dict({"observation": space, "action_mask": mask})
+
+
+class _LudusAec(AECEnv[str, Any, Any]):  # type: ignore[misc]
+    """See `to_aec`."""
+
+    agent_selection: str
+
+    def __init__(self, env: Environment) -> None:
+        super().__init__()
+        self._bridge = _Bridge(env)
+        self.metadata = self._bridge.metadata(parallelizable=env.spec.turn != "turn-based")
+        self.render_mode = "ansi" if isinstance(env, Playable) else None
+        self.possible_agents = list(self._bridge.seats)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        return self._bridge.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Space[Any]:
+        return self._bridge.action_spaces[agent]
+
+    def reset(self, seed: int | None = None, options: Mapping[str, Any] | None = None) -> None:  # noqa: ARG002
+        self._bridge.reset(seed)
+        self.agents = self.possible_agents[:]
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos: dict[str, dict[str, Any]] = {agent: {} for agent in self.agents}
+        self._skip_to_decision()
+
+    def observe(self, agent: str) -> Any:
+        return self._bridge.observe(agent, may_act=agent == self.agent_selection and self._is_running())
+
+    def step(self, action: Any) -> None:
+        agent = self.agent_selection
+        if not self._is_running():
+            self._was_dead_step(action)
+            return
+        self._cumulative_rewards[agent] = 0.0
+        self._clear_rewards()
+        self._bridge.act(agent, action)
+        self._waiting.remove(agent)
+        if self._waiting:
+            self.agent_selection = self._waiting[0]
+        else:
+            self._advance()
+            self._skip_to_decision()
+        self._accumulate_rewards()
+
+    def _skip_to_decision(self) -> None:
+        """Advance while nobody has to decide, then ask the first who has."""
+        while not (waiting := self._bridge.acting()) and self._is_running():
+            self._advance()
+        self._waiting = waiting
+        self.agent_selection = waiting[0] if waiting else self.agents[0]
+
+    def _advance(self) -> None:
+        self._bridge.advance()
+        for agent, reward in self._bridge.rewards().items():
+            self.rewards[agent] += reward
+        self.terminations = dict.fromkeys(self.agents, self._bridge.terminated)
+        self.truncations = dict.fromkeys(self.agents, self._bridge.truncated)
+
+    def _is_running(self) -> bool:
+        return not (self._bridge.terminated or self._bridge.truncated)
+
+    def render(self) -> str | None:
+        return self._bridge.render()
+
+    def close(self) -> None:
+        self._bridge.env.close()
+
+
+class _LudusParallel(ParallelEnv[str, Any, Any]):  # type: ignore[misc]
+    """See `to_parallel`."""
+
+    def __init__(self, env: Environment) -> None:
+        self._bridge = _Bridge(env)
+        self.metadata = self._bridge.metadata(parallelizable=True)
+        self.render_mode = "ansi" if isinstance(env, Playable) else None
+        self.possible_agents = list(self._bridge.seats)
+        self.agents: list[str] = []
+
+    def observation_space(self, agent: str) -> Space[Any]:
+        return self._bridge.observation_spaces[agent]
+
+    def action_space(self, agent: str) -> Space[Any]:
+        return self._bridge.action_spaces[agent]
+
+    def reset(
+        self,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,  # noqa: ARG002
+    ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+        self._bridge.reset(seed)
+        self.agents = self.possible_agents[:]
+        return self._observe(), {agent: {} for agent in self.agents}
+
+    def step(self, actions: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+        for agent, action in actions.items():
+            self._bridge.act(agent, action)
+        self._bridge.advance()
+        played = self.agents
+        terminations = dict.fromkeys(played, self._bridge.terminated)
+        truncations = dict.fromkeys(played, self._bridge.truncated)
+        infos: dict[str, Any] = {agent: {} for agent in played}
+        rewards, observations = self._bridge.rewards(), self._observe()
+        if self._bridge.terminated or self._bridge.truncated:
+            self.agents = []
+        return observations, rewards, terminations, truncations, infos
+
+    def _observe(self) -> dict[str, Any]:
+        acting = self._bridge.acting()
+        return {agent: self._bridge.observe(agent, may_act=agent in acting) for agent in self.agents}
+
+    def render(self) -> str | None:
+        return self._bridge.render()
+
+    def close(self) -> None:
+        self._bridge.env.close()

@@ -1,0 +1,116 @@
+"""The row of one match, by agent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from ludus.copies import Row, action_reader, observation_writer
+from ludus.environment import EnvironmentSpec
+
+from ludus_pettingzoo.seating import Placing, Seating
+
+__all__ = ["BoundSeat", "MatchRow"]
+
+
+class BoundSeat:
+    """What moves between one agent and its seat in a row.
+
+    Args:
+        placing: Who sits where.
+        row: The arrays.
+    """
+
+    def __init__(self, placing: Placing, row: Row) -> None:
+        role, seat, its_spaces = row.tick.roles[placing.role], (placing.index, ...), placing.spaces
+        self.team = placing.team
+        self.read_action = action_reader(its_spaces.action, row.actions[placing.role][seat])
+        self._write = observation_writer(its_spaces.seen, {name: leaf[seat] for name, leaf in role.observation.items()})
+        self._is_wrapped = its_spaces.is_wrapped
+        self._mask_in_observation = its_spaces.has_mask
+        self._mask = None if role.action_mask is None else role.action_mask[seat]
+        self._acting = role.acting[seat]
+        self._reward = role.reward[seat]
+
+    def observe(self, observation: Any, info: Mapping[str, Any] | None) -> None:
+        """Write an observation and the action mask that came with it."""
+        self._write(observation["observation"] if self._is_wrapped else observation)
+        if self._mask is not None:
+            mask = observation["action_mask"] if self._mask_in_observation else (info or {}).get("action_mask", True)
+            self._mask[...] = np.concatenate(mask) if isinstance(mask, tuple) else mask
+
+    def act(self) -> None:
+        """Say that the seat decides on this tick."""
+        self._acting[...] = True
+
+    def reward(self, reward: float) -> None:
+        """Write what the seat earned."""
+        self._reward[...] = reward
+
+
+class MatchRow:
+    """Seats, rewards and the end of one match.
+
+    Args:
+        seating: The environment's agents.
+        masks_in_infos: Whether action masks come in the infos.
+        max_ticks: Truncate after so many ticks; 0 never.
+        outcome: Who wins, see `PettingZooConfig`.
+    """
+
+    def __init__(self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str) -> None:
+        self.masked_roles = frozenset(p.role for p in seating.placings if masks_in_infos or p.spaces.has_mask)
+        self.seats: dict[str, BoundSeat] = {}
+        self._seating = seating
+        self._max_ticks = max_ticks
+        self._outcome = outcome
+        self._ticks = 0
+        self._total = np.zeros(1 + max(placing.team for placing in seating.placings))
+        self._last = np.zeros_like(self._total)
+
+    def make_spec(self, turn: Literal["turn-based", "simultaneous"]) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return EnvironmentSpec(
+            name="pettingzoo",
+            roles=self._seating.roles,
+            turn=turn,
+            max_ticks=self._max_ticks or None,
+            constant_sum=len(self._total) == 2 and self._outcome != "positive",
+        )
+
+    def bind(self, row: Row) -> None:
+        """Keep the arrays of the match."""
+        self._tick = row.tick
+        self.seats = {placing.agent: BoundSeat(placing, row) for placing in self._seating.placings}
+
+    def start(self) -> None:
+        """Forget the last match."""
+        self._ticks = 0
+        self._total[:] = 0
+
+    def add_rewards(self, rewards: Mapping[str, Any]) -> None:
+        """Count a tick and hand out what the agents earned on it."""
+        self._ticks += 1
+        self._last[:] = 0
+        for agent, reward in rewards.items():
+            if reward:
+                seat = self.seats[agent]
+                seat.reward(reward)
+                self._last[seat.team] += reward
+        self._total += self._last
+
+    def is_time_up(self) -> bool:
+        """Return whether the match has to be cut off now."""
+        return self._ticks == self._max_ticks
+
+    def end(self, *, truncated: bool) -> None:
+        """Write that the match is over, and its outcome."""
+        self._tick.truncated[...] = truncated
+        self._tick.terminated[...] = not truncated
+        score = self._last if self._outcome == "last" else self._total
+        if self._outcome == "positive":
+            self._tick.outcome[:] = (1 + np.sign(score)) / 2
+        else:
+            best = score == score.max()
+            self._tick.outcome[:] = best * (1.0 if best.sum() == 1 else 0.5)

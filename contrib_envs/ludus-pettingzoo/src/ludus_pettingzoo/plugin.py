@@ -1,0 +1,18 @@
+"""Entry point of ludus-pettingzoo."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer every PettingZoo environment under one name."""
+    return [
+        Component(
+            name="pettingzoo",
+            factory="ludus_pettingzoo.environment:make_environment",
+            config="ludus_pettingzoo.config:PettingZooConfig",
+            summary="any PettingZoo environment (AEC or Parallel), by its id",
+        )
+    ]

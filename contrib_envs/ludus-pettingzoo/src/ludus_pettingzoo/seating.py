@@ -1,0 +1,130 @@
+"""Agents of a PettingZoo environment as roles, seats and teams."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+from gymnasium import Space, spaces
+from ludus.copies import plain_action_space, plain_observation_space
+from ludus.environment import Role
+from ludus.errors import ConfigError
+
+__all__ = ["AgentSpaces", "Placing", "Seating", "seat_agents"]
+
+_MASK = "action_mask"
+
+
+@frozen
+class AgentSpaces:
+    """The spaces of one agent, as PettingZoo declares them."""
+
+    observation: Space[Any]
+    action: Space[Any]
+
+    @property
+    def has_mask(self) -> bool:
+        """Return whether observations carry an action mask."""
+        return isinstance(self.observation, spaces.Dict) and _MASK in self.observation.spaces
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Return whether what there is to see lies below the key ``"observation"``, as beside a mask."""
+        return isinstance(self.observation, spaces.Dict) and set(self.observation.spaces) - {_MASK} == {"observation"}
+
+    @property
+    def seen(self) -> Space[Any]:
+        """Return the observation space without the mask and without its wrapping."""
+        if not isinstance(self.observation, spaces.Dict):
+            return self.observation
+        if self.is_wrapped:
+            return self.observation["observation"]
+        return spaces.Dict({key: part for key, part in self.observation.spaces.items() if key != _MASK})
+
+
+@frozen
+class Placing:
+    """Where one agent sits."""
+
+    agent: str
+    role: str
+    index: int  # within the role
+    team: int
+    spaces: AgentSpaces
+
+
+@frozen
+class Seating:
+    """All roles of an environment and who sits where."""
+
+    roles: tuple[Role, ...]
+    placings: tuple[Placing, ...]
+
+
+def seat_agents(agents: Mapping[str, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
+    """Give every agent a seat: agents with equal spaces share a role.
+
+    Args:
+        agents: In the environment's order.
+        teams: Patterns of agent names per team; empty makes every agent its own team.
+
+    Raises:
+        ConfigError: An agent is in no team or in several.
+    """
+    groups: list[list[str]] = []
+    for agent, its_spaces in agents.items():
+        for group in groups:
+            if agents[group[0]] == its_spaces:
+                group.append(agent)
+                break
+        else:
+            groups.append([agent])
+    order = [agent for group in groups for agent in group]
+    team_of = _assign_teams(order, teams) if teams else {agent: i for i, agent in enumerate(order)}
+    roles, placings = [], []
+    for name, group in zip(_role_names(groups), groups, strict=True):
+        its_spaces = agents[group[0]]
+        role = Role(
+            name=name,
+            observation_space=plain_observation_space(its_spaces.seen),
+            action_space=plain_action_space(its_spaces.action),
+            teams=tuple(team_of[agent] for agent in group),
+        )
+        roles.append(role)
+        placings += [Placing(agent, name, i, team_of[agent], agents[agent]) for i, agent in enumerate(group)]
+    return Seating(tuple(roles), tuple(placings))
+
+
+def _assign_teams(agents: Sequence[str], teams: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    problems, team_of = [], {}
+    for agent in agents:
+        fits = [i for i, patterns in enumerate(teams.values()) if any(fnmatch.fnmatchcase(agent, p) for p in patterns)]
+        if len(fits) == 1:
+            team_of[agent] = fits[0]
+        else:
+            problems.append(f"teams: expected agent {agent!r} in one team, found it in {len(fits)}")
+    problems += [
+        f"teams: no agent is in team {name!r}; the agents are {', '.join(agents)}"
+        for i, name in enumerate(teams)
+        if i not in team_of.values() and not problems
+    ]
+    if problems:
+        raise ConfigError(*problems)
+    return team_of
+
+
+def _role_names(groups: Sequence[Sequence[str]]) -> list[str]:
+    """Name one role ``player``; several by what their agents' names begin with, or by their first agent."""
+    if len(groups) == 1:
+        return ["player"]
+    names = [_valid_name(re.sub(r"[_-]?\d+$", "", group[0])) for group in groups]
+    return [
+        name if names.count(name) == 1 else _valid_name(group[0]) for name, group in zip(names, groups, strict=True)
+    ]
+
+
+def _valid_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9._-]", "-", text.lower()).lstrip("._-")[:64] or "player"

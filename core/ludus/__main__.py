@@ -1,0 +1,138 @@
+"""The command ``ludus``: finds the subcommand asked for, runs it, and turns errors into lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+
+from ludus._cli import BUILT_IN
+from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
+from ludus._version import __version__
+from ludus.errors import LudusError, PluginError
+
+__all__ = ["cli", "main"]
+
+
+class _LazyGroup(click.Group):
+    """A group that imports a command when it is used, and plugins when a name is not built in or for help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return [*BUILT_IN, *(name for name in load_plugins().components("command") if name not in BUILT_IN)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in BUILT_IN:
+            module, _, attribute = BUILT_IN[cmd_name].path.partition(":")
+            command: click.Command = getattr(import_module(module), attribute)
+            return command
+        if cmd_name.startswith("-"):
+            return None
+        plugins = load_plugins()
+        if cmd_name not in plugins.components("command"):
+            close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
+        return _checked(cmd_name, plugins.get("command", cmd_name).load_factory())
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in BUILT_IN.items()])
+        plugins = load_plugins().components("command")
+        rows = [(name, component.summary) for name, component in plugins.items() if name not in BUILT_IN]
+        if rows:
+            with formatter.section("Commands of plugins"):
+                formatter.write_dl(rows)
+
+
+def _checked(name: str, command: Any) -> click.Command:
+    if not isinstance(command, click.Command):
+        raise PluginError(f"command {name!r} is a {type(command).__name__}, expected a click.Command")
+    return command
+
+
+def _extend(variable: str) -> Any:
+    """Return a click callback that adds the names given to an environment variable, so that workers inherit them."""
+
+    def callback(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
+        if names:
+            before = os.environ.get(variable, "")
+            os.environ[variable] = ",".join([*filter(None, [before]), *names])
+
+    return callback
+
+
+@click.group(
+    cls=_LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="LUDUS_DEBUG=1 shows tracebacks of errors.",
+)
+@click.option(
+    "--allow-plugin",
+    metavar="NAME",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_extend(ALLOW_VARIABLE),
+    help="Load only this plugin (entry point or distribution); may be repeated.",
+)
+@click.option(
+    "--block-plugin",
+    metavar="NAME",
+    multiple=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_extend(BLOCK_VARIABLE),
+    help="Do not load this plugin; may be repeated.",
+)
+@click.version_option(__version__, prog_name="ludus")
+def cli() -> None:
+    """Train game AI by competitive self-play."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status.
+
+    Args:
+        arguments: Without the program's name; None takes those of the process.
+
+    Returns:
+        0 for success, 1 for a `LudusError`, 2 for wrong usage, 130 after Ctrl-C, 141 when nobody reads the output.
+    """
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more when it exits; there must be somewhere to flush to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        # Not click's own error handling: it would call a broken pipe an error and Ctrl-C a failure.
+        with cli.make_context("ludus", list(sys.argv[1:] if arguments is None else arguments)) as context:
+            result = cli.invoke(context)
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except LudusError as error:
+        if os.environ.get("LUDUS_DEBUG"):
+            raise
+        for line in str(error).splitlines() or [type(error).__name__]:
+            click.echo(f"error: {line}", err=True)
+        return 1
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return 130
+    return result if isinstance(result, int) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

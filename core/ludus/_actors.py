@@ -1,0 +1,254 @@
+"""The participants that can sit in a seat: scripted agents, frozen models, and the live policy that is recorded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import numpy as np
+from attrs import define, field
+
+from ludus._play import Actor, Reward, Seats
+from ludus._recorder import Recorder
+from ludus.agent import Agent
+from ludus.algorithm import Decision, Policy, Weights
+from ludus.environment import Leaves
+from ludus.errors import ContractError
+from ludus.interface import Interface, View
+from ludus.segment import SegmentBatch
+
+__all__ = ["ActorCache", "AgentActor", "LiveActor", "PolicyAgent"]
+
+
+@define(eq=False)
+class AgentActor:
+    """An agent in a seat: a scripted one or a frozen model."""
+
+    agent: Agent
+    rng: np.random.Generator
+
+    def start(self, streams: np.ndarray) -> None:
+        """Let the agent forget the streams' earlier matches."""
+        self.agent.reset(streams)
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002
+        """Decide."""
+        observation = {name: seats.take(leaf) for name, leaf in seats.tick.observation.items()}
+        mask = None if seats.tick.action_mask is None else seats.take(seats.tick.action_mask)
+        return self.agent.act(observation, action_mask=mask, streams=seats.streams, rng=self.rng)
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Nothing to do."""
+
+
+@define(eq=False)
+class PolicyAgent:
+    """A policy with fixed weights, behind its player's interface, as an `ludus.agent.Agent`.
+
+    Args:
+        policy: Already loaded.
+        interface: Between the game and the policy; None where there is none.
+        streams: How many (row, seat) streams exist.
+        deterministic: Take the most likely action instead of sampling.
+    """
+
+    policy: Policy
+    interface: Interface | None
+    streams: int
+    deterministic: bool = False
+    _state: Leaves = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._state = self.policy.initial_state(self.streams)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget everything about these streams."""
+        _restart(self.policy, self._state, streams)
+        if self.interface is not None:
+            self.interface.reset(streams)
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Decide for n rows; returns raw actions ``[n, L]``."""
+        if self.interface is not None:
+            reward = np.zeros(streams.size, np.float32)
+            view = self.interface.observe(View(observation=observation, action_mask=action_mask, reward=reward), streams)
+            observation, action_mask = view.observation, view.action_mask
+        decision = self.policy.act(
+            observation,
+            action_mask=action_mask,
+            privileged={},
+            state=_rows_of(self._state, streams),
+            rng=rng,
+            deterministic=self.deterministic,
+        )
+        _store(self._state, streams, decision.state)
+        return decision.action if self.interface is None else self.interface.act(decision.action, streams)
+
+
+@define(eq=False, kw_only=True)
+class LiveActor:
+    """The policy that a player is learning; every decision is recorded for its learner.
+
+    Args:
+        player: Its name.
+        policy: Without weights until `load`.
+        interface: Between the game and the policy; None where there is none.
+        recorder: Takes the decisions.
+        rng: Randomness of its sampling.
+        streams: How many (row, seat) streams exist.
+    """
+
+    player: str
+    policy: Policy
+    interface: Interface | None
+    recorder: Recorder
+    rng: np.random.Generator
+    streams: int
+    version: int = field(init=False, default=-1)
+    _state: Leaves = field(init=False)
+    _column: np.ndarray = field(init=False)  # (row, seat) stream → column of the recorder
+
+    def __attrs_post_init__(self) -> None:
+        self._state = self.policy.initial_state(self.streams)
+        self._column = np.full(self.streams, -1, np.int64)
+
+    def load(self, weights: Weights, version: int) -> None:
+        """Take newer weights; only right after `flush`, so that a segment has one version."""
+        self.policy.load(weights)
+        self.version = version
+
+    def start(self, streams: np.ndarray) -> None:
+        """Open a recorder column for each seat."""
+        _restart(self.policy, self._state, streams)
+        if self.interface is not None:
+            self.interface.reset(streams)
+        self._column[streams] = self.recorder.open(streams.size)
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:
+        """Decide and record; what came since the last decision goes to that one."""
+        view, privileged = self._view(seats, since), self._privileged(seats)
+        columns = self._column[seats.streams]
+        self.recorder.settle(columns, reward=view.reward, elapsed_ticks=since.elapsed_ticks)
+        state = _rows_of(self._state, seats.streams)
+        decision = self._decide(view, privileged, state)
+        _store(self._state, seats.streams, decision.state)
+        entry = _entry(view, privileged, decision) | {"action": decision.action}
+        self._check(entry)
+        self.recorder.decide(columns, entry, version=self.version, state=state)
+        return decision.action if self.interface is None else self.interface.act(decision.action, seats.streams)
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Record the last reward and, where the match was cut off, the final observation."""
+        view = self._view(seats, since)
+        columns = self._column[seats.streams]
+        cut = self.recorder.end(
+            columns,
+            reward=view.reward,
+            elapsed_ticks=since.elapsed_ticks,
+            terminated=terminated,
+            truncated=truncated,
+        )
+        if cut.any():
+            self._final(seats.part(cut), _rows(view, cut), columns[cut])
+        self.recorder.close(columns)
+        self._column[seats.streams] = -1
+
+    def _final(self, seats: Seats, view: View, columns: np.ndarray) -> None:
+        # masks of seats that do not act are undefined, and nothing is decided here: only values are wanted
+        privileged = self._privileged(seats)
+        free = None if view.action_mask is None else np.ones_like(view.action_mask)
+        view = View(observation=view.observation, action_mask=free, reward=view.reward)
+        decision = self._decide(view, privileged, _rows_of(self._state, seats.streams))
+        self.recorder.final(columns, _entry(view, privileged, decision))
+
+    def _decide(self, view: View, privileged: Leaves, state: Leaves) -> Decision:
+        return self.policy.act(
+            view.observation, action_mask=view.action_mask, privileged=privileged, state=state, rng=self.rng
+        )
+
+    def _view(self, seats: Seats, since: Reward) -> View:
+        tick = seats.tick
+        view = View(
+            observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
+            action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
+            reward=since.reward,
+        )
+        return view if self.interface is None else self.interface.observe(view, seats.streams)
+
+    def _privileged(self, seats: Seats) -> Leaves:
+        return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
+
+    def _check(self, entry: dict[str, np.ndarray]) -> None:
+        for name, values in entry.items():
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                source = "the environment or an interface" if "/" in name and "extras" not in name else "the policy"
+                raise ContractError(
+                    f"player {self.player!r}: {name} holds a value that is not finite, from {source}; "
+                    f"expected finite numbers — run `ludus check` to find out which"
+                )
+
+    def flush(self) -> SegmentBatch:
+        """Return the segments recorded so far."""
+        return self.recorder.flush()
+
+
+def _restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:
+    if state:
+        _store(state, streams, policy.initial_state(streams.size))
+
+
+def _rows_of(state: Leaves, streams: np.ndarray) -> Leaves:
+    return {name: leaf[streams] for name, leaf in state.items()}
+
+
+def _store(state: Leaves, streams: np.ndarray, values: Leaves) -> None:
+    for name, leaf in values.items():
+        state[name][streams] = leaf
+
+
+def _entry(view: View, privileged: Leaves, decision: Decision) -> dict[str, np.ndarray]:
+    entry = {f"observation/{name}": leaf for name, leaf in view.observation.items()}
+    entry |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
+    entry |= {f"extras/{name}": values for name, values in decision.extras.items()}
+    if view.action_mask is not None:
+        entry["action_mask"] = view.action_mask
+    return entry
+
+
+def _rows(view: View, chosen: np.ndarray) -> View:
+    return View(
+        observation={name: leaf[chosen] for name, leaf in view.observation.items()},
+        action_mask=None if view.action_mask is None else view.action_mask[chosen],
+        reward=view.reward[chosen],
+    )
+
+
+@define
+class ActorCache:
+    """Actors of frozen models and anchors; the least recently used leave first.
+
+    Args:
+        make: Participant, model hash ("" for an anchor) and role → actor.
+        capacity: How many stay loaded.
+    """
+
+    make: Callable[[str, str, str], Actor]
+    capacity: int = 64
+    _actors: OrderedDict[tuple[str, str, str], Actor] = field(init=False, factory=OrderedDict)
+
+    def get(self, participant: str, digest: str, role: str) -> Actor:
+        """Return the actor, made now if it is not loaded."""
+        key = (participant, digest, role)
+        if key not in self._actors:
+            self._actors[key] = self.make(*key)
+        self._actors.move_to_end(key)
+        while len(self._actors) > self.capacity:
+            self._actors.popitem(last=False)
+        return self._actors[key]

@@ -1,0 +1,246 @@
+"""Putting workers together from a configuration: the same objects for one process and for many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from attrs import frozen
+
+from ludus._actors import ActorCache, AgentActor, LiveActor, PolicyAgent
+from ludus._build import (
+    learned_role,
+    make_agent,
+    make_algorithm,
+    make_environment,
+    make_evaluation_matchmaker,
+    make_matchmaker,
+    player_role,
+)
+from ludus._coordinator import Coordinator
+from ludus._learner import Learner, LearnerOptions
+from ludus._league import League
+from ludus._models import load_arrays
+from ludus._recorder import Recorder, SegmentLayout
+from ludus._sampler import Link, Sampler
+from ludus._seeding import generator, seed_for
+from ludus.agent import Agent
+from ludus.environment import EnvironmentSpec
+from ludus.errors import ConfigError, ModelError
+
+if TYPE_CHECKING:
+    from ludus._config import RunConfig
+    from ludus._plugins import Plugins
+    from ludus._store import Store
+
+__all__ = ["Assembly", "load_participant", "open_league"]
+
+
+@frozen(kw_only=True)
+class Assembly:
+    """Makes the workers of one run.
+
+    Args:
+        config: The run's configuration.
+        plugins: What is installed.
+        run_dir: The run folder.
+        session: How often the run has been started or a worker restarted; keeps random streams apart.
+    """
+
+    config: RunConfig
+    plugins: Plugins
+    run_dir: Path
+    session: int = 0
+
+    def sampler(self, name: str, *, link: Link, clock: Callable[[], float]) -> Sampler:
+        """Make a sampler that trains every player of the league."""
+        sampling = self.config.sampling
+        environment = make_environment(self.config.environment, sampling.matches)
+        spec = environment.spec
+        live = {player: self._live(name, player, spec, sampling.matches) for player in self.config.players}
+        return Sampler(
+            name=name,
+            kind="train",
+            environment=environment,
+            live=live,
+            frozen=self._frozen(name, spec, sampling.matches),
+            link=link,
+            clock=clock,
+            rows_per_fixture=sampling.rows_per_fixture,
+        )
+
+    def evaluator(self, name: str, *, link: Link, clock: Callable[[], float]) -> Sampler:
+        """Make an evaluator: a sampler of frozen models only."""
+        rows = self.config.evaluation.matches
+        environment = make_environment(self.config.environment, rows)
+        return Sampler(
+            name=name,
+            kind="eval",
+            environment=environment,
+            live={},
+            frozen=self._frozen(name, environment.spec, rows),
+            link=link,
+            clock=clock,
+            rows_per_fixture=min(rows, self.config.evaluation.fixture_matches),
+        )
+
+    def learner(self, player: str, *, link: Link, clock: Callable[[], float]) -> Learner:
+        """Make the learner of a player."""
+        run, chosen = self.config.run, self.config.players[player]
+        environment = make_environment(self.config.environment, 1)
+        role, _ = player_role(chosen, learned_role(chosen, environment.spec))
+        environment.close()
+        algorithm = make_algorithm(chosen, role)
+        trainer = algorithm.make_trainer(seed=seed_for(run.seed, "learner", player), device=run.device)
+        if chosen.init:
+            trainer.load_weights(load_arrays(self.run_dir / "models", chosen.init))
+        return Learner(
+            player=player,
+            trainer=trainer,
+            run_dir=self.run_dir,
+            options=LearnerOptions(
+                credits=self.config.sampling.credits,
+                max_staleness=self.config.sampling.max_staleness,
+                freeze_every_decisions=chosen.freeze_every_decisions,
+                checkpoint_s=run.checkpoint_s,
+                budget_decisions=run.decisions / len(self.config.players),
+                budget_s=run.minutes * 60,
+                manifest=self._manifest(player),
+            ),
+            link=link,
+            clock=clock,
+        )
+
+    def coordinator(self, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
+        """Make the coordinator on an open store."""
+        environment = make_environment(self.config.environment, 1)
+        spec = environment.spec
+        environment.close()
+        return Coordinator(
+            config=self.config,
+            spec=spec,
+            league=open_league(store, self.config, spec),
+            matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
+            evaluation=make_evaluation_matchmaker(self.plugins, self.config) if self.config.evaluation.enabled else None,
+            emitter=self.plugins,
+            link=link,
+            clock=clock,
+        )
+
+    def learner_threads(self) -> int:
+        """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""
+        run = self.config.run
+        if run.learner_threads:
+            return run.learner_threads
+        free = (os.cpu_count() or 1) - run.workers * run.sampler_threads
+        return max(1, free // len(self.config.players))
+
+    def _live(self, worker: str, player: str, spec: EnvironmentSpec, rows: int) -> LiveActor:
+        chosen = self.config.players[player]
+        raw = learned_role(chosen, spec)
+        role, interface = player_role(chosen, raw)
+        algorithm = make_algorithm(chosen, role)
+        policy = algorithm.make_policy()
+        layout = SegmentLayout.of(
+            role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
+        )
+        return LiveActor(
+            player=player,
+            policy=policy,
+            interface=interface,
+            recorder=Recorder(layout, rows * raw.seats),
+            rng=generator(self.config.run.seed, worker, player, self.session),
+            streams=rows * len(spec.seats),
+        )
+
+    def _frozen(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:
+        rng = generator(self.config.run.seed, worker, "opponents", self.session)
+
+        def make(participant: str, digest: str, role: str) -> AgentActor:
+            agent = load_participant(
+                self.config, spec, run_dir=self.run_dir, participant=participant, digest=digest, role=role, rows=rows
+            )
+            return AgentActor(agent, rng)
+
+        return ActorCache(make)
+
+    def _manifest(self, player: str) -> dict[str, Any]:
+        chosen = self.config.players[player]
+        distributions = sorted({report.distribution for report in self.plugins.reports if report.status == "ok"})
+        return {
+            "environment": self.config.environment.name,
+            "algorithm": chosen.algorithm.name,
+            "network": chosen.network.name if chosen.network else None,
+            "config": self.config.data.get("players", {}).get(player, {}),
+            "versions": {name: _version(name) for name in ("ludus", *distributions)},
+        }
+
+
+def load_participant(
+    config: RunConfig,
+    spec: EnvironmentSpec,
+    *,
+    run_dir: Path | None,
+    participant: str,
+    digest: str,
+    role: str,
+    rows: int,
+    deterministic: bool = False,
+) -> Agent:
+    """Make the agent that plays a frozen model or an anchor.
+
+    Args:
+        config: The configuration of the run they belong to.
+        spec: The environment's.
+        run_dir: Where the model lies; unused for anchors.
+        participant: Its name.
+        digest: The model's hash; empty for an anchor.
+        role: The role it sits in.
+        rows: Matches played at once.
+        deterministic: Take a model's most likely actions instead of sampling.
+
+    Raises:
+        ModelError: The model cannot be loaded, or belongs to no player of the configuration.
+        ConfigError: There is no such anchor.
+    """
+    if not digest:
+        if participant not in config.anchors:
+            raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(config.anchors)}")
+        return make_agent(config.anchors[participant].agent, spec, role)
+    player = participant.partition("@")[0]
+    if player not in config.players or run_dir is None:
+        raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(config.players)}")
+    seen, interface = player_role(config.players[player], learned_role(config.players[player], spec))
+    policy = make_algorithm(config.players[player], seen).make_policy()
+    policy.load(load_arrays(run_dir / "models", digest))
+    return PolicyAgent(policy, interface, rows * len(spec.seats), deterministic)
+
+
+def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> League:
+    """Return the league of a store with the players of a configuration."""
+    players: dict[str, tuple[str, int | None]] = {}
+    for name, player in config.players.items():
+        role = learned_role(player, spec)
+        teams = set(role.teams)
+        players[name] = (role.name, teams.pop() if len(teams) == 1 else None)
+    return League(store, players=players, anchors=tuple(config.anchors), seats=spec.seats)
+
+
+def _version(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def limit_threads(threads: int) -> None:
+    """Let torch use so many threads in this process."""
+    import torch  # noqa: PLC0415 - only processes that compute need it
+
+    torch.set_num_threads(threads)
+
+

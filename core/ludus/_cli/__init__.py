@@ -1,0 +1,30 @@
+"""The commands of ``ludus``, each in a module of its own that is imported when the command is used."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+__all__ = ["BUILT_IN", "Entry"]
+
+
+@frozen
+class Entry:
+    """Where a command lives and the line that ``ludus --help`` shows for it."""
+
+    path: str
+    help: str
+
+
+#: Every command of ludus itself. Commands of plugins come after them and cannot replace them.
+BUILT_IN = {
+    "train": Entry("ludus._cli.train:train", "Train the players of a TOML file, from the start or further."),
+    "resume": Entry("ludus._cli.train:resume", "Go on with an interrupted run."),
+    "eval": Entry("ludus._cli.evaluate:evaluate", "Play two participants against each other and count."),
+    "league": Entry("ludus._cli.league:league", "Show payoffs, ratings, pools and lineage of a run."),
+    "play": Entry("ludus._cli.play:play", "Play against a model or a scripted agent."),
+    "watch": Entry("ludus._cli.play:watch", "Watch a match between two participants."),
+    "plugins": Entry("ludus._cli.plugins:plugins", "List what is installed and what each plugin offers."),
+    "new-plugin": Entry("ludus._cli.new_plugin:new_plugin", "Write a new plugin package that passes its own tests."),
+    "check": Entry("ludus._cli.check:check", "Check a TOML file: plugins, spaces, shapes, one real step."),
+    "doctor": Entry("ludus._cli.doctor:doctor", "Check this computer and say what to do about problems."),
+}

@@ -1,0 +1,342 @@
+"""``ludus play`` and ``ludus watch``: matches in the terminal, with people or without."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+from attrs import define, field, frozen
+
+from ludus._build import make_agent, make_environment
+from ludus._config import Chosen, choose_components, load_config
+from ludus._plugins import Plugins, load_plugins
+from ludus._seeding import generator, match_seeds
+from ludus.environment import Playable, Seat
+from ludus.errors import ConfigError, ContractError, RunError
+from ludus.spaces import action_width, is_continuous, label_sizes
+
+if TYPE_CHECKING:
+    from ludus.agent import Agent
+    from ludus.environment import Environment, EnvironmentSpec, RoleTick, Tick
+
+__all__ = ["Quit", "Table", "open_table", "play", "watch"]
+
+_MOST_SHOWN = 60  # legal moves listed before a person's turn
+
+
+class Quit(Exception):  # noqa: N818 - not an error: a person leaves
+    """A person does not want to go on."""
+
+
+@frozen(kw_only=True)
+class Table:
+    """An environment of one match with the means to fill its seats.
+
+    Args:
+        environment: One match, playable in a terminal.
+        game: The same object.
+        resolve: Participant name and role → agent.
+        default: The participant that plays where none is named; empty: there is none.
+    """
+
+    environment: Environment
+    game: Playable
+    resolve: Callable[[str, str], Agent]
+    default: str = ""
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return the environment's spec."""
+        return self.environment.spec
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.environment.close()
+
+
+@define
+class _Person:
+    """An agent that asks at the terminal."""
+
+    game: Playable
+    role: str
+    sizes: tuple[int, ...]
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Nothing to forget."""
+
+    def act(
+        self,
+        observation: Mapping[str, np.ndarray],  # noqa: ARG002 - people look at the board
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,  # noqa: ARG002 - there is one match
+        rng: np.random.Generator,  # noqa: ARG002 - people need none
+    ) -> np.ndarray:
+        """Return ``[1, L]``: what the person types, asked for until it is a legal action.
+
+        Raises:
+            Quit: The person typed ``quit``, or input ended.
+        """
+        mask = None if action_mask is None else action_mask[0]
+        click.echo(self.game.render(0))
+        click.echo(f"legal moves: {self._names(mask)}")
+        while True:
+            text = _ask("your move (or quit): ")
+            try:
+                action = np.asarray(self.game.parse_action(self.role, text))
+            except ValueError as error:
+                click.echo(str(error))
+                continue
+            if self._legal(action, mask):
+                return action[None]
+            click.echo(f"{self.game.action_name(self.role, action)} is not legal now; legal: {self._names(mask)}")
+
+    def _legal(self, action: np.ndarray, mask: np.ndarray | None) -> bool:
+        first = np.cumsum((0, *self.sizes))[:-1]
+        return mask is None or not self.sizes or bool(mask[first + action].all())
+
+    def _names(self, mask: np.ndarray | None) -> str:
+        if not self.sizes:
+            return f"any {self.role} action"
+        labels = [np.ones(size, bool) for size in self.sizes]
+        if mask is not None:
+            labels = np.split(mask, np.cumsum(self.sizes)[:-1])
+        choices = itertools.product(*(np.flatnonzero(label) for label in labels))
+        shown = [
+            self.game.action_name(self.role, np.array(choice)) for choice in itertools.islice(choices, _MOST_SHOWN)
+        ]
+        return " ".join(shown) + (" …" if next(choices, None) is not None else "")
+
+
+def _ask(prompt: str) -> str:
+    while True:
+        try:
+            text = input(prompt).strip()
+        except EOFError:
+            click.echo()
+            raise Quit from None
+        if text.lower() in {"quit", "exit"}:
+            raise Quit
+        if text:
+            return text
+
+
+@define(kw_only=True)
+class _Match:
+    """One match at a table.
+
+    Args:
+        table: Where.
+        agents: One per seat, in the environment's order.
+        rng: Randomness of the agents.
+        on_tick: Called after every tick.
+    """
+
+    table: Table
+    agents: Sequence[Agent]
+    rng: np.random.Generator
+    on_tick: Callable[[], None] = lambda: None
+    _actions: dict[str, np.ndarray] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._actions = {
+            role.name: np.zeros(
+                (1, role.seats, action_width(role.action_space)),
+                np.float32 if is_continuous(role.action_space) else np.int64,
+            )
+            for role in self.table.spec.roles
+        }
+
+    def play(self, seed: int) -> np.ndarray:
+        """Play to the end and return the outcome ``[teams] float32``."""
+        environment = self.table.environment
+        tick = environment.reset(match_seeds(seed, np.array([0])))
+        for stream, agent in enumerate(self.agents):
+            agent.reset(np.array([stream]))
+        self.on_tick()
+        while not (tick.terminated[0] or tick.truncated[0]):
+            self._decide(tick)
+            tick = environment.step(self._actions)
+            self.on_tick()
+        return np.array(tick.outcome[0])
+
+    def _decide(self, tick: Tick) -> None:
+        for stream, seat in enumerate(self.table.spec.seats):
+            seen = tick.roles[seat.role]
+            if seen.acting[0, seat.index]:
+                self._actions[seat.role][0, seat.index] = self._action(stream, seat, seen)[0]
+
+    def _action(self, stream: int, seat: Seat, seen: RoleTick) -> np.ndarray:
+        mask = seen.action_mask
+        return self.agents[stream].act(
+            {name: leaf[:1, seat.index] for name, leaf in seen.observation.items()},
+            action_mask=None if mask is None else mask[:1, seat.index],
+            streams=np.array([stream]),
+            rng=self.rng,
+        )
+
+
+def open_table(
+    target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str], plugins: Plugins
+) -> Table:
+    """Prepare one match of a run, or of an environment alone.
+
+    Args:
+        target: A run folder; None for an environment alone.
+        environment: Name of the environment where there is no run.
+        bots: Agents that will play; needed where there is no run.
+        overrides: Of the run's configuration; without a run, options of components as ``name.option=value``.
+        plugins: What is installed.
+
+    Raises:
+        ConfigError: Names or options are wrong.
+        RunError: The run folder cannot be used.
+        ContractError: The environment cannot be shown in a terminal.
+    """
+    if (target is None) == (environment is None):
+        raise ConfigError("give a run folder, or --env NAME to play without one")
+    if target is not None:
+        return _run_table(Path(target), overrides, plugins)
+    wanted = [("environment", str(environment)), *(("agent", bot) for bot in bots)]
+    chosen, *agents = choose_components(plugins, wanted, overrides=overrides)
+    configured = {agent.name: agent for agent in agents}
+    return _table(chosen, lambda spec: lambda name, role: make_agent(configured[name], spec, role))
+
+
+def _run_table(run_dir: Path, overrides: Sequence[str], plugins: Plugins) -> Table:
+    path = run_dir / "run.toml"
+    if not path.is_file():
+        raise RunError(f"{run_dir} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
+    config = load_config(path, overrides=overrides, plugins=plugins)
+    from ludus._participants import Participants  # noqa: PLC0415 - needs torch, which bots do not
+
+    def resolver(spec: EnvironmentSpec) -> Callable[[str, str], Agent]:
+        participants = Participants(run_dir, spec, config)
+        return lambda name, _role: participants.resolve(name)
+
+    return _table(config.environment, resolver, default=f"{next(iter(config.players))}@latest")
+
+
+def _table(
+    chosen: Chosen, resolver: Callable[[EnvironmentSpec], Callable[[str, str], Agent]], *, default: str = ""
+) -> Table:
+    environment = make_environment(chosen, 1)
+    if not isinstance(environment, Playable):
+        environment.close()
+        raise ContractError(
+            f"environment {chosen.name!r} cannot be played in a terminal: it lacks render, action_name, parse_action"
+        )
+    environment.reset(match_seeds(0, np.array([0])))  # some know their spaces only after their first reset
+    return Table(environment=environment, game=environment, resolve=resolver(environment.spec), default=default)
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the arguments that both commands have."""
+    options = [
+        click.argument("target", metavar="[RUN]", required=False),
+        click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
+        click.option("--seed", type=int, help="Seed of the first match; random if not given."),
+        click.option(
+            "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one option; may be repeated."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_common
+@click.option("--opponent", metavar="NAME", help="Who plays the other seats; default: the newest model of the run.")
+@click.option("--seat", type=int, default=0, show_default=True, help="Which seat is yours.")
+def play(
+    target: str | None,
+    environment: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    opponent: str | None,
+    seat: int,
+) -> None:
+    """Play against a model of the run folder RUN, or against a scripted agent."""
+    plugins = load_plugins()
+    if environment is not None and opponent is None:
+        raise ConfigError(f"--opponent: missing; {_bots_text(plugins, environment)}")
+    bots = () if opponent is None else (opponent,)
+    with closing(open_table(target, environment, bots=bots, overrides=overrides, plugins=plugins)) as table:
+        seats = table.spec.seats
+        if not 0 <= seat < len(seats):
+            raise click.BadParameter(f"expected 0 to {len(seats) - 1}, got {seat}", param_hint="--seat")
+        person = _Person(table.game, seats[seat].role, label_sizes(table.spec.role(seats[seat].role).action_space))
+        other = opponent or table.default
+        agents = [person if i == seat else table.resolve(other, one.role) for i, one in enumerate(seats)]
+        seed = secrets.randbits(32) if seed is None else seed
+        click.echo(f"you: seat {seat} ({seats[seat].role}); opponent: {other}; seed {seed}")
+        try:
+            outcome = _Match(table=table, agents=agents, rng=generator(seed, "play")).play(seed)
+        except Quit:
+            click.echo("bye")
+            return
+        click.echo(table.game.render(0))
+        points = float(outcome[seats[seat].team])
+        click.echo({1.0: "you won", 0.5: "a draw", 0.0: "you lost"}.get(points, f"you have {points:g} points"))
+
+
+@click.command()
+@_common
+@click.option("--seats", "names", metavar="A B", nargs=2, help="Who plays; with more than two teams they alternate.")
+@click.option("--delay", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Seconds between ticks.")
+@click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many to play.")
+def watch(
+    target: str | None,
+    environment: str | None,
+    seed: int | None,
+    overrides: tuple[str, ...],
+    names: tuple[str, str] | None,
+    delay: float,
+    matches: int,
+) -> None:
+    """Watch two participants of the run folder RUN, or two scripted agents."""
+    plugins = load_plugins()
+    if environment is not None and names is None:
+        raise ConfigError(f"--seats: missing; {_bots_text(plugins, environment)}")
+    with closing(open_table(target, environment, bots=names or (), overrides=overrides, plugins=plugins)) as table:
+        who = names or (table.default, table.default)
+        agents = [table.resolve(who[seat.team % 2], seat.role) for seat in table.spec.seats]
+        seed = secrets.randbits(32) if seed is None else seed
+        click.echo(f"{who[0]} against {who[1]}; seed {seed}")
+        match = _Match(table=table, agents=agents, rng=generator(seed, "watch"), on_tick=lambda: _show(table, delay))
+        total = np.zeros(2)
+        for number in range(matches):
+            outcome = match.play(seed + number)
+            points = np.array([outcome[0::2].sum(), outcome[1::2].sum()])
+            total += points
+            click.echo(f"match {number + 1}: {_points_text(who, points)}")
+        if matches > 1:
+            click.echo(f"total: {_points_text(who, total)}")
+
+
+def _points_text(names: Sequence[str], points: np.ndarray) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in zip(names, points, strict=True))
+
+
+def _bots_text(plugins: Plugins, environment: str) -> str:
+    plugins.get("environment", environment)
+    agents = plugins.components("agent").items()
+    names = [name for name, agent in agents if not agent.environments or environment in agent.environments]
+    return f"agents that play {environment}: {', '.join(names) or 'none is installed'}"
+
+
+def _show(table: Table, delay: float) -> None:
+    if sys.stdout.isatty():
+        click.clear()
+    click.echo(table.game.render(0) + "\n")
+    time.sleep(delay)

@@ -1,0 +1,339 @@
+"""The configuration of a run: from a TOML file to frozen records, with every mistake reported at once.
+
+Components are chosen by name, and a table of that name beside the choice holds their options::
+
+    [environment]
+    name = "some-game"
+    [environment.some-game]
+    width = 7
+
+Plain options are read by `ludus._structuring`; this module knows the sections and the choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import field, frozen
+
+from ludus._sections import Chosen, Reader, Section, dotted
+from ludus._structuring import Problem, did_you_mean
+from ludus._toml import apply_overrides, read_toml, write_toml
+from ludus.errors import ConfigError
+from ludus.option import above, at_least, name, option
+
+if TYPE_CHECKING:
+    from ludus._plugins import Plugins
+
+__all__ = [
+    "AnchorConfig",
+    "Chosen",
+    "EvaluationSection",
+    "MetricsSection",
+    "PlayerConfig",
+    "RunConfig",
+    "RunSection",
+    "SamplingSection",
+    "choose_components",
+    "dump_config",
+    "load_config",
+    "parse_config",
+]
+
+
+@frozen(kw_only=True)
+class RunSection:
+    """``[run]``: how long, with how many processes, and on what."""
+
+    seed: int = option(0, at_least(0), help="Seed of everything random; equal seeds repeat a run where workers = 0.")
+    minutes: float = option(0.0, at_least(0), help="Wall-clock limit in minutes; 0: none.")
+    decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
+    workers: int = option(1, at_least(0), help="Sampler processes; 0: everything in one process, deterministic.")
+    learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: as many as cores are free.")
+    sampler_threads: int = option(1, at_least(1), help="Threads of every sampler.")
+    device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
+    launcher: str = option("local", name(), help="Component that places and starts worker processes.")
+    checkpoint_s: float = option(30.0, at_least(1), help="Seconds between checkpoints of a learner.")
+    stall_s: float = option(60.0, at_least(1), help="A worker without progress for so many seconds is restarted.")
+
+
+@frozen(kw_only=True)
+class SamplingSection:
+    """``[sampling]``: how matches become segments."""
+
+    matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
+    fixture_matches: int = option(64, at_least(1), help="Matches played per fixture before the next is asked for.")
+    rows_per_fixture: int = option(32, at_least(1), help="Rows of a batch that one fixture fills.")
+    credits: int = option(2, at_least(1), help="Blocks of segments that a sampler may have under way to a learner.")
+    max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
+
+
+@frozen(kw_only=True)
+class PlayerConfig:
+    """``[players.NAME]``: one learning identity.
+
+    Attributes:
+        name: The player's name.
+        parts: Matchmakers configured by a table of the section, besides the chosen one.
+    """
+
+    name: str
+    role: str = option("", help="The role it learns; empty: the only role of the environment.")
+    algorithm: Chosen = option(help="Component that decides and learns.")
+    network: Chosen | None = option(None, help="Component that makes its network; some algorithms need none.")
+    matchmaker: Chosen = option(help="Component that chooses its opponents.")
+    interfaces: tuple[Chosen, ...] = option((), help="Transforms of what it sees and does, innermost first.")
+    freeze_every_decisions: int = option(500_000, at_least(1), help="Decisions between two frozen models.")
+    pool_capacity: int = option(500, at_least(1), help="Models that each of its pools holds at most.")
+    share: float = option(1.0, above(0), help="Its share of all matches, relative to other players.")
+    init: str = option("", help="Model or model file to start from; empty: fresh weights.")
+    parts: Mapping[str, Chosen] = field(factory=dict)
+
+    def matchmaker_part(self, plugins: Plugins, name: str) -> Chosen:
+        """Return the matchmaker `name` as configured in this section, or with default options.
+
+        Raises:
+            ConfigError: It is not installed, or it has options that must be given.
+        """
+        return _part(self, plugins, name, "players", self.name)
+
+
+@frozen(kw_only=True)
+class AnchorConfig:
+    """``[anchors.NAME]``: a scripted participant with a rating."""
+
+    name: str
+    agent: Chosen = option(help="Component that plays.")
+
+
+@frozen(kw_only=True)
+class EvaluationSection:
+    """``[evaluation]``: matches that only rate.
+
+    Attributes:
+        parts: Matchmakers configured by a table of the section, besides the chosen one.
+    """
+
+    enabled: bool = option(True, help="Whether rating matches are played.")
+    matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
+    fixture_matches: int = option(20, at_least(1), help="Pairs of matches with swapped seats per evaluation fixture.")
+    final_matches: int = option(200, at_least(0), help="Matches of each newest model v each anchor at the end of a run.")
+    matchmaker: Chosen | None = option(None, help="Component that chooses pairs; default: the first player's.")
+    parts: Mapping[str, Chosen] = field(factory=dict)
+
+    def matchmaker_part(self, plugins: Plugins, name: str) -> Chosen:
+        """Return the matchmaker `name` as configured in this section, or with default options.
+
+        Raises:
+            ConfigError: It is not installed, or it has options that must be given.
+        """
+        return _part(self, plugins, name, "evaluation")
+
+
+@frozen(kw_only=True)
+class MetricsSection:
+    """``[metrics]``: where numbers go."""
+
+    sinks: tuple[Chosen, ...] = option((), help="Metric sinks, by name.")
+    interval_s: float = option(1.0, at_least(0.1), help="Seconds between two reports.")
+
+
+@frozen(kw_only=True)
+class RunConfig:
+    """Everything about a run that a person decides.
+
+    Attributes:
+        launcher: The component named by `run.launcher`; None if it is not installed and `run.workers` is 0.
+        players: By name, in the order of the file.
+        anchors: By name, in the order of the file.
+        data: The plain tables that this was read from, overrides included.
+    """
+
+    run: RunSection
+    launcher: Chosen | None
+    environment: Chosen
+    sampling: SamplingSection
+    players: Mapping[str, PlayerConfig]
+    anchors: Mapping[str, AnchorConfig]
+    evaluation: EvaluationSection
+    metrics: MetricsSection
+    data: Mapping[str, Any]
+
+
+def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> RunConfig:
+    """Read a TOML file.
+
+    Args:
+        path: The file.
+        overrides: Texts ``key.path=value`` that replace single values.
+        plugins: What is installed.
+
+    Raises:
+        ConfigError: With one line for every mistake in the file or the overrides.
+    """
+    return parse_config(apply_overrides(read_toml(path), overrides), source=str(path), plugins=plugins)
+
+
+def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> RunConfig:
+    """Build the records from plain tables.
+
+    Args:
+        data: Tables as TOML gives them.
+        source: What the error lines name, usually the path of the file.
+        plugins: What is installed.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    reader = Reader(plugins)
+    config = _read_run_config(reader, data)
+    if config is None or reader.problems:
+        lines = (f"{source}:{dotted(problem.path)}: {problem.text}" for problem in reader.problems)
+        raise ConfigError(*dict.fromkeys(lines))
+    return config
+
+
+def dump_config(config: RunConfig) -> str:
+    """Return TOML text that `load_config` reads to an equal configuration."""
+    return write_toml(config.data)
+
+
+def choose_components(
+    plugins: Plugins, wanted: Sequence[tuple[str, str]], *, overrides: Sequence[str] = ()
+) -> list[Chosen]:
+    """Choose components without a file, as ``ludus watch --env`` does.
+
+    Args:
+        plugins: What is installed.
+        wanted: Pairs of kind and name.
+        overrides: Texts ``name.option=value``.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    reader = Reader(plugins)
+    section = Section(reader, apply_overrides({}, overrides), ())
+    chosen = [section.take(kind, name, name) for kind, name in wanted]
+    section.build(_NoOptions)
+    if reader.problems:
+        raise ConfigError(*(f"{dotted(problem.path)}: {problem.text}" for problem in reader.problems))
+    return [one for one in chosen if one is not None]
+
+
+def _part(section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str, *where: str) -> Chosen:
+    chosen = section.matchmaker
+    if chosen is not None and name == chosen.name:
+        return chosen
+    if name in section.parts:
+        return section.parts[name]
+    reader = Reader(plugins)
+    part = Section(reader, {}, (*where, name)).make("matchmaker", name, {}, at=())
+    if part is None:
+        raise ConfigError(*(f"{dotted(problem.path)}: {problem.text}" for problem in reader.problems))
+    return part
+
+
+_SECTIONS = ("run", "environment", "sampling", "players", "anchors", "evaluation", "metrics")
+
+
+def _read_run_config(reader: Reader, data: Mapping[str, Any]) -> RunConfig | None:
+    for key in data:
+        if key not in _SECTIONS:
+            reader.problems.append(Problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}"))
+    run, launcher = _read_run(reader.section(data, "run"))
+    environment = _read_environment(reader.section(data, "environment"))
+    sampling = reader.section(data, "sampling").build(SamplingSection)
+    players = _read_players(reader, data)
+    anchors = _read_anchors(reader, data, environment)
+    evaluation = _read_evaluation(reader.section(data, "evaluation"))
+    metrics = _read_metrics(reader.section(data, "metrics"))
+    if run is None or environment is None or sampling is None or evaluation is None or metrics is None:
+        return None
+    return RunConfig(
+        run=run,
+        launcher=launcher,
+        environment=environment,
+        sampling=sampling,
+        players=players,
+        anchors=anchors,
+        evaluation=evaluation,
+        metrics=metrics,
+        data=data,
+    )
+
+
+def _read_run(section: Section) -> tuple[RunSection | None, Chosen | None]:
+    wanted = section.table.get("launcher", "local")
+    launcher = None
+    needed = section.table.get("workers", 1) != 0
+    if isinstance(wanted, str) and (needed or wanted in section.reader.plugins.components("launcher")):
+        launcher = section.take("launcher", wanted, "launcher")
+    return section.build(RunSection), launcher
+
+
+def _read_environment(section: Section) -> Chosen | None:
+    environment = section.choose("environment", "name", required=True)
+    section.build(_NoOptions)
+    return environment
+
+
+@frozen
+class _NoOptions:
+    """A section that holds nothing but its choice."""
+
+
+def _read_players(reader: Reader, data: Mapping[str, Any]) -> dict[str, PlayerConfig]:
+    names = reader.section(data, "players").table
+    if not names:
+        reader.problems.append(Problem(("players",), "missing; expected at least one table [players.NAME]"))
+    players = {}
+    for player in names:
+        _check_name(reader, "players", player)
+        section = reader.section(data, "players", player)
+        read = section.build(
+            PlayerConfig,
+            name=player,
+            algorithm=section.choose("algorithm", "algorithm", required=True),
+            network=section.choose("network", "network"),
+            matchmaker=section.choose("matchmaker", "matchmaker", required=True),
+            interfaces=section.choose_many("interface", "interfaces"),
+            parts=section.parts("matchmaker"),
+        )
+        if read is not None:
+            players[player] = read
+    return players
+
+
+def _read_anchors(reader: Reader, data: Mapping[str, Any], environment: Chosen | None) -> dict[str, AnchorConfig]:
+    anchors = {}
+    for anchor in reader.section(data, "anchors").table:
+        _check_name(reader, "anchors", anchor)
+        if anchor in reader.section(data, "players").table:
+            reader.problems.append(Problem(("anchors", anchor), "a player has this name; choose another"))
+        section = reader.section(data, "anchors", anchor)
+        agent = section.choose("agent", "agent", required=True)
+        if agent is not None and environment is not None:
+            plays = agent.component.environments
+            if plays and environment.name not in plays:
+                section.problem(f"{agent.name!r} plays {', '.join(plays)}, not {environment.name}", "agent")
+        read = section.build(AnchorConfig, name=anchor, agent=agent)
+        if read is not None:
+            anchors[anchor] = read
+    return anchors
+
+
+def _check_name(reader: Reader, section: str, word: str) -> None:
+    check = name()
+    if not check.accepts(word):
+        reader.problems.append(Problem((section, word), f"expected {check.expected}"))
+
+
+def _read_evaluation(section: Section) -> EvaluationSection | None:
+    matchmaker = section.choose("matchmaker", "matchmaker")
+    return section.build(EvaluationSection, matchmaker=matchmaker, parts=section.parts("matchmaker"))
+
+
+def _read_metrics(section: Section) -> MetricsSection | None:
+    return section.build(MetricsSection, sinks=section.choose_many("metric-sink", "sinks"))

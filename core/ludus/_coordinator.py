@@ -1,0 +1,366 @@
+"""The coordinator: hands out fixtures, commits results and models, answers for the league.
+
+Nothing leaves the coordinator before what it rests on is on the disk: `handle` queues answers, `pump` commits once and
+then sends them all. A worker that gets no answer repeats itself, and everything it may repeat is idempotent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import define, field
+
+from ludus._config import RunConfig
+from ludus._league import League
+from ludus._messages import (
+    Checkpoint,
+    CheckpointAck,
+    Failure,
+    Fixture,
+    FixtureRequest,
+    Fixtures,
+    Hello,
+    MetricsReport,
+    ModelAck,
+    ModelFrozen,
+    Progress,
+    Results,
+    ResultsAck,
+    Stop,
+    Welcome,
+)
+from ludus._models import load_manifest
+from ludus._sampler import Link, learner_name
+from ludus._seeding import generator, seed_for
+from ludus._store import CheckpointRecord
+from ludus.environment import EnvironmentSpec
+from ludus.errors import LudusError, WireError
+from ludus.matchmaker import Matchmaker, Pairing
+
+__all__ = ["Coordinator", "Emitter"]
+
+_SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
+
+
+class Emitter(Protocol):
+    """Tells plugins about events."""
+
+    def emit(self, event: str, **arguments: object) -> None:
+        """Call the event hook of every plugin."""
+
+
+@define
+class Coordinator:
+    """The single writer of a league.
+
+    Args:
+        config: The run's configuration.
+        spec: The environment's.
+        league: Opened for writing.
+        matchmakers: One per player.
+        evaluation: Chooses rating matches; None where there are none.
+        emitter: Where events go.
+        link: Where messages go.
+        clock: Seconds.
+    """
+
+    config: RunConfig
+    spec: EnvironmentSpec
+    league: League
+    matchmakers: Mapping[str, Matchmaker]
+    evaluation: Matchmaker | None
+    emitter: Emitter
+    link: Link
+    clock: Callable[[], float]
+    failure: str = field(init=False, default="")
+    values: dict[str, dict[str, float]] = field(init=False, factory=dict)  # worker → its last metrics
+    matches: int = field(init=False, default=0)
+    errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
+    heard_s: dict[str, float] = field(init=False, factory=dict)
+    _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
+    _events: deque[tuple[str, dict[str, object]]] = field(init=False, factory=deque)
+    _rng: np.random.Generator = field(init=False)
+    _dealt: dict[str, float] = field(init=False)  # matches handed out per player
+    _turn: dict[str, int] = field(init=False)  # rotates the team a player of a symmetric role takes
+    _evaluating: dict[int, tuple[str, Fixture]] = field(init=False, factory=dict)
+    _again: deque[Fixture] = field(init=False, factory=deque)
+    _elapsed_s: float = field(init=False)
+    _ticked_s: float = field(init=False)
+    _dirty: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self) -> None:
+        store = self.league.store
+        self._rng = generator(self.config.run.seed, "matchmaking")
+        saved = store.meta("matchmaking")
+        if saved is not None:
+            self._rng.bit_generator.state = saved["rng"]
+        self._dealt = {name: float((saved or {}).get("dealt", {}).get(name, 0)) for name in self.config.players}
+        self._turn = {name: int((saved or {}).get("turn", {}).get(name, 0)) for name in self.config.players}
+        self._elapsed_s = store.counters().get("elapsed_s", 0.0)
+        self.matches = int(store.counters().get("matches", 0))
+        self._ticked_s = self.clock()
+        for participant, model in self.league.models.items():
+            # a model committed just before a crash may have missed its pools
+            if not any(participant in pool for pool in self.league.pools.values()):
+                self._admit(model.player, participant)
+
+    # -- messages ----------------------------------------------------------------------------------------------
+
+    def handle(self, peer: str, message: Any) -> None:
+        """Take one message; answers leave with the next `pump`."""
+        self.heard_s[peer] = self.clock()
+        match message:
+            case Hello():
+                self._greet(peer)
+            case FixtureRequest():
+                self._deal(peer, message)
+            case Results():
+                self._record(peer, message)
+            case ModelFrozen():
+                self._freeze(peer, message)
+            case Checkpoint():
+                self._checkpoint(peer, message)
+            case MetricsReport():
+                self.values[peer] = dict(message.values)
+            case Progress():
+                self._progress(peer, message)
+            case Failure():
+                self.errors[peer] = message.error
+                if message.fatal:
+                    self.failure = self.failure or message.error
+
+    def pump(self) -> None:
+        """Commit what has been taken in, then send the answers and tell the plugins."""
+        now = self.clock()
+        self._elapsed_s += now - self._ticked_s
+        self._ticked_s = now
+        if self._dirty:
+            store = self.league.store
+            store.set_meta(
+                "matchmaking", {"rng": self._rng.bit_generator.state, "dealt": self._dealt, "turn": self._turn}
+            )
+            store.set_counter("elapsed_s", self._elapsed_s)
+            store.set_counter("matches", self.matches)
+            store.commit()
+            self._dirty = False
+        while self._answers:
+            self.link.send(*self._answers.popleft())
+        while self._events:
+            event, arguments = self._events.popleft()
+            self.emitter.emit(event, **arguments)
+
+    def _answer(self, peer: str, message: Any) -> None:
+        self._answers.append((peer, message))
+        self._dirty = True
+
+    def _greet(self, peer: str) -> None:
+        """Welcome a worker; if it is a restarted one, hand its unfinished evaluations to the next that asks."""
+        for number, (worker, fixture) in list(self._evaluating.items()):
+            if worker == peer:
+                del self._evaluating[number]
+                self._again.append(fixture)
+        for player in self.config.players:
+            if peer == learner_name(player):
+                saved = self.league.store.checkpoints().get(player)
+                self._answer(
+                    peer,
+                    Welcome(
+                        models=len(self.league.players[player].models),
+                        checkpoint=saved.path if saved else "",
+                        checkpoint_hash=saved.hash if saved else "",
+                        counters=saved.counters if saved else {},
+                        elapsed_s=self._elapsed_s,
+                    ),
+                )
+                return
+        self._answer(peer, Welcome(elapsed_s=self._elapsed_s))
+
+    def _record(self, peer: str, message: Results) -> None:
+        try:
+            recorded = self.league.record(message.arrays)
+        except WireError as error:
+            self.failure = self.failure or f"{peer}: {error}"
+            return
+        self._dirty = True
+        for summary in recorded.fixtures:
+            if summary.kind == "train":
+                self.matches += summary.matches
+            if summary.finished:
+                self._evaluating.pop(summary.fixture, None)
+            self._events.append(
+                (
+                    "ludus_match_ended",
+                    {
+                        "fixture": str(summary.fixture),
+                        "participants": summary.participants,
+                        "outcome": summary.outcome,
+                        "matches": summary.matches,
+                    },
+                )
+            )
+        self._answer(peer, ResultsAck(report=message.report))
+
+    def _freeze(self, peer: str, message: ModelFrozen) -> None:
+        known = f"{message.player}@{message.number}" in self.league.models
+        manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
+        models = self.league.players[message.player].models
+        if not known:
+            manifest["parent"] = self.league.models[models[-1]].hash if models else None
+        participant = self.league.freeze(
+            message.player,
+            message.number,
+            hash=message.hash,
+            decisions=message.decisions,
+            version=message.version,
+            manifest=manifest,
+        )
+        if not known:
+            self._admit(message.player, participant)
+            self._events.append(
+                ("ludus_model_frozen", {"player": message.player, "model": participant, "manifest": manifest})
+            )
+        self._answer(peer, ModelAck(player=message.player, number=message.number))
+
+    def _admit(self, player: str, participant: str) -> None:
+        if player in self.matchmakers:
+            self.league.apply(self.matchmakers[player].on_model_frozen(self.league, player, participant))
+            self._dirty = True
+
+    def _checkpoint(self, peer: str, message: Checkpoint) -> None:
+        self.league.store.put_checkpoint(
+            CheckpointRecord(
+                player=message.player,
+                path=message.path,
+                hash=message.hash,
+                version=message.version,
+                decisions=message.decisions,
+                counters=dict(message.counters),
+            )
+        )
+        self._answer(peer, CheckpointAck(player=message.player, path=message.path))
+
+    def _progress(self, peer: str, message: Progress) -> None:
+        for player in self.config.players:
+            if peer == learner_name(player) and message.count > self.league.players[player].decisions:
+                self.league.set_decisions(player, message.count)
+                self._dirty = True
+
+    # -- fixtures ----------------------------------------------------------------------------------------------
+
+    def _deal(self, peer: str, message: FixtureRequest) -> None:
+        make = self._training if message.kind == "train" else self._rating
+        fixtures = itertools.chain.from_iterable(make(peer) for _ in range(min(message.count, 64)))
+        self._answer(peer, Fixtures(fixtures=tuple(fixtures)))
+
+    def _training(self, peer: str) -> list[Fixture]:  # noqa: ARG002 - same signature as _rating
+        shares = {name: player.share for name, player in self.config.players.items()}
+        player = min(shares, key=lambda name: (self._dealt[name] + 1) / shares[name])
+        pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
+        seats = self._arrange(player, pairing)
+        matches = self.config.sampling.fixture_matches
+        self._dealt[player] += matches
+        return [self._create("train", player, seats, matches=matches, pairing=pairing)]
+
+    def _create(
+        self, kind: str, player: str, seats: tuple[str, ...], *, matches: int, pairing: Pairing, pair: Fixture | None = None
+    ) -> Fixture:
+        seed = seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62))) if pair is None else pair.seed
+        return self.league.create_fixture(
+            kind,
+            player,
+            seats,
+            matches=matches,
+            seed=seed,
+            reason=pairing.reason,
+            scenario=pairing.scenario,
+            paired="" if pair is None else str(pair.id),
+        )
+
+    def _arrange(self, player: str, pairing: Pairing) -> tuple[str, ...]:
+        """Give each seat its participant; a player that may take any team changes it from fixture to fixture."""
+        view = self.league.players[player]
+        teams = sorted({seat.team for seat in self.spec.seats if seat.role == view.role})
+        team = view.team
+        if team is None:
+            team = teams[self._turn[player] % len(teams)]
+            self._turn[player] += 1
+        others = [t for t in range(self.spec.num_teams) if t != team]
+        if len(pairing.opponents) != len(others):
+            raise LudusError(
+                f"matchmaker of player {player!r} named {len(pairing.opponents)} opponents; expected "
+                f"{len(others)}, one for every other team — fix its next_fixture"
+            )
+        sides = dict(zip(others, pairing.opponents, strict=True)) | {team: view.live}
+        return tuple(sides[seat.team] for seat in self.spec.seats)
+
+    def _rating(self, peer: str) -> list[Fixture]:
+        """Return an evaluation: every assignment of the pair to the teams, with the same seeds."""
+        if self._again:
+            fixture = self._again.popleft()
+            self._evaluating[fixture.id] = (peer, fixture)
+            return [fixture]
+        pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, self._rng)
+        if pair is None:
+            return []
+        out = sum(sorted(set(fixture.seats)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
+        if out >= _SAME_PAIR * len(pair):
+            return []
+        fixtures = self.rating_fixtures(pair, self.config.evaluation.fixture_matches, reason="rating")
+        self._evaluating |= {fixture.id: (peer, fixture) for fixture in fixtures}
+        return fixtures
+
+    def rating_fixtures(self, pair: tuple[str, ...], matches: int, *, reason: str) -> list[Fixture]:
+        """Create fixtures of a group of participants with the same seeds and rotated seats.
+
+        Args:
+            pair: One participant per team.
+            matches: Of each fixture.
+            reason: Stored with every match.
+        """
+        fixtures: list[Fixture] = []
+        for shift in range(len(pair) if self.rotates else 1):
+            sides = pair[shift:] + pair[:shift]
+            seats = tuple(sides[seat.team] for seat in self.spec.seats)
+            first = fixtures[0] if fixtures else None
+            pairing = Pairing(opponents=pair[1:], reason=reason)
+            fixtures.append(self._create("eval", "", seats, matches=matches, pairing=pairing, pair=first))
+        self._dirty = True
+        return fixtures
+
+    @property
+    def rotates(self) -> bool:
+        """Return whether any participant can take any team: there is one role."""
+        return len(self.spec.roles) == 1
+
+    # -- the run -----------------------------------------------------------------------------------------------
+
+    @property
+    def elapsed_s(self) -> float:
+        """Return the seconds the run has trained, over all resumes."""
+        return self._elapsed_s
+
+    @property
+    def decisions(self) -> int:
+        """Return the decisions all players have learned from."""
+        return sum(view.decisions for view in self.league.players.values())
+
+    @property
+    def finished(self) -> str:
+        """Return why the run should stop now; empty while it should go on."""
+        run = self.config.run
+        if self.failure:
+            return self.failure
+        if run.minutes and self._elapsed_s >= run.minutes * 60:
+            return f"{run.minutes:g} minutes are over"
+        if run.decisions and self.decisions >= run.decisions:
+            return f"{run.decisions:,} decisions are learned"
+        return ""
+
+    def stop(self, workers: list[str]) -> None:
+        """Tell workers to finish."""
+        for worker in workers:
+            self._answers.append((worker, Stop(reason=self.finished)))

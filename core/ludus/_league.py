@@ -1,0 +1,370 @@
+"""The league in memory: what matchmakers ask, fast, rebuilt from the store at every start.
+
+Participants are names (see `ludus.matchmaker`). Player ``p`` starts as the live participant ``p@0+``; freezing gives
+``p@1`` and the live participant becomes ``p@1+``. Generation n of a player is ``p@n`` together with ``p@n+``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import frozen
+
+from ludus._messages import Fixture
+from ludus._ratings import EloTable
+from ludus._records import FixtureRecord, ModelRecord, PlayerRecord
+from ludus._store import Store
+from ludus._tally import Recorded
+from ludus.environment import Scenario, Seat
+from ludus.errors import ConfigError, StoreError
+from ludus.matchmaker import PlayerView, PoolChange, Rating
+
+__all__ = ["League", "Name", "OpenFixture", "parse"]
+
+_GENERATIONS = 16  # older ones would weigh less than 1/65,536 of a match
+
+
+@frozen
+class Name:
+    """A participant's name taken apart; `number` is None for an anchor."""
+
+    player: str
+    number: int | None
+    live: bool
+
+
+_PARTICIPANT = re.compile(r"(?P<player>[^@]+)@(?P<number>0|[1-9][0-9]*)(?P<live>\+?)")
+
+
+def parse(participant: str) -> Name:
+    """Take a participant's name apart."""
+    match = _PARTICIPANT.fullmatch(participant)
+    if match is None:
+        return Name(participant, None, live=False)
+    return Name(match["player"], int(match["number"]), live=match["live"] == "+")
+
+
+@frozen
+class OpenFixture:
+    """A fixture that was handed out and not finished, and which of its matches are missing (``[k] int64``)."""
+
+    fixture: Fixture
+    remaining: np.ndarray
+
+
+class League:
+    """The league's state; implements `ludus.matchmaker.LeagueView`.
+
+    Args:
+        store: The store; its writer for everything that changes the league.
+        players: Role and team by player; the team is None where a player may take any.
+        anchors: The scripted participants.
+        seats: The seats of a match, in the environment's order.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        players: Mapping[str, tuple[str, int | None]],
+        anchors: Sequence[str],
+        seats: tuple[Seat, ...],
+    ) -> None:
+        self.store = store
+        self.seats = seats
+        self._anchors = tuple(anchors)
+        records = tuple(PlayerRecord(name=name, role=role, team=team) for name, (role, team) in players.items())
+        if store.writable:
+            store.declare(records, anchors=anchors, seats=seats)
+        self._models: dict[str, ModelRecord] = {}
+        self._players = {
+            p.name: PlayerView(name=p.name, role=p.role, team=p.team, live=f"{p.name}@0+", models=(), decisions=0)
+            for p in records
+        }
+        self._pools: dict[str, list[str]] = {}
+        self._index: dict[str, int] = {}
+        self._rows: dict[
+            str, np.ndarray
+        ] = {}  # participant → [capacity, 3] int64 against the participant of each index
+        self._elo = EloTable(anchors)
+        self._load()
+
+    @classmethod
+    def of(cls, store: Store) -> League:
+        """Return the league as the store describes it, for looking at."""
+        players = {player.name: (player.role, player.team) for player in store.players()}
+        return cls(store, players=players, anchors=store.anchors(), seats=store.seats())
+
+    def _load(self) -> None:
+        for model in self.store.models():
+            self._add_model(model)
+        for change in self.store.pool_changes():
+            self._change_pool(change)
+        for (kind, a, b), count in self.store.payoffs().items():
+            self._count(kind, a, b, count)
+        counters = self.store.counters()
+        for name in self._players:
+            decisions = counters.get(f"decisions/{name}", 0)
+            self._players[name] = attrs.evolve(self._players[name], decisions=int(decisions))
+
+    # --- what matchmakers ask -------------------------------------------------------------------------------------
+
+    @property
+    def players(self) -> Mapping[str, PlayerView]:
+        """Return the players by name."""
+        return self._players
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """Return the scripted participants."""
+        return self._anchors
+
+    @property
+    def num_teams(self) -> int:
+        """Return the number of teams in a match."""
+        return 1 + max(seat.team for seat in self.seats)
+
+    def team(self, participant: str) -> int | None:
+        """Return the team that a player's model is made for; None where it may take any, as anchors may."""
+        view = self._players.get(parse(participant).player)
+        return None if view is None else view.team
+
+    @property
+    def models(self) -> Mapping[str, ModelRecord]:
+        """Return all frozen models by participant, in the order in which they were frozen."""
+        return self._models
+
+    @property
+    def pools(self) -> Mapping[str, Sequence[str]]:
+        """Return the members of every pool, oldest first."""
+        return self._pools
+
+    def pool(self, name: str) -> tuple[str, ...]:
+        """Return the models of a pool, oldest first; an unknown pool is empty."""
+        return tuple(self._pools.get(name, ()))
+
+    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
+
+        Where either side is live, its earlier generations (frozen and live) are included; the weight halves with
+        every generation, on each side. So ``payoff(a, [b])`` always mirrors ``payoff(b, [a])``.
+        """
+        nobody = len(self._index)
+        row = np.zeros((nobody + 1, 3))  # the last line stays 0 and stands for everybody unknown
+        for name, weight in _generations(participant):
+            counts = self._rows.get(name)
+            if counts is not None:
+                known = min(len(counts), nobody)
+                row[:known] += weight * counts[:known]
+        result = row[[self._index.get(name, nobody) for name in opponents]]
+        for i, name in enumerate(opponents):
+            if name == participant:
+                result[i] = 0.0
+            elif name.endswith("+"):
+                result[i] = sum(weight * row[self._index.get(n, nobody)] for n, weight in _generations(name))
+        return result
+
+    def rating(self, participant: str) -> Rating:
+        """Return the Elo rating from evaluation matches; an unrated participant has the prior with 0 matches."""
+        return self._elo.rating(participant)
+
+    # --- what the coordinator does --------------------------------------------------------------------------------
+
+    def create_fixture(
+        self,
+        kind: str,
+        player: str,
+        seats: Sequence[str],
+        *,
+        matches: int,
+        seed: int,
+        reason: str,
+        scenario: Scenario | None = None,
+        paired: str = "",
+    ) -> Fixture:
+        """Add a fixture to the store (durable after its next commit) and return it as samplers get it.
+
+        Raises:
+            StoreError: A participant is unknown, or the number of seats is not that of the environment.
+        """
+        for participant in seats:
+            self._check_known(participant)
+        record = self.store.add_fixture(
+            kind, seats, player=player, seed=seed, matches=matches, scenario=scenario, reason=reason, paired=paired
+        )
+        return self._message(record)
+
+    def open_fixtures(self) -> list[OpenFixture]:
+        """Return the fixtures to hand out again after a restart, with their missing matches.
+
+        A fixture with live weights that have been frozen since, or with a participant who is gone, cannot be played
+        any more: it is closed.
+        """
+        result = []
+        for record, remaining in self.store.open_fixtures():
+            if all(self._is_playable(participant) for participant in record.seats):
+                result.append(OpenFixture(self._message(record), remaining))
+            elif self.store.writable:
+                self.store.close_fixture(record.id)
+        return result
+
+    def record(self, arrays: Mapping[str, np.ndarray]) -> Recorded:
+        """Add results to the log and the payoffs; they may be acknowledged after the store's next commit.
+
+        Args:
+            arrays: As in `ludus._messages.Results`.
+
+        Returns:
+            What was new; ``.fixtures`` has one summary per fixture.
+
+        Raises:
+            WireError: The arrays have other shapes, dtypes or ranges.
+        """
+        recorded = self.store.add_results(arrays)
+        for (kind, a, b), count in recorded.payoffs.items():
+            self._count(kind, a, b, count)
+        return recorded
+
+    def freeze(
+        self, player: str, number: int, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]
+    ) -> str:
+        """Add a frozen model, whose file is on the disk, and return its name; repeating the same one is harmless.
+
+        Raises:
+            StoreError: The number is not the next one, or the same number was frozen with another hash.
+        """
+        participant = f"{player}@{number}"
+        known = self._models.get(participant)
+        if known is not None and known.hash == hash:
+            return participant
+        if player not in self._players:
+            raise StoreError(f"{participant}: there is no player {player!r}")
+        expected = 1 + len(self._players[player].models)
+        if known is not None or number != expected:
+            raise StoreError(f"{participant}: expected the next model of {player} to be number {expected}")
+        model = ModelRecord(
+            participant=participant,
+            player=player,
+            number=number,
+            hash=hash,
+            parent=manifest.get("parent"),
+            decisions=decisions,
+            version=version,
+            created_s=time.time(),
+            manifest=manifest,
+        )
+        self.store.add_model(model)
+        self._add_model(model)
+        self.set_decisions(player, max(decisions, self._players[player].decisions))
+        return participant
+
+    def apply(self, changes: Iterable[PoolChange]) -> None:
+        """Let models enter and leave pools. A change that changes nothing is not logged.
+
+        Raises:
+            StoreError: A model is unknown.
+        """
+        for change in changes:
+            if change.model not in self._models:
+                raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
+            if (change.model in self._pools.get(change.pool, ())) != change.enters:
+                self.store.pool_change(change)
+                self._change_pool(change)
+
+    def set_decisions(self, player: str, decisions: int) -> None:
+        """Note how many decisions a player has learned from."""
+        self.store.set_counter(f"decisions/{player}", decisions)
+        self._players[player] = attrs.evolve(self._players[player], decisions=decisions)
+
+    def resolve(self, name: str) -> str:
+        """Return the participant that a person means.
+
+        ``main_agent@latest`` is the newest frozen model (the live one before the first freeze), ``main_agent@live``
+        and ``main_agent`` the live one; exact names and anchors are themselves.
+
+        Raises:
+            ConfigError: There is no such participant; the message says which name comes close.
+        """
+        player, _, which = name.partition("@")
+        if player in self._players and which in {"", "live", "latest"}:
+            view = self._players[player]
+            return view.models[-1] if which == "latest" and view.models else view.live
+        if name in self._anchors or self._is_playable(name):
+            return name
+        names = [*self._anchors, *self._models, *self._players, *(f"{player}@latest" for player in self._players)]
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names[:12])}"
+        raise ConfigError(f"participant {name!r}: not in this league — {hint}")
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _message(self, record: FixtureRecord) -> Fixture:
+        return Fixture(
+            id=record.id,
+            kind=record.kind,
+            player=record.player,
+            seats=record.seats,
+            seed=record.seed,
+            matches=record.matches,
+            reason=record.reason,
+            paired=record.paired,
+            scenario=record.scenario,
+            models={name: self._models[name].hash for name in record.seats if name in self._models},
+        )
+
+    def _is_playable(self, participant: str) -> bool:
+        view = self._players.get(parse(participant).player)
+        live = view is not None and view.live == participant
+        return live or participant in self._models or participant in self._anchors
+
+    def _check_known(self, participant: str) -> None:
+        if not self._is_playable(participant):
+            raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
+
+    def _add_model(self, model: ModelRecord) -> None:
+        self._models[model.participant] = model
+        if model.player in self._players:
+            view = self._players[model.player]
+            self._players[model.player] = attrs.evolve(
+                view, live=f"{model.participant}+", models=(*view.models, model.participant)
+            )
+
+    def _change_pool(self, change: PoolChange) -> None:
+        members = self._pools.setdefault(change.pool, [])
+        if change.enters:
+            members.append(change.model)
+        else:
+            members.remove(change.model)
+
+    def _count(self, kind: str, a: str, b: str, count: np.ndarray) -> None:
+        for name in (a, b):
+            self._index.setdefault(name, len(self._index))
+        row = self._rows.get(a)
+        if row is None or len(row) < len(self._index):
+            wider = np.zeros((max(64, 2 * len(self._index)), 3), np.int64)
+            if row is not None:
+                wider[: len(row)] = row
+            self._rows[a] = row = wider
+        row[self._index[b]] += count
+        if kind == "eval" and not (a.endswith("+") or b.endswith("+")):
+            self._elo.add(a, b, count)
+
+
+def _generations(participant: str) -> list[tuple[str, float]]:
+    """Return the participants whose matches count for this one, with their weights."""
+    name = parse(participant)
+    if not name.live or name.number is None:
+        return [(participant, 1.0)]
+    numbers = range(name.number, max(name.number - _GENERATIONS, -1), -1)
+    return [
+        (f"{name.player}@{number}{suffix}", 0.5**age)
+        for age, number in enumerate(numbers)
+        for suffix in ("+", "")
+        if number or suffix
+    ]

@@ -1,0 +1,215 @@
+"""Model and checkpoint files: content-addressed, verified before use, and never half written.
+
+``RUN/models/<sha256>.safetensors``            the arrays; the name is the SHA-256 of the bytes
+``RUN/models/<sha256>.json``                   the manifest: where the model comes from
+``RUN/learners/<player>/<count>.safetensors``  a learner's state, with its small values in the file's header
+
+Writing order is file → fsync → rename → fsync folder; only then may the store refer to it. A file is read whole and
+its hash compared before it is parsed, because safetensors loads files with flipped bits without complaint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from ludus.errors import ModelError
+
+__all__ = [
+    "SavedCheckpoint",
+    "check_model",
+    "load_arrays",
+    "load_checkpoint",
+    "load_manifest",
+    "prune_checkpoints",
+    "save_arrays",
+    "save_checkpoint",
+]
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+_CHECKPOINT = re.compile(r"learners/[a-z0-9][a-z0-9._-]{0,63}/[0-9]{8}\.safetensors")
+_META = "ludus"  # the one key in a checkpoint's safetensors header; one key keeps the bytes reproducible
+
+
+class SavedCheckpoint(NamedTuple):
+    """Where a checkpoint lies, relative to the run folder, and the SHA-256 of its bytes."""
+
+    path: str
+    hash: str
+
+
+def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]) -> str:
+    """Write a model and its manifest, and return the model's hash.
+
+    Saving the same arrays again changes nothing, except that a damaged file is replaced.
+
+    Args:
+        folder: ``RUN/models``; made if missing.
+        arrays: The weights by name, any shapes and dtypes that safetensors knows.
+        manifest: JSON values; stored with the hash added.
+    """
+    data = safetensors.numpy.save(_contiguous(arrays))
+    digest = hashlib.sha256(data).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    target, description = folder / f"{digest}.safetensors", folder / f"{digest}.json"
+    if not _holds(target, digest):
+        _write_durably(target, data)
+    if not description.exists():
+        _write_durably(description, json.dumps({**manifest, "hash": digest}, indent=2, sort_keys=True).encode())
+    _sync_folder(folder)
+    return digest
+
+
+def load_arrays(folder: Path, hash: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a model after comparing its bytes with its hash.
+
+    Raises:
+        ModelError: `hash` is not 64 hexadecimal digits, or the file is missing or damaged.
+    """
+    path = _model_path(folder, hash, ".safetensors")
+    return _parsed(path, _verified(path, hash))
+
+
+def check_model(folder: Path, hash: str) -> None:
+    """Compare a model's bytes with its hash.
+
+    Raises:
+        ModelError: `hash` is not 64 hexadecimal digits, or the file is missing or damaged.
+    """
+    _verified(_model_path(folder, hash, ".safetensors"), hash)
+
+
+def load_manifest(folder: Path, hash: str) -> dict[str, Any]:
+    """Return the manifest of a model.
+
+    Raises:
+        ModelError: `hash` is not 64 hexadecimal digits, or the manifest is missing or not a JSON object.
+    """
+    path = _model_path(folder, hash, ".json")
+    try:
+        manifest = json.loads(_read(path))
+    except ValueError as error:
+        raise ModelError(f"{path}: not a JSON manifest ({error}); restore it from a copy of the run") from error
+    if not isinstance(manifest, dict):
+        raise ModelError(f"{path}: expected a JSON object, got {type(manifest).__name__}; restore it from a copy")
+    return manifest
+
+
+def save_checkpoint(folder: Path, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> SavedCheckpoint:
+    """Write a learner's state as the newest checkpoint of its folder.
+
+    Args:
+        folder: ``RUN/learners/<player>``; made if missing.
+        arrays: The arrays by name.
+        meta: JSON values stored in the same file, covered by the same hash.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    data = safetensors.numpy.save(_contiguous(arrays), metadata={_META: json.dumps(meta, sort_keys=True)})
+    existing = _checkpoints(folder)
+    name = f"{1 + int(existing[-1].stem) if existing else 1:08d}.safetensors"
+    _write_durably(folder / name, data)
+    _sync_folder(folder)
+    return SavedCheckpoint(f"{folder.parent.name}/{folder.name}/{name}", hashlib.sha256(data).hexdigest())
+
+
+def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return the arrays and the small values of a checkpoint after comparing its bytes with its hash.
+
+    Args:
+        run_dir: The run folder.
+        path: As returned by `save_checkpoint`: ``learners/<player>/<count>.safetensors``.
+        hash: The SHA-256 of the file.
+
+    Raises:
+        ModelError: The path has another form, leaves the run folder through a link, or the file is missing or damaged.
+    """
+    target = run_dir / path
+    if not _CHECKPOINT.fullmatch(path) or not target.resolve().is_relative_to(run_dir.resolve()):
+        raise ModelError(
+            f"checkpoint path {path!r}: expected learners/<player>/<8 digits>.safetensors in the run folder"
+        )
+    data = _verified(target, hash)
+    arrays = _parsed(target, data)
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    if _META not in header.get("__metadata__", {}):
+        raise ModelError(f"{target}: not a checkpoint of a learner; restore it from a copy of the run")
+    return arrays, json.loads(header["__metadata__"][_META])
+
+
+def prune_checkpoints(folder: Path, keep: int) -> None:
+    """Delete all but the newest `keep` ≥ 1 checkpoints, and what a killed writer left behind."""
+    for path in [*_checkpoints(folder)[: -max(keep, 1)], *folder.glob(".*.partial")]:
+        path.unlink(missing_ok=True)
+
+
+def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays in C order; safetensors writes the memory of any other array as if it were in that order."""
+    return {name: np.asarray(array, order="C") for name, array in arrays.items()}
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.glob("*.safetensors") if re.fullmatch("[0-9]{8}", path.stem))
+
+
+def _model_path(folder: Path, hash: str, suffix: str) -> Path:
+    if not _HASH.fullmatch(hash):
+        raise ModelError(f"model hash {hash!r}: expected 64 hexadecimal digits")
+    return folder / f"{hash}{suffix}"
+
+
+def _holds(path: Path, digest: str) -> bool:
+    return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
+
+
+def _verified(path: Path, hash: str) -> bytes:
+    data = _read(path)
+    found = hashlib.sha256(data).hexdigest()
+    if found != hash:
+        raise ModelError(
+            f"{path}: damaged: its SHA-256 is {found[:12]}…, expected {hash[:12]}…; restore it from a copy"
+        )
+    return data
+
+
+def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
+    try:
+        return safetensors.numpy.load(data)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"{path}: not a safetensors file ({error}); restore it from a copy of the run") from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read ({error.strerror}); restore it from a copy of the run") from error
+
+
+def _write_durably(path: Path, data: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,348 @@
+"""The façade over pluggy: finds, loads and checks plugins so that none of them can take ludus down.
+
+Plugins are loaded explicitly, by the process that needs them, never by an import of ludus. Every plugin gets a pluggy
+manager of its own: that keeps its unknown hooks, its exceptions and its half-made registrations apart from
+everybody else's, and no name of an entry point can shadow another.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import pluggy
+from attrs import evolve, field, frozen
+
+from ludus import hookspecs
+from ludus.component import KINDS, Component
+from ludus.errors import PluginError, UnknownComponent
+
+__all__ = ["ALLOW_VARIABLE", "BLOCK_VARIABLE", "EVENTS", "GROUP", "PluginReport", "Plugins", "load_plugins"]
+
+#: The entry-point group of plugins.
+GROUP = "ludus"
+#: Comma-separated plugins to load; nothing else is. Inherited by worker processes.
+ALLOW_VARIABLE = "LUDUS_ALLOW_PLUGINS"
+#: Comma-separated plugins not to load; stronger than the above. Inherited by worker processes.
+BLOCK_VARIABLE = "LUDUS_BLOCK_PLUGINS"
+
+_HOOKS = tuple(name for name in hookspecs.__all__ if name.startswith("ludus_"))
+_KIND_OF_HOOK = {f"ludus_register_{kind.replace('-', '_')}s": kind for kind in KINDS}
+#: The hooks that tell of something that happened; all others register components.
+EVENTS = tuple(name for name in _HOOKS if name not in _KIND_OF_HOOK)
+
+_log = logging.getLogger("ludus.plugins")
+
+
+@frozen(kw_only=True)
+class PluginReport:
+    """What became of one entry point.
+
+    Args:
+        name: Name of the entry point.
+        distribution: Name of the pip distribution it comes from.
+        version: Version of that distribution.
+        status: ``"ok"``; ``"broken"`` (an exception, an unknown hook, junk returned), ``"blocked"`` (by the user) or
+            ``"refused"`` (made for a newer plugin API). Only plugins that are ok offer anything.
+        problems: One line each, with what to do about it; an ok plugin has some where its components clash.
+        offers: Components by kind, in the order registered.
+        listens: The event hooks it implements.
+    """
+
+    name: str
+    distribution: str
+    version: str
+    status: Literal["ok", "broken", "blocked", "refused"]
+    problems: tuple[str, ...] = ()
+    offers: Mapping[str, tuple[Component, ...]] = field(factory=dict)
+    listens: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class _Found:
+    """An installed entry point; its distribution's metadata has been read, its module has not been imported."""
+
+    name: str
+    distribution: str
+    version: str
+    load: Callable[[], Any]
+
+    def is_named_in(self, names: Iterable[str]) -> bool:
+        return bool({_normal(self.name), _normal(self.distribution)} & {_normal(name) for name in names})
+
+    def report(self, status: Literal["ok", "broken", "blocked", "refused"], *problems: str) -> PluginReport:
+        return PluginReport(
+            name=self.name,
+            distribution=self.distribution,
+            version=self.version,
+            status=status,
+            problems=problems,
+        )
+
+
+class Plugins:
+    """The plugins of this process: what each became and what they offer together.
+
+    Args:
+        loaded: Reports with, for plugins that are ok, the manager that calls their hooks.
+        unmatched: Names to allow or block that no installed plugin has.
+    """
+
+    def __init__(
+        self, loaded: Sequence[tuple[PluginReport, pluggy.PluginManager | None]], *, unmatched: Sequence[str] = ()
+    ) -> None:
+        loaded = sorted(loaded, key=lambda item: (_normal(item[0].distribution), item[0].name))
+        self.reports = _with_clashes([report for report, _ in loaded])
+        self._providers = _providers(self.reports)
+        self.unmatched = tuple(unmatched)
+        self._managers = [(report, manager) for report, manager in loaded if manager is not None]
+        self._complained: set[tuple[str, str]] = set()
+
+    def components(self, kind: str) -> dict[str, Component]:
+        """Return the components of a kind by name, sorted; of a clash the first provider's."""
+        found = {}
+        for key_kind, name in sorted(self._providers):
+            if key_kind == kind:
+                found[name] = _component(self._providers[kind, name][0], kind, name)
+        return found
+
+    def get(self, kind: str, name: str) -> Component:
+        """Return the component called `name`.
+
+        Raises:
+            UnknownComponent: No loaded plugin provides it.
+            PluginError: Several plugins provide it.
+        """
+        providers = self._providers.get((kind, name))
+        if providers is None:
+            raise UnknownComponent(self._unknown(kind, name))
+        if len(providers) > 1:
+            raise PluginError(_clash(kind, name, providers))
+        return _component(providers[0], kind, name)
+
+    def provider(self, kind: str, name: str) -> PluginReport:
+        """Return the report of the plugin that provides `name`; of a clash the first one.
+
+        Raises:
+            UnknownComponent: No loaded plugin provides it.
+        """
+        if (kind, name) not in self._providers:
+            raise UnknownComponent(self._unknown(kind, name))
+        return self._providers[kind, name][0]
+
+    def emit(self, event: str, **arguments: object) -> None:
+        """Call an event hook of every plugin; an exception in one is logged once and stops nothing.
+
+        Args:
+            event: One of `EVENTS`.
+            **arguments: All arguments of the hook.
+        """
+        if event not in EVENTS:
+            raise ValueError(f"{event!r} is not an event; events are {', '.join(EVENTS)}")
+        for report, manager in self._managers:
+            try:
+                getattr(manager.hook, event)(**arguments)
+            except Exception as error:  # noqa: BLE001, PERF203 - a listener may raise anything
+                self._complain(report, event, error)
+
+    def _complain(self, report: PluginReport, event: str, error: Exception) -> None:
+        key = (report.distribution, report.name)
+        if key in self._complained:
+            return
+        self._complained.add(key)
+        _log.error(
+            "plugin %s (%s %s) failed in %s: %s; further failures of this plugin are not shown",
+            report.name,
+            report.distribution,
+            report.version,
+            event,
+            _one_line(error),
+            exc_info=bool(os.environ.get("LUDUS_DEBUG")),
+        )
+
+    def _unknown(self, kind: str, name: str) -> str:
+        installed = self.components(kind)
+        close = get_close_matches(name, installed, n=1)
+        parts = [f"no installed plugin provides the {kind} {name!r}"]
+        if close:
+            parts.append(f"did you mean {close[0]!r}?")
+        listing = f"installed: {', '.join(installed)}" if installed else f"no {kind} is installed"
+        parts.append(f"{listing}; plugins are added with: pip install ludus-…")
+        missing = [report.name for report in self.reports if report.status != "ok"]
+        if missing:
+            parts.append(f"not loaded: {', '.join(missing)} (see ludus plugins)")
+        return " — ".join(parts)
+
+
+def load_plugins(*, allow: Sequence[str] = (), block: Sequence[str] = ()) -> Plugins:
+    """Load every installed plugin, each on its own.
+
+    Args:
+        allow: Entry-point or distribution names; where any are given (here or in ``LUDUS_ALLOW_PLUGINS``), nothing
+            else is loaded.
+        block: Names not to load, in addition to ``LUDUS_BLOCK_PLUGINS``.
+    """
+    allowed = (*allow, *_from_environment(ALLOW_VARIABLE))
+    blocked = (*block, *_from_environment(BLOCK_VARIABLE))
+    found = list(_installed())
+    unmatched = [name for name in (*allowed, *blocked) if not any(item.is_named_in([name]) for item in found)]
+    return Plugins([_load(item, allowed, blocked) for item in found], unmatched=unmatched)
+
+
+def _from_environment(variable: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in os.environ.get(variable, "").split(",") if name.strip())
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}" if text else type(error).__name__
+
+
+def _installed() -> Iterator[_Found]:
+    """Yield the entry points of all distributions; one with unreadable metadata is one broken plugin, not an error."""
+    seen = set()
+    for distribution in importlib.metadata.distributions():
+        try:
+            points = distribution.entry_points.select(group=GROUP)
+            name, version = (distribution.metadata["Name"], distribution.version) if points else ("", "")
+        except Exception as error:  # noqa: BLE001 - metadata on disk may be damaged in any way
+            _log.warning("cannot read the metadata of an installed distribution: %s", _one_line(error))
+            continue
+        for point in points:
+            key = (_normal(name), point.name, point.value)
+            if key not in seen:  # sys.path may show one distribution twice
+                seen.add(key)
+                yield _Found(name=point.name, distribution=name, version=version, load=point.load)
+
+
+def _load(
+    found: _Found, allowed: Sequence[str], blocked: Sequence[str]
+) -> tuple[PluginReport, pluggy.PluginManager | None]:
+    if found.is_named_in(blocked):
+        return found.report("blocked", f"blocked by {BLOCK_VARIABLE} or --block-plugin"), None
+    if allowed and not found.is_named_in(allowed):
+        return found.report("blocked", f"not among {ALLOW_VARIABLE} or --allow-plugin"), None
+    try:
+        plugin = found.load()
+        level = getattr(plugin, "LUDUS_API", hookspecs.API_LEVEL)
+        if level > hookspecs.API_LEVEL:
+            return found.report("refused", _too_new(found, level)), None
+        manager = _manage(plugin)
+        report = evolve(found.report("ok"), offers=_offers(manager), listens=_listens(manager))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
+        _log.debug("plugin %s failed to load", found.name, exc_info=True)
+        why = str(error) if isinstance(error, PluginError) else _one_line(error)
+        return found.report("broken", f"{why} — fix it, or disable it with {BLOCK_VARIABLE}={found.name}"), None
+    return report, manager
+
+
+def _too_new(found: _Found, level: int) -> str:
+    return (
+        f"needs plugin API level {level}, this ludus has {hookspecs.API_LEVEL} — "
+        f"pip install --upgrade ludus, or install an older {found.distribution}"
+    )
+
+
+def _manage(plugin: object) -> pluggy.PluginManager:
+    """Return a manager of this one plugin.
+
+    Raises:
+        PluginError: It has a hook that ludus does not know, or one that is not marked.
+        PluginValidationError: A hook takes arguments that ludus does not pass.
+    """
+    manager = pluggy.PluginManager("ludus")
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin, "plugin")
+    try:
+        manager.check_pending()
+    except pluggy.PluginValidationError:
+        raise PluginError(_unknown_hooks(manager, plugin)) from None
+    for name in _HOOKS:
+        if callable(getattr(plugin, name, None)) and manager.parse_hookimpl_opts(plugin, name) is None:
+            raise PluginError(f"{name} lacks the decorator @ludus.hookimpl")
+    return manager
+
+
+def _unknown_hooks(manager: pluggy.PluginManager, plugin: object) -> str:
+    callers = manager.get_hookcallers(plugin) or []
+    lines = []
+    for name in sorted(caller.name for caller in callers if not caller.has_spec()):
+        close = get_close_matches(name, _HOOKS, n=1)
+        lines.append(f"implements unknown hook {name}" + (f" — did you mean {close[0]}?" if close else ""))
+    return "; ".join(lines)
+
+
+def _offers(manager: pluggy.PluginManager) -> dict[str, tuple[Component, ...]]:
+    offers = {}
+    for hook, kind in _KIND_OF_HOOK.items():
+        caller = getattr(manager.hook, hook)
+        if caller.get_hookimpls():
+            offers[kind] = _checked(hook, caller())
+    return offers
+
+
+def _checked(hook: str, answers: list[Any]) -> tuple[Component, ...]:
+    """Return what a register hook answered.
+
+    Raises:
+        PluginError: It is not an iterable of components with different names.
+    """
+    if not answers:  # pluggy drops None
+        raise PluginError(f"{hook} returned None, expected components")
+    components: list[Component] = []
+    for answer in answers:
+        if isinstance(answer, str | Component) or not isinstance(answer, Iterable):
+            raise PluginError(f"{hook} returned {answer!r}, expected a list of ludus.Component")
+        components.extend(answer)
+    for component in components:
+        if not isinstance(component, Component):
+            raise PluginError(f"{hook} returned a list with {component!r}, expected only ludus.Component")
+    names = [component.name for component in components]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise PluginError(f"{hook} returned two components named {', '.join(map(repr, twice))}")
+    return tuple(components)
+
+
+def _listens(manager: pluggy.PluginManager) -> tuple[str, ...]:
+    return tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
+
+
+def _providers(reports: Sequence[PluginReport]) -> dict[tuple[str, str], list[PluginReport]]:
+    providers: dict[tuple[str, str], list[PluginReport]] = {}
+    for report in reports:
+        for kind, components in report.offers.items():
+            for component in components:
+                providers.setdefault((kind, component.name), []).append(report)
+    return providers
+
+
+def _component(report: PluginReport, kind: str, name: str) -> Component:
+    return next(component for component in report.offers[kind] if component.name == name)
+
+
+def _with_clashes(reports: Sequence[PluginReport]) -> tuple[PluginReport, ...]:
+    """Return the reports, each with a line for every component that another plugin offers too."""
+    clashes = [(*key, providers) for key, providers in _providers(reports).items() if len(providers) > 1]
+    return tuple(
+        evolve(report, problems=report.problems + tuple(_clash(*clash) for clash in clashes if report in clash[2]))
+        for report in reports
+    )
+
+
+def _clash(kind: str, name: str, providers: Sequence[PluginReport]) -> str:
+    kept, *others = providers
+    who = " and ".join(f"{report.distribution} (plugin {report.name})" for report in providers)
+    return (
+        f"{kind} {name!r} is provided by {who} — block one of them: "
+        f"{BLOCK_VARIABLE}={others[0].name} keeps that of {kept.distribution}"
+    )

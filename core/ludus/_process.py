@@ -1,0 +1,61 @@
+"""What a worker process does to itself at its start: end with its parent, and show its role in `ps`."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+__all__ = ["die_with_parent", "set_process_title"]
+
+_PR_SET_PDEATHSIG = 1
+_POLL_S = 1.0
+_TITLE_BYTES = 15  # what the kernel keeps of a name
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """End this process at once (SIGKILL) when its parent ends, however that happens.
+
+    The worker calls this itself: unlike a ``preexec_fn``, that is safe in a parent with threads. On Linux the kernel
+    sends the signal when the *thread* that started this process ends, so launch from one that lives as long as the run.
+    Elsewhere a thread looks about once a second.
+
+    Args:
+        parent_pid: Process id of the parent as the parent knows it. If it is already gone, this process ends now.
+    """
+    if not (sys.platform == "linux" and _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)):
+        threading.Thread(target=_watch, args=(parent_pid,), name="parent-watch", daemon=True).start()
+    _end_if_orphaned(parent_pid)  # the parent may have ended before the kernel was asked
+
+
+def set_process_title(title: str) -> None:
+    """Name the process in `ps -o comm`, `top` and `pgrep`; does nothing where that is not possible.
+
+    Args:
+        title: Of more than 15 bytes the kernel's limit leaves the first nine and the last five, as the end often
+            tells workers apart.
+    """
+    name = title.encode("ascii", "replace")
+    if len(name) > _TITLE_BYTES:
+        name = name[:9] + b"~" + name[-5:]
+    if sys.platform == "linux":
+        Path("/proc/self/comm").write_bytes(name)
+
+
+def _prctl(option: int, value: int) -> bool:
+    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, ctypes.c_ulong(value), 0, 0, 0) == 0)
+
+
+def _watch(parent_pid: int) -> None:
+    while True:
+        _end_if_orphaned(parent_pid)
+        time.sleep(_POLL_S)
+
+
+def _end_if_orphaned(parent_pid: int) -> None:
+    if os.getppid() != parent_pid:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,243 @@
+"""Worker processes that play slices of rows for `ludus.copies`: both ends of the socket.
+
+A request is one byte: ``s`` steps, ``r`` resets and is followed by its length (4 bytes, big endian) and a JSON list of
+[row, seed, scenario name, scenario parameters]. The answer is ``.`` when it is done, or ``!`` and a sentence up to the
+end of the stream. The first message, framed like a reset, tells a new worker what to make; it answers as to a request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import mmap
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ludus._rows import Arrays, GameSlice, Start, allocate, make_game
+from ludus.environment import Scenario
+from ludus.errors import WorkerError
+
+_CLOSE_TIMEOUT_S = 5.0
+
+
+class WorkerPool:
+    """All rows of a batch, spread evenly over worker processes.
+
+    Args:
+        factory: See `ludus.copies.Copies`.
+        options: Likewise.
+        layout: Lays the arrays out, in ``buffer`` where one is given.
+        num_matches: B.
+        workers: At least 1, at most B.
+        timeout_s: How long one answer may take.
+    """
+
+    def __init__(
+        self,
+        factory: str,
+        options: Mapping[str, Any],
+        *,
+        layout: Callable[..., Arrays],
+        num_matches: int,
+        workers: int,
+        timeout_s: float,
+    ) -> None:
+        shared_memory = Path("/dev/shm")  # noqa: S108  the file never has a name there
+        directory = shared_memory if shared_memory.is_dir() else None
+        num_bytes = layout().num_bytes
+        bounds = [num_matches * i // workers for i in range(workers + 1)]
+        self._workers: list[_Worker] = []
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.truncate(num_bytes)
+            self.arrays = layout(buffer=mmap.mmap(file.fileno(), num_bytes))
+            order = {"factory": factory, "options": dict(options), "num_matches": num_matches, "num_bytes": num_bytes}
+            try:
+                for low, high in itertools.pairwise(bounds):
+                    self._workers.append(_Worker(order, low, high, memory=file.fileno(), timeout_s=timeout_s))
+            except BaseException:
+                self.close()
+                raise
+        self._wait(self._workers)
+
+    def reset(self, starts: Sequence[Start]) -> None:
+        """Start matches in the rows named."""
+        asked = []
+        for worker in self._workers:
+            mine = [start for start in starts if worker.low <= start.row < worker.high]
+            if mine:
+                worker.send_reset(mine)
+                asked.append(worker)
+        self._wait(asked)
+
+    def step(self) -> None:
+        """Advance all running matches by one tick."""
+        if not self._workers:
+            raise WorkerError("the worker processes of this environment were closed; make a new environment")
+        for worker in self._workers:
+            worker.send(b"s")
+        self._wait(self._workers)
+
+    def _wait(self, workers: Sequence[_Worker]) -> None:
+        try:
+            for worker in workers:
+                worker.wait()
+        except BaseException:
+            self.close()  # answers of the others would be taken for those of the next request
+            raise
+
+    def close(self) -> None:
+        """End all workers, by force where asking does not help."""
+        for worker in self._workers:
+            worker.hang_up()
+        for worker in self._workers:
+            worker.join()
+        self._workers = []
+
+
+class _Worker:
+    """The near end of one worker process, which plays the rows ``low : high``."""
+
+    def __init__(self, order: Mapping[str, Any], low: int, high: int, *, memory: int, timeout_s: float) -> None:
+        hello = _frame({**order, "low": low, "high": high})
+        self.low = low
+        self.high = high
+        self._timeout_s = timeout_s
+        self._socket, far = socket.socketpair()
+        self._socket.settimeout(timeout_s)
+        with far:
+            self._process = subprocess.Popen(  # noqa: S603  this interpreter, this package
+                [sys.executable, "-m", "ludus._row_workers", str(far.fileno()), str(memory), f"rows={low}:{high}"],
+                pass_fds=(far.fileno(), memory),
+                stdin=subprocess.DEVNULL,
+                env=_child_environment(),
+            )
+        self.send(hello)
+
+    def send(self, request: bytes) -> None:
+        """Send a request; a dead worker is noticed when its answer is awaited."""
+        try:
+            self._socket.sendall(request)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except OSError as error:
+            raise self._error(f"cannot be reached: {error}") from error
+
+    def send_reset(self, starts: Sequence[Start]) -> None:
+        """Ask for new matches."""
+        rows = [(s.row - self.low, s.seed, s.scenario.name, dict(s.scenario.parameters)) for s in starts]
+        self.send(b"r" + _frame(rows))
+
+    def wait(self) -> None:
+        """Return when the worker has done what it was asked.
+
+        Raises:
+            WorkerError: It failed, died, or took too long.
+        """
+        try:
+            answer = self._socket.recv(1)
+        except ConnectionResetError:
+            answer = b""
+        except TimeoutError:
+            raise self._error(f"did not answer for {self._timeout_s:g} s; the game hangs or needs longer") from None
+        except OSError as error:
+            raise self._error(f"cannot be reached: {error}") from error
+        if answer == b"!":
+            with self._socket.makefile("rb") as stream:
+                raise self._error("failed: " + stream.read().decode(errors="replace"))
+        if answer != b".":
+            raise self._error(f"died ({self._death()}); the game's library may have crashed, see its messages above")
+
+    def _death(self) -> str:
+        if not self._ended():
+            return "closed its socket"
+        code = self._process.returncode
+        return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+
+    def _error(self, what: str) -> WorkerError:
+        return WorkerError(f"worker process {self._process.pid} of matches {self.low} to {self.high - 1} {what}")
+
+    def hang_up(self) -> None:
+        """Tell the worker to end by closing its socket."""
+        self._socket.close()
+
+    def join(self) -> None:
+        """Wait until the process has ended; terminate it, then kill it, when it takes too long."""
+        if not self._ended():
+            self._process.terminate()
+        if not self._ended():
+            self._process.kill()
+        self._process.wait()
+
+    def _ended(self) -> bool:
+        try:
+            self._process.wait(_CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+def _frame(value: Any) -> bytes:
+    text = json.dumps(value).encode()
+    return len(text).to_bytes(4, "big") + text
+
+
+def _child_environment() -> dict[str, str]:
+    """Return the environment variables of a worker: the same modules as here, and no threads of its own."""
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
+
+
+def _serve(near: socket.socket, memory: int) -> None:
+    """Answer requests until the other end closes."""
+    with near, near.makefile("rb") as stream:
+        rows = None
+        try:
+            rows = _make_rows(_read_json(stream), memory)
+            near.sendall(b".")
+            while request := stream.read(1):
+                if request == b"s":
+                    rows.step()
+                else:
+                    rows.reset([Start(row, seed, _scenario(*rest)) for row, seed, *rest in _read_json(stream)])
+                near.sendall(b".")
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:  # noqa: BLE001  whatever the game raises is for the other end to report
+            near.sendall(f"!{type(error).__name__}: {error}".encode())
+        finally:
+            if rows is not None:
+                rows.close()
+
+
+def _read_json(stream: Any) -> Any:
+    return json.loads(stream.read(int.from_bytes(stream.read(4), "big")))
+
+
+def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
+    return Scenario(name=name, parameters=parameters)
+
+
+def _make_rows(order: dict[str, Any], memory: int) -> GameSlice:
+    games = [make_game(order["factory"], order["options"]) for _ in range(order["low"], order["high"])]
+    buffer = mmap.mmap(memory, order["num_bytes"])
+    arrays = allocate(games[0].spec, games[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
+    if arrays.num_bytes != order["num_bytes"]:
+        raise ValueError(f"the game's spaces need {arrays.num_bytes} bytes here and {order['num_bytes']} elsewhere")
+    return GameSlice(games, arrays.rows(order["low"], order["high"]))
+
+
+def _main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that closes the socket
+    descriptor, memory = int(sys.argv[1]), int(sys.argv[2])
+    _serve(socket.socket(fileno=descriptor), memory)
+
+
+if __name__ == "__main__":
+    _main()

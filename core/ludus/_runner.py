@@ -1,0 +1,333 @@
+"""Running a league: in one process, deterministically, or with a process for every worker.
+
+Both ways drive the same coordinator, learners, samplers and evaluator; they differ in the endpoints only.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attrs import define, field
+
+from ludus._actors import ActorCache, AgentActor
+from ludus._assembly import Assembly, limit_threads, load_participant
+from ludus._build import make_environment, make_launcher, make_sink
+from ludus._config import dump_config, load_config
+from ludus._coordinator import Coordinator
+from ludus._evaluation import play_out
+from ludus._inproc import InprocNetwork
+from ludus._metrics import JsonLines
+from ludus._report import Reporter, Snapshot, measure
+from ludus._sampler import COORDINATOR, learner_name
+from ludus._seeding import generator
+from ludus._store import Store
+from ludus._supervisor import Supervisor, WorkerSpec
+from ludus._transport import Endpoint, ZmqEndpoint, ipc_address, private_ipc_dir
+from ludus._worker import Worker
+from ludus.errors import LudusError, RunError, WorkerError
+from ludus.metrics import MetricSink
+
+if TYPE_CHECKING:
+    from ludus._config import RunConfig
+    from ludus._plugins import Plugins
+
+__all__ = ["Outcome", "resume", "train"]
+
+_STOP_S = 30.0
+
+
+@define
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        reason: Why it stopped.
+        snapshot: Its last numbers.
+        interrupted: Whether a person or signal stopped it.
+    """
+
+    reason: str
+    snapshot: Snapshot
+    interrupted: bool = False
+
+
+def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Reporter) -> Outcome:
+    """Start a new run.
+
+    Raises:
+        RunError: The folder holds a run already.
+        LudusError: The run cannot go on; the message says why.
+    """
+    if (run_dir / "run.toml").exists():
+        raise RunError(
+            f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, or choose another folder with --run"
+        )
+    meta = {"seed": config.run.seed, "environment": config.environment.name}
+    with Store.create(run_dir, meta) as store:
+        (run_dir / "run.toml").write_text(dump_config(config))
+        return _Run(config, plugins, run_dir, store, reporter).go()
+
+
+def resume(
+    run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tuple[str, ...] = ()
+) -> Outcome:
+    """Continue a run from its last committed state.
+
+    Raises:
+        RunError: The folder holds no run, or another process is running it.
+        LudusError: The run cannot go on; the message says why.
+    """
+    path = run_dir / "run.toml"
+    if not path.exists():
+        raise RunError(f"{run_dir} holds no run (no run.toml in it): start one with `ludus train FILE --run {run_dir}`")
+    config = load_config(path, overrides=overrides, plugins=plugins)
+    with Store.open(run_dir) as store:
+        if overrides:
+            path.write_text(dump_config(config))
+        return _Run(config, plugins, run_dir, store, reporter).go()
+
+
+@define
+class _Run:
+    """One start of a run, from opening to the last evaluation."""
+
+    config: RunConfig
+    plugins: Plugins
+    run_dir: Path
+    store: Store
+    reporter: Reporter
+    _assembly: Assembly = field(init=False)
+    _signal: str = field(init=False, default="")
+    _sinks: list[MetricSink] = field(init=False, factory=list)
+    _reported_s: float = field(init=False, default=0.0)
+
+    def go(self) -> Outcome:
+        session = int(self.store.counters().get("sessions", 0)) + 1
+        self.store.set_counter("sessions", session)
+        self.store.commit()
+        self._assembly = Assembly(
+            config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session
+        )
+        self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
+        self._sinks += [make_sink(chosen, self.run_dir) for chosen in self.config.metrics.sinks]
+        try:
+            with self._signals(), self.reporter:
+                drive = self._alone if self.config.run.workers == 0 else self._together
+                coordinator = drive(session)
+                reason = self._signal or coordinator.finished
+                if coordinator.failure:
+                    raise RunError(coordinator.failure)
+                if not self._signal:
+                    self._evaluate(coordinator)
+                self._measure(coordinator, force=True)
+                return Outcome(reason, measure(coordinator), bool(self._signal))
+        finally:
+            for sink in self._sinks:
+                sink.close()
+
+    # -- one process -------------------------------------------------------------------------------------------
+
+    def _alone(self, session: int) -> Coordinator:  # noqa: ARG002 - same signature as _together
+        """Run all workers in turn, in this process; equal seeds give equal runs, bit for bit."""
+        limit_threads(self._assembly.learner_threads())
+        network = InprocNetwork()
+        endpoint = network.endpoint(COORDINATOR)
+        endpoint.bind(COORDINATOR)
+        coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
+        workers = self._workers(network)
+        try:
+            for worker, _ in workers:
+                worker.start()
+            while not (self._signal or coordinator.finished):
+                self._round(coordinator, endpoint, workers)
+                self._measure(coordinator)
+            coordinator.stop([worker.name for worker, _ in workers])
+            deadline = time.monotonic() + _STOP_S
+            while time.monotonic() < deadline:
+                self._round(coordinator, endpoint, workers)
+                if all(worker.stopped and worker.settled for worker, _ in workers):
+                    break
+        finally:
+            for worker, _ in workers:
+                worker.close()
+        return coordinator
+
+    def _workers(self, network: InprocNetwork) -> list[tuple[Worker, Endpoint]]:
+        assembly, clock = self._assembly, time.monotonic
+        workers: list[tuple[Worker, Endpoint]] = []
+
+        def endpoint(name: str) -> Endpoint:
+            made = network.endpoint(name)
+            made.connect(COORDINATOR, COORDINATOR)
+            return made
+
+        for player in self.config.players:
+            link = endpoint(learner_name(player))
+            link.bind(learner_name(player))
+            workers.append((assembly.learner(player, link=link, clock=clock), link))
+        link = endpoint("sampler-0")
+        for player in self.config.players:
+            link.connect(learner_name(player), learner_name(player))
+        workers.append((assembly.sampler("sampler-0", link=link, clock=clock), link))
+        if self.config.evaluation.enabled:
+            link = endpoint("evaluator-0")
+            workers.append((assembly.evaluator("evaluator-0", link=link, clock=clock), link))
+        return workers
+
+    @staticmethod
+    def _round(coordinator: Coordinator, endpoint: Endpoint, workers: list[tuple[Worker, Endpoint]]) -> None:
+        for peer, message in endpoint.receive(0.0):
+            coordinator.handle(peer, message)
+        coordinator.pump()
+        for worker, link in workers:
+            for peer, message in link.receive(0.0):
+                worker.handle(peer, message)
+            worker.work()
+
+    # -- many processes ----------------------------------------------------------------------------------------
+
+    def _together(self, session: int) -> Coordinator:
+        """Run a process for every worker and supervise them."""
+        if self.config.launcher is None:
+            raise WorkerError(f"run.launcher {self.config.run.launcher!r} is not installed; run.workers = 0 needs none")
+        sockets = private_ipc_dir()
+        endpoint = ZmqEndpoint(COORDINATOR)
+        supervisor = Supervisor(
+            launcher=make_launcher(self.config.launcher),
+            run_dir=self.run_dir,
+            sockets=sockets,
+            stall_s=self.config.run.stall_s,
+            session=session,
+            say=self.reporter.say,
+        )
+        try:
+            endpoint.bind(ipc_address(sockets, COORDINATOR))
+            coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
+            supervisor.start(self._specs())
+            self._supervise(coordinator, endpoint, supervisor)
+            return coordinator
+        finally:
+            supervisor.finish(timeout_s=0.0, tend=lambda: None)
+            endpoint.close()
+            shutil.rmtree(sockets, ignore_errors=True)
+
+    def _specs(self) -> list[WorkerSpec]:
+        threads = self._assembly.learner_threads()
+        run = self.config.run
+        specs = [WorkerSpec(name=learner_name(p), kind="learner", threads=threads) for p in self.config.players]
+        specs += [
+            WorkerSpec(name=f"sampler-{i}", kind="sampler", threads=run.sampler_threads) for i in range(run.workers)
+        ]
+        if self.config.evaluation.enabled:
+            specs.append(WorkerSpec(name="evaluator-0", kind="evaluator", threads=1))
+        return specs
+
+    def _supervise(self, coordinator: Coordinator, endpoint: ZmqEndpoint, supervisor: Supervisor) -> None:
+        failure: LudusError | None = None
+
+        def tend() -> None:
+            for peer, message in endpoint.receive(0.05):
+                coordinator.handle(peer, message)
+            coordinator.pump()
+
+        while not (self._signal or coordinator.finished):
+            tend()
+            try:
+                supervisor.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
+            except WorkerError as error:
+                failure = error
+                break
+            self._measure(coordinator)
+        coordinator.stop(supervisor.alive)
+        killed = supervisor.finish(timeout_s=_STOP_S, tend=tend)
+        tend()
+        for name in killed:
+            self.reporter.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
+        if failure is not None:
+            raise failure
+
+    # -- around it ---------------------------------------------------------------------------------------------
+
+    def _measure(self, coordinator: Coordinator, *, force: bool = False) -> None:
+        now = time.monotonic()
+        if not force and now - self._reported_s < self.config.metrics.interval_s:
+            return
+        self._reported_s = now
+        snapshot = measure(coordinator)
+        metrics = snapshot.metrics()
+        for sink in self._sinks:
+            sink.write(metrics)
+        self.plugins.emit("ludus_metrics_reported", metrics=metrics)
+        self.reporter.show(snapshot)
+
+    def _evaluate(self, coordinator: Coordinator) -> None:
+        """Play the newest model of every player against every anchor, on paired seeds from every seat."""
+        league, matches = coordinator.league, self.config.evaluation.final_matches
+        if not matches or not self.config.anchors:
+            return
+        environment = make_environment(self.config.environment, min(matches, self.config.evaluation.matches))
+        rng = generator(self.config.run.seed, "final", self._assembly.session)
+
+        def make(participant: str, digest: str, role: str) -> AgentActor:
+            agent = load_participant(
+                self.config,
+                environment.spec,
+                run_dir=self.run_dir,
+                participant=participant,
+                digest=digest,
+                role=role,
+                rows=environment.num_matches,
+            )
+            return AgentActor(agent, rng)
+
+        cache = ActorCache(make)
+        seats = environment.spec.seats
+        try:
+            for player in league.players.values():
+                for anchor in self.config.anchors:
+                    if self._signal or not player.models or environment.spec.num_teams != 2:
+                        continue
+                    pair = (player.models[-1], anchor)
+                    self.reporter.say(f"final evaluation: {pair[0]} against {anchor}, {matches} matches")
+                    each = -(-matches // (2 if coordinator.rotates else 1))
+                    fixtures = coordinator.rating_fixtures(pair, each, reason="final evaluation")
+                    played = play_out(
+                        environment,
+                        fixtures,
+                        lambda fixture, seat: cache.get(
+                            fixture.seats[seat], fixture.models.get(fixture.seats[seat], ""), seats[seat].role
+                        ),
+                    )
+                    played.pop("returns")
+                    league.record(played)
+                    self.store.commit()
+        finally:
+            environment.close()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Turn SIGINT and SIGTERM into a clean stop; a second one is left to Python."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before: dict[int, Callable[..., object] | int | None] = {}
+
+        def stop(number: int, _frame: object) -> None:
+            self._signal = signal.Signals(number).name
+            self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
+            signal.signal(number, before[number] or signal.SIG_DFL)  # type: ignore[arg-type]
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, stop)  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)  # type: ignore[arg-type]

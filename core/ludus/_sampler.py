@@ -1,0 +1,269 @@
+"""The sampler: plays fixtures, reports results to the coordinator and ships segments to learners.
+
+A worker is a plain object with two methods, used the same way by a process around a ZeroMQ endpoint and by the
+single-process runner around an in-process one: ``handle(peer, message)`` takes one message, ``work()`` does one small
+piece of work and says whether there was any. Evaluators are samplers without live players.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from attrs import define, field
+
+from ludus._actors import ActorCache, LiveActor
+from ludus._messages import (
+    Credit,
+    Fixture,
+    FixtureRequest,
+    Fixtures,
+    Hello,
+    MetricsReport,
+    Results,
+    ResultsAck,
+    Segments,
+    Stop,
+    Welcome,
+)
+from ludus._play import Actor, Play
+from ludus.environment import Environment
+
+__all__ = ["COORDINATOR", "Link", "Sampler", "learner_name"]
+
+COORDINATOR = "coordinator"
+
+
+def learner_name(player: str) -> str:
+    """Return the worker name of a player's learner."""
+    return f"learner-{player}"
+
+
+class Link(Protocol):
+    """What a worker needs of an endpoint."""
+
+    def send(self, peer: str, message: Any) -> bool:
+        """Send without waiting; False where the peer cannot take it now."""
+
+
+@define
+class _Lane:
+    """The way from one live actor to its learner: blocks leave against credits."""
+
+    actor: LiveActor
+    sent: int = 0
+    acked: int = 0
+    credits: int = 0
+    outbox: deque[Segments] = field(factory=deque)
+    newest: Credit | None = None
+    asked_s: float = -1e9
+
+    @property
+    def open(self) -> bool:
+        """Return whether there are weights to play with and no block waits to leave."""
+        return self.actor.version >= 0 and not self.outbox
+
+
+@define
+class Sampler:
+    """Plays fixtures.
+
+    Args:
+        name: Worker name, unique in the run.
+        kind: ``"train"`` or ``"eval"``: which fixtures it asks for.
+        environment: The batch it plays on.
+        live: Live actor of every player (empty for evaluators).
+        frozen: Actors of frozen models and anchors.
+        link: Where messages go.
+        clock: Seconds; only for timeouts and rates.
+        rows_per_fixture: Rows that play one fixture together.
+        report_matches: Results are sent once so many matches ended, or after half a second.
+    """
+
+    name: str
+    kind: str
+    environment: Environment
+    live: Mapping[str, LiveActor]
+    frozen: ActorCache
+    link: Link
+    clock: Callable[[], float]
+    rows_per_fixture: int = 32
+    report_matches: int = 64
+    stopped: bool = field(init=False, default=False)
+    _lanes: dict[str, _Lane] = field(init=False)
+    _play: Play = field(init=False)
+    _requested: int = field(init=False, default=0)
+    _requested_s: float = field(init=False, default=-1e9)
+    _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)
+    _unacked: dict[int, tuple[float, Results]] = field(init=False, factory=dict)
+    _report: int = field(init=False, default=0)
+    _reported_s: float = field(init=False, default=0.0)
+    _metered: tuple[float, int, int] = field(init=False, default=(-1.0, 0, 0))
+    _ended: int = field(init=False, default=0)  # matches since the last metrics, and sums over them
+    _returns: float = field(init=False, default=0.0)
+    _length: int = field(init=False, default=0)
+
+    def __attrs_post_init__(self) -> None:
+        self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
+        self._play = Play(
+            environment=self.environment,
+            resolve=self._resolve,
+            on_results=self._take_results,
+            rows_per_fixture=self.rows_per_fixture,
+        )
+        self._report = os.getpid() << 32  # a restarted worker must not take acknowledgements of its predecessor
+
+    def start(self) -> None:
+        """Introduce the worker to its peers."""
+        self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
+        for player in self._lanes:
+            self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid()))
+
+    # -- messages ----------------------------------------------------------------------------------------------
+
+    def handle(self, peer: str, message: Any) -> None:  # noqa: ARG002
+        """Take one message."""
+        match message:
+            case Fixtures():
+                self._requested = 0
+                for fixture in message.fixtures:
+                    self._play.add(fixture)
+            case Credit():
+                self._credit(self._lanes[message.player], message)
+            case ResultsAck():
+                self._unacked.pop(message.report, None)
+            case Stop():
+                self.stopped = True
+                self._flush_results()
+            case Welcome():
+                pass
+
+    def _credit(self, lane: _Lane, credit: Credit) -> None:
+        lane.acked = max(credit.acked, lane.acked)
+        lane.credits = credit.credits
+        if credit.weights:
+            lane.newest = credit
+        if lane.actor.version < 0 and lane.newest is not None:
+            self._refresh(lane)
+        self._drain(lane)
+
+    def _refresh(self, lane: _Lane) -> None:
+        if lane.newest is not None:
+            lane.actor.load(lane.newest.weights, lane.newest.version)
+            lane.newest = None
+
+    def _drain(self, lane: _Lane) -> None:
+        while lane.outbox and lane.sent - lane.acked < lane.credits:
+            block = lane.outbox[0]
+            if not self.link.send(learner_name(block.player), block):
+                return
+            lane.outbox.popleft()
+            lane.sent += 1
+
+    # -- work --------------------------------------------------------------------------------------------------
+
+    def work(self) -> bool:
+        """Play one tick, unless a learner has not taken the last blocks yet."""
+        now = self.clock()
+        self._report_results(now)
+        if self.stopped:
+            return False
+        self._ask(now)
+        self._meter(now)
+        if not all(lane.open for lane in self._lanes.values()):
+            self._ask_learners(now)
+            return False
+        played = self._play.step()
+        for player, lane in self._lanes.items():
+            if lane.actor.recorder.full:
+                self._ship(player, lane)
+        return played
+
+    def _ship(self, player: str, lane: _Lane) -> None:
+        batch = lane.actor.flush()
+        block = lane.sent + len(lane.outbox) + 1
+        lane.outbox.append(Segments(worker=self.name, player=player, block=block, arrays=batch.arrays()))
+        self._drain(lane)
+        self._refresh(lane)
+
+    def _ask(self, now: float) -> None:
+        wanted = self._play.wanted
+        if wanted and (not self._requested or now - self._requested_s > 1.0):
+            self._requested, self._requested_s = wanted, now
+            self.link.send(COORDINATOR, FixtureRequest(worker=self.name, kind=self.kind, count=wanted))
+
+    def _ask_learners(self, now: float) -> None:
+        """Say hello again to learners that owe credits or weights; one of them may have been restarted."""
+        for player, lane in self._lanes.items():
+            if not lane.open and now - lane.asked_s > 2.0:
+                lane.asked_s = now
+                self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid(), block=lane.sent))
+
+    def _report_results(self, now: float) -> None:
+        if self._results and now - self._reported_s > 0.5:
+            self._flush_results()
+            self._reported_s = now
+        elif sum(part["number"].size for part in self._results) >= self.report_matches:
+            self._flush_results()
+            self._reported_s = now
+        for report, (sent_s, message) in list(self._unacked.items()):
+            if now - sent_s > 5.0:
+                self._unacked[report] = (now, message)
+                self.link.send(COORDINATOR, message)
+
+    def _take_results(self, arrays: dict[str, np.ndarray]) -> None:
+        returns = arrays.pop("returns")
+        self._ended += returns.shape[0]
+        self._returns += float(returns.mean(axis=1).sum())
+        self._length += int(arrays["ticks"].sum())
+        self._results.append(arrays)
+
+    def _flush_results(self) -> None:
+        if not self._results:
+            return
+        arrays = {name: np.concatenate([part[name] for part in self._results]) for name in self._results[0]}
+        self._results.clear()
+        self._report += 1
+        message = Results(report=self._report, worker=self.name, arrays=arrays)
+        self._unacked[self._report] = (self.clock(), message)
+        self.link.send(COORDINATOR, message)
+
+    @property
+    def count(self) -> int:
+        """Return how many decisions were made; grows while the worker is of use."""
+        return self._play.decisions
+
+    @property
+    def settled(self) -> bool:
+        """Return whether the coordinator has committed every result sent."""
+        return not self._unacked and not self._results
+
+    def _meter(self, now: float) -> None:
+        since, ticks, decisions = self._metered
+        if now - since < 1.0:
+            return
+        if since >= 0:
+            values = {
+                "ticks_per_s": (self._play.ticks - ticks) / (now - since),
+                "decisions_per_s": (self._play.decisions - decisions) / (now - since),
+                "waiting": float(not all(lane.open for lane in self._lanes.values())),
+            }
+            if self._ended:
+                values |= {"return_mean": self._returns / self._ended, "match_ticks": self._length / self._ended}
+            self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
+        self._metered = (now, self._play.ticks, self._play.decisions)
+        self._ended, self._returns, self._length = 0, 0.0, 0
+
+    def _resolve(self, fixture: Fixture, seat: int) -> Actor:
+        participant = fixture.seats[seat]
+        if participant.endswith("+"):
+            return self.live[participant.partition("@")[0]]
+        role = self.environment.spec.seats[seat].role
+        return self.frozen.get(participant, fixture.models.get(participant, ""), role)
+
+    def close(self) -> None:
+        """Free the environment."""
+        self._play.close()

@@ -1,0 +1,169 @@
+"""Reading the tables of a configuration: choices of components by name, their options, and plain options.
+
+A table is read by taking the choices out of it first (with the tables of the chosen names); what remains must be
+plain options of the section. Problems are collected, so that one reading finds them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from attrs import define, evolve, field, frozen
+
+from ludus._structuring import Problem, StructuringError, did_you_mean, structure, structure_fields
+from ludus.component import Component
+from ludus.errors import PluginError
+
+if TYPE_CHECKING:
+    from ludus._plugins import Plugins
+
+__all__ = ["Chosen", "Reader", "Section", "dotted"]
+
+S = TypeVar("S")
+
+
+@frozen(kw_only=True)
+class Chosen:
+    """A component that the configuration chose, with its options.
+
+    Attributes:
+        kind: One of `ludus.component.KINDS`.
+        name: The component's name.
+        config: An instance of its configuration class, None if it has none.
+        component: What the plugin registered.
+    """
+
+    kind: str
+    name: str
+    config: Any
+    component: Component
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """Return keys and positions as people write them."""
+    return ".".join(map(str, path)) if path else "top level"
+
+
+@define
+class Reader:
+    """What all sections share: the plugins to choose from and the problems found so far."""
+
+    plugins: Plugins
+    problems: list[Problem] = field(factory=list)
+
+    def section(self, data: Mapping[str, Any], *path: str) -> Section:
+        """Return the table at `path`, empty where there is none."""
+        table: Any = data
+        for key in path:
+            table = table.get(key, {})
+            if not isinstance(table, dict):
+                self.problems.append(Problem(path, f"expected a table, got {table!r}"))
+                table = {}
+        return Section(self, dict(table), path)
+
+
+@define
+class Section:
+    """A table while it is read: choices are taken out of it first, and what remains must be plain options."""
+
+    reader: Reader
+    table: dict[str, Any]
+    path: tuple[str, ...]
+    claimed: dict[str, str] = field(factory=dict)  # component name → kind that owns the table of that name
+
+    def problem(self, text: str, *below: str | int) -> None:
+        """Remember what is wrong at a key of this table."""
+        self.reader.problems.append(Problem((*self.path, *below), text))
+
+    def choose(self, kind: str, key: str, *, required: bool = False) -> Chosen | None:
+        """Take the component of `kind` that `key` names, with its options."""
+        if key not in self.table:
+            if required:
+                names = ", ".join(self.reader.plugins.components(kind)) or "none is"
+                self.problem(f"missing; expected the name of an installed {kind} ({names} installed)", key)
+            return None
+        return self.take(kind, self.table.pop(key), key)
+
+    def choose_many(self, kind: str, key: str) -> tuple[Chosen, ...]:
+        """Take the components of `kind` that the list `key` names."""
+        names = self.table.pop(key, [])
+        if not isinstance(names, list):
+            self.problem(f"expected a list of names, got {names!r}", key)
+            return ()
+        chosen = [self.take(kind, item, key, i) for i, item in enumerate(names)]
+        return tuple(one for one in chosen if one is not None)
+
+    def take(self, kind: str, name: object, *at: str | int) -> Chosen | None:
+        """Take the component of `kind` called `name`, with its options; `at` is where it was named."""
+        if not isinstance(name, str):
+            self.problem(f"expected the name of an installed {kind}, got {name!r}", *at)
+            return None
+        owner = self.claimed.setdefault(name, kind)
+        options = self.table.get(name, {})
+        if owner != kind and options:
+            self.problem(f"ambiguous: both the {owner} and the {kind} chosen here are called {name!r}", name)
+        return self.make(kind, name, options, at=at)
+
+    def make(self, kind: str, name: str, options: object, *, at: Sequence[str | int]) -> Chosen | None:
+        """Return the component `name` with the given options, None after a problem."""
+        try:
+            component = self.reader.plugins.get(kind, name)
+            config = _structure_config(component, options)
+        except PluginError as error:
+            self.problem(str(error), *at)
+        except StructuringError as error:
+            below = (name,) if at else ()
+            self.reader.problems += [problem.below(*self.path, *below) for problem in error.problems]
+        else:
+            return Chosen(kind=kind, name=name, config=config, component=component)
+        return None
+
+    def parts(self, kind: str) -> dict[str, Chosen]:
+        """Take every remaining table that configures an installed component of `kind`."""
+        components = self.reader.plugins.components(kind)
+        names = [name for name in self.table if name in components and name not in self.claimed]
+        made = {name: self.take(kind, name, name) for name in names}
+        return {name: part for name, part in made.items() if part is not None}
+
+    def build(self, cls: type[S], **given: object) -> S | None:
+        """Make the record from the given fields and the plain options that remain, None after a problem."""
+        options = {key: value for key, value in self.table.items() if key not in self.claimed}
+        try:
+            return cls(**structure_fields(options, cls, given=given))
+        except StructuringError as error:
+            self.reader.problems += [self._explained(problem).below(*self.path) for problem in error.problems]
+        return None
+
+    def _explained(self, problem: Problem) -> Problem:
+        """Say of an unknown table which component it would configure."""
+        key = problem.path[0]
+        if problem.text.startswith("unknown key") and isinstance(self.table.get(str(key)), dict):
+            kinds = [kind for kind in _TABLE_KINDS if key in self.reader.plugins.components(kind)]
+            if kinds:
+                return evolve(problem, text=f"unknown key: the {kinds[0]} {key!r} is not chosen in this section")
+            choices = [*self.claimed, *self.reader.plugins.components("matchmaker")] if self.claimed else []
+            if hint := did_you_mean(key, choices):
+                return evolve(problem, text=f"unknown key{hint}")
+        return problem
+
+
+#: Kinds of component that a table beside a choice may configure.
+_TABLE_KINDS = ("environment", "algorithm", "network", "matchmaker", "interface", "agent", "launcher", "metric-sink")
+
+
+def _structure_config(component: Component, options: object) -> Any:
+    cls = component.load_config()
+    if cls is None:
+        if options:
+            raise StructuringError(Problem((), "it has no options"))
+        return None
+    try:
+        return structure(options, cls)
+    except StructuringError:
+        raise
+    except Exception as error:  # unresolvable annotations, a class that is not attrs: a mistake of the plugin
+        raise PluginError(
+            f"{component.name!r}: its configuration class {component.config} cannot be read: "
+            f"{type(error).__name__}: {error}"
+        ) from error

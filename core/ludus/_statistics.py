@@ -1,0 +1,65 @@
+"""Scores with honest intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from attrs import frozen
+
+__all__ = ["Score", "score"]
+
+_Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
+
+
+@frozen
+class Score:
+    """A record against somebody: counts, share of points, and the 95 % interval of that share.
+
+    Without matches the score is NaN and the interval is [0, 1].
+    """
+
+    wins: int
+    draws: int
+    losses: int
+    score: float
+    low: float
+    high: float
+
+    @property
+    def matches(self) -> int:
+        """Return the number of matches."""
+        return self.wins + self.draws + self.losses
+
+    def json(self) -> dict[str, Any]:
+        """Return JSON values: wins, draws, losses, score (null without matches), interval."""
+        return {
+            "wins": self.wins,
+            "draws": self.draws,
+            "losses": self.losses,
+            "score": None if math.isnan(self.score) else self.score,
+            "interval": [self.low, self.high],
+        }
+
+
+def score(wins: int, draws: int, losses: int) -> Score:
+    """Return the share of points (wins + ½ draws) / n with its 95 % interval.
+
+    Without draws this is Wilson's interval: the p with (p̂ - p)² ≤ z²/n · p(1 - p), where p(1 - p) is the variance of
+    one match. A match that may be drawn has the variance p(1 - p) - d/4 (d: the chance of a draw). d is estimated
+    with one draw's worth of doubt removed, (draws - 1) / n at most, so that a run of draws never gives an interval of
+    length 0, and the interval is never wider than Wilson's.
+    """
+    n = wins + draws + losses
+    if n == 0:
+        return Score(wins, draws, losses, math.nan, 0.0, 1.0)
+    share = (wins + 0.5 * draws) / n
+    sure_draws = max(draws - 1, 0) / n
+    z2 = _Z95 * _Z95 / n
+    # (share - p)² ≤ z2 (p - p² - d/4) is the quadratic (1 + z2) p² - (2 share + z2) p + share² + z2 d/4 ≤ 0.
+    middle = (share + z2 / 2) / (1 + z2)
+    root = max(middle * middle - (share * share + z2 * sure_draws / 4) / (1 + z2), 0.0)
+    half = math.sqrt(root)
+    low = 0.0 if wins == draws == 0 else min(max(middle - half, 0.0), share)
+    high = 1.0 if losses == draws == 0 else max(min(middle + half, 1.0), share)
+    return Score(wins, draws, losses, share, low, high)

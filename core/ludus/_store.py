@@ -1,0 +1,231 @@
+"""The league store: what happened, in SQLite, with one writer and one append-only match log.
+
+Changes accumulate until `commit`, which returns when they are on the disk. A crash before that loses all of them
+together. Nothing may be acknowledged to a worker before `commit` has returned.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ludus import _database
+from ludus._match_log import MatchLog
+from ludus._records import CheckpointRecord, FixtureRecord, MatchRecord, ModelRecord, PlayerRecord
+from ludus.environment import Seat
+from ludus.errors import RunError, StoreError
+from ludus.matchmaker import PoolChange
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CheckpointRecord", "FixtureRecord", "MatchRecord", "ModelRecord", "PlayerRecord", "Store"]
+
+
+class Store(MatchLog):
+    """The league's database. Made by `create`, `open` or `read`; used by one thread.
+
+    Args:
+        run_dir: The run folder.
+        connection: An open database.
+        lock: The run folder's lock; None for a reader.
+    """
+
+    def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: _database.RunLock | None) -> None:
+        super().__init__(run_dir, connection, writable=lock is not None)
+        self._lock = lock
+
+    @classmethod
+    def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:
+        """Make the store of a new run, in a folder that may exist but holds no league.
+
+        Args:
+            run_dir: The run folder; made if missing.
+            meta: JSON values to keep: seed, environment and so on; ``created_s`` is added.
+
+        Raises:
+            RunError: The folder is in use or already holds a league.
+        """
+        run_dir.mkdir(parents=True, exist_ok=True)
+        store = cls._locked(run_dir, create=True)
+        for key, value in {**meta, "created_s": time.time()}.items():
+            store.set_meta(key, value)
+        store.commit()
+        return store
+
+    @classmethod
+    def open(cls, run_dir: Path) -> Store:
+        """Open an existing store as its one writer.
+
+        Raises:
+            RunError: The folder is in use or holds no league.
+            StoreError: The store is damaged or was written by a newer ludus.
+        """
+        if not run_dir.is_dir():
+            raise RunError(f"{run_dir} is not a run folder (there is no such folder)")
+        return cls._locked(run_dir, create=False)
+
+    @classmethod
+    def read(cls, run_dir: Path) -> Store:
+        """Open a read-only snapshot; works while a run writes the store.
+
+        Raises:
+            RunError: The folder holds no league.
+            StoreError: The store is damaged or was written by a newer ludus.
+        """
+        return cls(run_dir, _database.connect_reader(run_dir), lock=None)
+
+    @classmethod
+    def _locked(cls, run_dir: Path, *, create: bool) -> Store:
+        lock = _database.RunLock(run_dir)
+        try:
+            return cls(run_dir, _database.connect_writer(run_dir, create=create), lock=lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def commit(self) -> None:
+        """Make everything since the last commit durable, all of it or nothing.
+
+        Raises:
+            StoreError: The disk refused; nothing of it is kept.
+        """
+        try:
+            self._begin()
+            self._flush()
+            self._db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self.rollback()
+            raise StoreError(f"{self.run_dir}: the league could not be written: {error}") from error
+
+    def rollback(self) -> None:
+        """Drop everything since the last commit."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
+        self._forget()
+
+    def close(self) -> None:
+        """Drop what is not committed and give the folder free; closing twice is harmless."""
+        self._db.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- meta, players, counters, checkpoints ---------------------------------------------------------------------
+
+    def set_meta(self, key: str, value: Any) -> None:
+        """Keep a JSON value under `key`."""
+        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
+
+    def declare(self, players: Sequence[PlayerRecord], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
+        """Say who takes part and how the seats of a match are arranged.
+
+        Players that were declared earlier stay. Changed seats would change the meaning of the log.
+
+        Raises:
+            StoreError: The log was written for other seats.
+        """
+        described = [[seat.role, seat.index, seat.team] for seat in seats]
+        if self.meta("seats", described) != described:
+            raise StoreError(
+                f"{self.run_dir}: its matches have seats {self.meta('seats')}, the environment {described}"
+            )
+        if self.meta("seats") != described or self.meta("anchors") != list(anchors):
+            self.set_meta("seats", described)
+            self.set_meta("anchors", list(anchors))
+            self._teams = None
+        if self.players() != tuple(players):
+            for position, player in enumerate(players):
+                row = (player.name, player.role, player.team, position)
+                self._write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", *row)
+
+    def players(self) -> tuple[PlayerRecord, ...]:
+        """Return the players in the order of their declaration."""
+        rows = self._db.execute("SELECT name, role, team FROM players ORDER BY position, name")
+        return tuple(PlayerRecord(name=name, role=role, team=team) for name, role, team in rows)
+
+    def anchors(self) -> tuple[str, ...]:
+        """Return the anchors' names."""
+        return tuple(self.meta("anchors", []))
+
+    def counters(self) -> dict[str, float]:
+        """Return all counters."""
+        return dict(self._db.execute("SELECT name, value FROM counters"))
+
+    def set_counter(self, name: str, value: float) -> None:
+        """Set a counter."""
+        self._write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
+
+    def put_checkpoint(self, checkpoint: CheckpointRecord) -> None:
+        """Make a checkpoint, whose file is already on the disk, the one to resume from."""
+        c = checkpoint
+        row = (c.player, c.path, c.hash, c.version, c.decisions, json.dumps(dict(c.counters)))
+        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", *row)
+
+    def checkpoints(self) -> dict[str, CheckpointRecord]:
+        """Return the checkpoint to resume from, by player."""
+        rows = self._db.execute("SELECT player, path, hash, version, decisions, counters FROM checkpoints")
+        return {
+            player: CheckpointRecord(
+                player=player,
+                path=path,
+                hash=digest,
+                version=version,
+                decisions=decisions,
+                counters=json.loads(counters),
+            )
+            for player, path, digest, version, decisions, counters in rows
+        }
+
+    # --- models and pools -----------------------------------------------------------------------------------------
+
+    def add_model(self, model: ModelRecord) -> None:
+        """Add a frozen model whose file is already on the disk.
+
+        Raises:
+            StoreError: There is one of that name already.
+        """
+        m = model
+        row = (m.participant, m.player, m.number, m.hash, m.parent, m.decisions, m.version, m.created_s)
+        try:
+            self._write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, json.dumps(dict(m.manifest)))
+        except sqlite3.IntegrityError as error:
+            raise StoreError(f"model {m.participant} is already in the league") from error
+
+    def models(self) -> tuple[ModelRecord, ...]:
+        """Return the models, in the order in which they were frozen."""
+        columns = "participant, player, number, hash, parent, decisions, version, created_s, manifest"
+        names = columns.split(", ")
+        rows = self._db.execute(f"SELECT {columns} FROM models ORDER BY rowid")  # noqa: S608 - a constant
+        return tuple(ModelRecord(**{**dict(zip(names, r, strict=True)), "manifest": json.loads(r[-1])}) for r in rows)
+
+    def pool_change(self, change: PoolChange) -> None:
+        """Log that a model enters or leaves a pool."""
+        sql = "INSERT INTO pools (pool, model, enters, created_s) VALUES (?, ?, ?, ?)"
+        self._write(sql, change.pool, change.model, int(change.enters), time.time())
+
+    def pool_changes(self) -> Iterator[PoolChange]:
+        """Return the pool log, oldest first."""
+        for pool, model, enters in self._db.execute("SELECT pool, model, enters FROM pools ORDER BY id"):
+            yield PoolChange(pool=pool, model=model, enters=bool(enters))
+
+    def damage(self) -> list[str]:
+        """Return what SQLite finds wrong with the file, and matches that their fixture does not have."""
+        found = [row[0] for row in self._db.execute("PRAGMA integrity_check") if row[0] != "ok"]
+        sql = """
+            SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture
+            WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
+        """
+        return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self._db.execute(sql)]

@@ -1,0 +1,254 @@
+"""From plain TOML values to typed records: strictly, and with every problem found at once.
+
+One cattrs converter dispatches on the declared types. Its hooks refuse what cattrs would convert by default (4.7 to 4,
+``"7"`` to 7, ``"abc"`` to ``["a", "b", "c"]``) and unknown keys; only an integer may stand for a float.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import attrs
+from cattrs import Converter
+
+from ludus.option import Check
+
+__all__ = ["Problem", "StructuringError", "did_you_mean", "structure", "structure_fields"]
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Problem:
+    """One wrong value: where it is (keys and list positions from the top) and what is wrong with it."""
+
+    path: tuple[str | int, ...]
+    text: str
+
+    def below(self, *head: str | int) -> Problem:
+        """Return the same problem seen from further up."""
+        return Problem((*head, *self.path), self.text)
+
+
+class StructuringError(Exception):
+    """A value does not fit its declared type; `problems` says everything that is wrong with it."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.text for problem in problems))
+        self.problems = problems
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """Return `` — did you mean 'x'?`` for the closest choice, nothing where none is close."""
+    close = difflib.get_close_matches(str(word), list(choices), n=1)
+    return f" — did you mean {close[0]!r}?" if close else ""
+
+
+def structure(value: object, kind: type[T]) -> T:
+    """Return `value` as a `kind`.
+
+    Raises:
+        StructuringError: It does not fit.
+    """
+    return _converter.structure(value, kind)
+
+
+def structure_fields(table: object, cls: type[Any], *, given: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """Read the fields of the attrs class `cls` from a table, without making the instance.
+
+    Args:
+        table: The plain table; every key must be a field that is not in `given`.
+        cls: An attrs class.
+        given: Fields that are already made and need neither reading nor checking.
+
+    Returns:
+        Keyword arguments for `cls`: the fields that the table has, and those given.
+
+    Raises:
+        StructuringError: With every unknown key, missing field, wrong type and failed check of the table.
+    """
+    if not isinstance(table, dict):
+        raise _mismatch("a table", table)
+    values = dict(given or {})
+    fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in values}
+    problems = [
+        Problem((key,), f"unknown key{did_you_mean(key, fields.keys() - table.keys())}")
+        for key in table
+        if key not in fields
+    ]
+    for key, attribute in fields.items():
+        if key in table:
+            try:
+                values[key] = _checked(table[key], attribute)
+            except StructuringError as error:
+                problems += [problem.below(key) for problem in error.problems]
+        elif attribute.default is attrs.NOTHING:
+            problems.append(Problem((key,), f"missing; expected {_expected(attribute)}"))
+    if problems:
+        raise StructuringError(*problems)
+    return values
+
+
+def _checked(value: object, attribute: attrs.Attribute[Any]) -> Any:
+    structured = structure(value, attribute.type) if attribute.type is not None else value
+    check = attribute.validator
+    if isinstance(check, Check) and not check.accepts(structured):
+        hint = did_you_mean(value, check.choices)
+        raise StructuringError(Problem((), f"expected {check.expected}, got {_shown(value)}{hint}"))
+    return structured
+
+
+def _expected(attribute: attrs.Attribute[Any]) -> str:
+    if isinstance(attribute.validator, Check):
+        return attribute.validator.expected
+    return _type_words(attribute.type)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _mismatch(expected: str, value: object, hint: str = "") -> StructuringError:
+    return StructuringError(Problem((), f"expected {expected}, got {_shown(value)}{hint}"))
+
+
+_WORDS = {
+    bool: "true or false",
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    Path: "a path as a string",
+    dict: "a table",
+    Mapping: "a table",
+    list: "a list",
+    tuple: "a list",
+    Sequence: "a list",
+}
+
+
+def _type_words(kind: Any) -> str:
+    if _is_union(kind):
+        return " or ".join(_type_words(member) for member in _members(kind))
+    if attrs.has(kind):
+        return "a table"
+    return _WORDS.get(get_origin(kind) or kind, "a value")
+
+
+def _strict(*accepted: type) -> Callable[[object, Any], Any]:
+    def hook(value: object, kind: Any) -> Any:
+        if issubclass(kind, enum.Enum):  # an IntEnum is an int to the dispatch
+            return _enum(value, kind)
+        if type(value) not in accepted:
+            raise _mismatch(_type_words(kind), value)
+        return kind(value)
+
+    return hook
+
+
+def _enum(value: object, kind: Any) -> Any:
+    choices = {member.value: member for member in kind}
+    if isinstance(value, list | dict) or value not in choices:
+        raise _mismatch("one of " + ", ".join(map(str, choices)), value, did_you_mean(value, map(str, choices)))
+    return choices[value]
+
+
+def _literal(value: object, kind: Any) -> Any:
+    choices = get_args(kind)
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise _mismatch("one of " + ", ".join(map(str, choices)), value, did_you_mean(value, map(str, choices)))
+    return value
+
+
+def _attrs_class(value: object, kind: Any) -> Any:
+    values = structure_fields(value, kind)
+    try:
+        return kind(**values)
+    except Exception as error:  # a plugin's __attrs_post_init__ may raise anything
+        text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise StructuringError(Problem((), text)) from error
+
+
+def _sequence(value: object, kind: Any) -> Any:
+    if not isinstance(value, list):
+        raise _mismatch("a list", value)
+    made: type = get_origin(kind) or kind
+    made = made if made in (list, tuple, set, frozenset) else tuple
+    args = get_args(kind) or (Any,)
+    if made is tuple and args[-1] is not Ellipsis and get_origin(kind) is tuple:
+        if len(value) != len(args):
+            raise _mismatch(f"a list of {len(args)}", value)
+        return made(_each(zip(range(len(value)), value, args, strict=True)))
+    return made(_each((i, item, args[0]) for i, item in enumerate(value)))
+
+
+def _mapping(value: object, kind: Any) -> Any:
+    if not isinstance(value, dict):
+        raise _mismatch("a table", value)
+    item_kind = get_args(kind)[1] if get_args(kind) else Any
+    return dict(zip(value, _each((key, item, item_kind) for key, item in value.items()), strict=True))
+
+
+def _each(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
+    made, problems = [], []
+    for where, item, kind in items:
+        try:
+            made.append(structure(item, kind))
+        except StructuringError as error:
+            problems += [problem.below(where) for problem in error.problems]
+    if problems:
+        raise StructuringError(*problems)
+    return made
+
+
+def _is_union(kind: Any) -> bool:
+    return get_origin(kind) in (Union, types.UnionType)
+
+
+def _members(kind: Any) -> list[Any]:
+    return [member for member in get_args(kind) if member is not type(None)]
+
+
+def _union(value: object, kind: Any) -> Any:
+    members = sorted(_members(kind), key=lambda member: member is not type(value))  # an int stays one in float | int
+    failures = []
+    for member in members:
+        try:
+            return structure(value, member)
+        except StructuringError as error:
+            failures.append(error)
+    if len(members) == 1:
+        raise failures[0]
+    raise _mismatch(_type_words(kind), value)
+
+
+_SEQUENCES = (list, tuple, set, frozenset, Sequence)
+_MAPPINGS = (dict, Mapping)
+
+
+def _make_converter() -> Converter:
+    converter = Converter(detailed_validation=False)
+    converter.register_structure_hook(bool, _strict(bool))
+    converter.register_structure_hook(int, _strict(int))
+    converter.register_structure_hook(float, _strict(float, int))
+    converter.register_structure_hook(str, _strict(str))
+    converter.register_structure_hook(Path, _strict(str))
+    converter.register_structure_hook(enum.Enum, _enum)
+    hooks: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
+        (lambda kind: get_origin(kind) is Literal, _literal),
+        (lambda kind: (get_origin(kind) or kind) in _SEQUENCES, _sequence),
+        (lambda kind: (get_origin(kind) or kind) in _MAPPINGS, _mapping),
+        (_is_union, _union),
+        (attrs.has, _attrs_class),
+    ]
+    for predicate, hook in hooks:
+        converter.register_structure_hook_func(predicate, hook)
+    return converter
+
+
+_converter = _make_converter()

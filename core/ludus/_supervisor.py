@@ -1,0 +1,147 @@
+"""Keeping worker processes alive: starts them, restarts those that die or hang, and ends them all."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from attrs import define, field, frozen
+
+from ludus.errors import WorkerError
+from ludus.launcher import Launched, Launcher, WorkerCommand
+
+__all__ = ["Supervisor", "WorkerSpec"]
+
+_WINDOW_S = 60.0
+_MOST_RESTARTS = 3  # within the window; more means that restarting does not help
+
+
+@frozen(kw_only=True)
+class WorkerSpec:
+    """One worker: its name, kind (``sampler``, ``learner``, ``evaluator``) and threads."""
+
+    name: str
+    kind: str
+    threads: int
+
+
+@define
+class _Process:
+    spec: WorkerSpec
+    launched: Launched
+    started_s: float
+    deaths: deque[float] = field(factory=deque)
+
+
+@define(kw_only=True)
+class Supervisor:
+    """The processes of a run.
+
+    Args:
+        launcher: Starts processes.
+        run_dir: The run folder; logs go to its ``logs`` folder.
+        sockets: Folder of the sockets.
+        stall_s: A worker that is silent for so long is restarted.
+        session: Number of this start of the run.
+        say: Tells the person one line.
+    """
+
+    launcher: Launcher
+    run_dir: Path
+    sockets: Path
+    stall_s: float
+    session: int
+    say: Callable[[str], None]
+    restarts: int = field(init=False, default=0)
+    _processes: dict[str, _Process] = field(init=False, factory=dict)
+
+    def start(self, specs: list[WorkerSpec]) -> None:
+        """Start the workers.
+
+        Raises:
+            WorkerError: One could not be started.
+        """
+        (self.run_dir / "logs").mkdir(exist_ok=True)
+        for spec in specs:
+            self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
+
+    def _launch(self, spec: WorkerSpec) -> Launched:
+        argv = [sys.executable, "-m", "ludus._worker", "--run", str(self.run_dir), "--name", spec.name]
+        argv += ["--kind", spec.kind, "--session", str(self.session + 1000 * self.restarts)]
+        argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid())]
+        threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        return self.launcher.launch(
+            WorkerCommand(
+                name=spec.name, argv=argv, environment=threads, log_path=str(self.run_dir / "logs" / f"{spec.name}.log")
+            )
+        )
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Return the process ids by worker name."""
+        return {name: process.launched.pid for name, process in self._processes.items()}
+
+    @property
+    def alive(self) -> list[str]:
+        """Return the names of the running workers."""
+        return [name for name, process in self._processes.items() if process.launched.poll() is None]
+
+    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+        """Restart workers that ended or have been silent for too long.
+
+        Args:
+            heard_s: When each worker was heard last.
+            errors: Why workers said they would end; taken out once told.
+
+        Raises:
+            WorkerError: A worker dies again and again.
+        """
+        now = time.monotonic()
+        for name, process in self._processes.items():
+            status = process.launched.poll()
+            silent_s = now - max(heard_s.get(name, 0.0), process.started_s)
+            if status is None and silent_s < self.stall_s:
+                continue
+            if status is None:
+                process.launched.kill()
+                why = f"was silent for {silent_s:.0f} s and was killed"
+            else:
+                why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
+            self._restart(process, why, now)
+
+    def _restart(self, process: _Process, why: str, now: float) -> None:
+        name = process.spec.name
+        log = self.run_dir / "logs" / f"{name}.log"
+        process.deaths.append(now)
+        while process.deaths[0] < now - _WINDOW_S:
+            process.deaths.popleft()
+        if len(process.deaths) > _MOST_RESTARTS:
+            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
+        self.restarts += 1
+        self.say(f"{name}: {why} — restarted; see {log}")
+        process.launched = self._launch(process.spec)
+        process.started_s = now
+
+    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+        """Wait for all workers to end by themselves, then kill the rest.
+
+        Args:
+            timeout_s: How long to wait.
+            tend: Called again and again meanwhile, to answer their last messages.
+
+        Returns:
+            The names of those that had to be killed.
+        """
+        deadline = time.monotonic() + timeout_s
+        while self.alive and time.monotonic() < deadline:
+            tend()
+        killed = self.alive
+        for name in killed:
+            self._processes[name].launched.kill()
+        while self.alive:
+            time.sleep(0.01)
+        return killed

@@ -1,0 +1,150 @@
+"""Reading TOML with errors that name file and line, changing single values, and writing TOML."""
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from ludus.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Table", "apply_overrides", "read_toml", "write_toml"]
+
+#: A table as `tomllib` returns it: str, int, float, bool, lists and tables of those.
+Table: TypeAlias = "dict[str, Any]"
+
+_LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)\Z", re.DOTALL)
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
+
+
+def read_toml(path: str | Path) -> Table:
+    """Read a TOML file.
+
+    Raises:
+        ConfigError: There is no such file, it cannot be read, or it is not TOML.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a text file in UTF-8") from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        found = _LINE.match(str(error))
+        reason, line = found.groups() if found else (str(error), str(1 + text.count("\n")))
+        raise ConfigError(f"{path}:{line}: not valid TOML: {reason}") from None
+
+
+def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:
+    """Return a copy of `data` with ``key.path=value`` texts applied in order.
+
+    The right side is read as a TOML value; what is not one is taken as a string, so that words need no quotes.
+
+    Raises:
+        ConfigError: With one line for every override that is not of that form or does not meet a table.
+    """
+    merged: Table = copy.deepcopy(dict(data))
+    problems = []
+    for override in overrides:
+        try:
+            _apply(merged, override)
+        except ValueError as error:
+            problems.append(f"--set {override}: {error}")
+    if problems:
+        raise ConfigError(*problems)
+    return merged
+
+
+def _apply(merged: Table, override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise ValueError("expected key.path=value")
+    *parents, last = _key_path(key)
+    table = merged
+    for depth, parent in enumerate(parents, start=1):
+        table = table.setdefault(parent, {})
+        if not isinstance(table, dict):
+            raise ValueError(f"{'.'.join(parents[:depth])} is a value, not a table")
+    table[last] = _value(text.strip())
+
+
+def _key_path(key: str) -> list[str]:
+    path: list[str] = []
+    try:
+        table: Any = tomllib.loads(f"{key} = 0")
+        while isinstance(table, dict):
+            [(part, table)] = table.items()
+            path.append(part)
+    except ValueError:
+        raise ValueError(f"{key.strip()!r} is not a dotted key such as run.seed") from None
+    return path
+
+
+def _value(text: str) -> Any:
+    try:
+        table = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return table["value"] if len(table) == 1 else text
+
+
+def write_toml(data: Mapping[str, Any]) -> str:
+    """Return `data` as TOML text that loads to an equal table.
+
+    Raises:
+        TypeError: A value is not a str, int, float, bool, list or table.
+    """
+    lines: list[str] = []
+    _write_table(data, (), lines)
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _write_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    values = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
+    if path and (values or not table):
+        lines += ["", f"[{'.'.join(map(_key, path))}]"]
+    lines += [f"{_key(key)} = {_inline(value)}" for key, value in values.items()]
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            _write_table(value, (*path, key), lines)
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_inline, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_key(key)} = {_inline(item)}' for key, item in value.items())}}}"
+    raise TypeError(f"a {type(value).__name__} cannot be written as TOML")
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.match(key) else _string(key)
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _string(text: str) -> str:
+    return '"' + "".join(_ESCAPES.get(char) or _plain(char) for char in text) + '"'
+
+
+def _plain(char: str) -> str:
+    return f"\\u{ord(char):04x}" if ord(char) < 0x20 or ord(char) == 0x7F else char

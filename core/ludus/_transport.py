@@ -1,0 +1,283 @@
+"""How messages get from process to process: one `Endpoint` per worker, used by one thread.
+
+Peers are known by name. A worker that others report to binds; its peers connect and are then reachable under their own
+names, so one endpoint can do both (a learner binds for samplers and connects to the coordinator).
+
+Delivery is best effort and in order per direction: messages in flight are lost when a process dies, and the layer above
+repeats what has not been acknowledged. `ZmqEndpoint` crosses processes; `ludus._inproc` is the same within one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import os
+import re
+import stat
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import zmq
+
+from ludus import _wire
+from ludus._wire import Frame, Message
+from ludus.errors import LinkError, WireError
+
+__all__ = ["Drops", "Endpoint", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
+
+#: Messages queued per peer and direction before `send` answers False. Bytes are bounded by credits, one layer up.
+HIGH_WATER = 256
+LINGER_MS = 500
+MAX_BATCH = 1024  # messages one `receive` hands over, so that a fast peer cannot hold the caller for ever
+
+_RECONNECT_MS = (20, 1000)
+_COPY_BELOW_BYTES = 256 * 1024  # handing a buffer to libzmq costs more than copying one of this size
+_MAX_IPC_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
+_PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_log = logging.getLogger(__name__)
+
+
+class Endpoint(Protocol):
+    """One worker's place in the network. All methods belong to one thread."""
+
+    @property
+    def drops(self) -> Mapping[str, int]:
+        """Return how many received messages were dropped, by reason."""
+
+    def bind(self, address: str) -> str:
+        """Accept peers at an address and return it, with the port filled in where it was 0.
+
+        Raises:
+            LinkError: The address is not allowed or taken.
+        """
+
+    def connect(self, peer: str, address: str) -> None:
+        """Reach a peer at the address it binds, now or later, and again whenever the connection is lost.
+
+        Raises:
+            LinkError: The address is not allowed.
+        """
+
+    def send(self, peer: str, message: Message) -> bool:
+        """Send without ever blocking; the arrays of the message must not be written to afterwards.
+
+        Messages to a peer that this endpoint connects to wait while it is away, up to `HIGH_WATER` of them.
+
+        Returns:
+            False when the peer is unknown or gone, or its queue is full. True is no promise that it arrives.
+
+        Raises:
+            WireError: The message cannot be encoded.
+        """
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
+        """Return what has arrived as (peer, message), waiting at most `timeout_s` for the first."""
+
+    def close(self) -> None:
+        """Give what was sent half a second to leave, then free everything. May be called again."""
+
+
+class Drops:
+    """Decodes what arrives, and counts and logs what has to be dropped."""
+
+    def __init__(self, owner: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self._owner = owner
+
+    def decode(self, peer: str, frames: Sequence[Frame]) -> Message | None:
+        """Return the message, or None after counting why there is none."""
+        if not _PEER_NAME.fullmatch(peer):
+            self._drop("unnamed", peer, "not a valid name of a peer")
+            return None
+        try:
+            return _wire.decode(frames)
+        except WireError as error:
+            self._drop("undecodable" if _wire.fits(frames) else "oversized", peer, str(error))
+            return None
+
+    def _drop(self, reason: str, peer: str, problem: str) -> None:
+        self.counts[reason] += 1
+        count = self.counts[reason]
+        if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
+            _log.warning("%s dropped %s message %d, from %r: %s", self._owner, reason, count, peer[:64], problem)
+
+
+class ZmqEndpoint:
+    """An endpoint over zmq: a ROUTER for all who connect here, a DEALER for each peer connected to.
+
+    Unlike PUSH, a ROUTER notices a send to a peer that is gone, and takes a restarted peer of the same name for the
+    old one. It has a context of its own, so that `close` ends its I/O thread.
+
+    Args:
+        name: This worker's name, by which its peers answer.
+        high_water: Messages queued per peer and direction.
+    """
+
+    def __init__(self, name: str, *, high_water: int = HIGH_WATER) -> None:
+        if not _PEER_NAME.fullmatch(name):
+            raise LinkError(f"worker name {name!r} is not 1 to 64 characters from a-z 0-9 . _ -")
+        self._name = name
+        self._high_water = high_water
+        self._context = zmq.Context()
+        self._router: zmq.Socket[bytes] | None = None
+        self._dealers: dict[str, zmq.Socket[bytes]] = {}
+        self._poller = zmq.Poller()
+        self._drops = Drops(name)
+
+    @property
+    def drops(self) -> Mapping[str, int]:
+        """Return how many received messages were dropped, by reason."""
+        return self._drops.counts
+
+    def bind(self, address: str) -> str:
+        """Accept peers, see `Endpoint.bind`."""
+        _check_address(address)
+        if self._router is None:
+            self._router = self._socket(zmq.ROUTER)
+            self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+            self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        try:
+            self._router.bind(address)
+        except zmq.ZMQError as error:
+            raise LinkError(f"{self._name} cannot listen at {address}: {error}") from None
+        return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+    def connect(self, peer: str, address: str) -> None:
+        """Reach a peer, see `Endpoint.connect`."""
+        _check_address(address)
+        if peer in self._dealers:
+            self._forget(self._dealers.pop(peer))
+        dealer = self._socket(zmq.DEALER)
+        dealer.setsockopt(zmq.IDENTITY, self._name.encode())
+        try:
+            dealer.connect(address)
+        except zmq.ZMQError as error:
+            self._forget(dealer)
+            raise LinkError(f"{self._name} cannot connect to {peer} at {address}: {error}") from None
+        self._dealers[peer] = dealer
+
+    def send(self, peer: str, message: Message) -> bool:
+        """Send without blocking, see `Endpoint.send`."""
+        frames = _wire.encode(message)
+        socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
+        if socket is None:
+            socket, frames = self._router, [peer.encode(), *frames]
+        if socket is None:
+            return False
+        try:
+            socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        except zmq.Again:  # its queue is full
+            return False
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EHOSTUNREACH:
+                return False
+            raise
+        return True
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
+        """Return what has arrived, see `Endpoint.receive`."""
+        received: list[tuple[str, Message]] = []
+        ready = {socket for socket, _ in self._poller.poll(math.ceil(timeout_s * 1000))}
+        if self._router is not None and self._router in ready:
+            self._drain(self._router, None, received)
+        for peer, dealer in self._dealers.items():
+            if dealer in ready:
+                self._drain(dealer, peer, received)
+        return received
+
+    def close(self) -> None:
+        """Free everything, see `Endpoint.close`."""
+        self._context.destroy(linger=LINGER_MS)
+        self._router = None
+        self._dealers.clear()
+        self._poller = zmq.Poller()
+
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        socket = self._context.socket(kind)
+        socket.setsockopt(zmq.LINGER, LINGER_MS)
+        socket.setsockopt(zmq.SNDHWM, self._high_water)
+        socket.setsockopt(zmq.RCVHWM, self._high_water)
+        socket.setsockopt(zmq.MAXMSGSIZE, _wire.MAX_FRAME_BYTES)  # per frame
+        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
+        socket.copy_threshold = _COPY_BELOW_BYTES
+        self._poller.register(socket, zmq.POLLIN)
+        return socket
+
+    def _forget(self, socket: zmq.Socket[bytes]) -> None:
+        self._poller.unregister(socket)
+        socket.close(linger=LINGER_MS)
+
+    def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
+        """Take all that waits in a socket; without `peer` the first frame names the sender."""
+        for _ in range(MAX_BATCH):
+            try:
+                sender = peer or socket.recv(zmq.NOBLOCK).decode("latin-1")
+                frames = _rest_of_message(socket)
+            except zmq.Again:
+                return
+            message = self._drops.decode(sender, frames)
+            if message is not None:
+                received.append((sender, message))
+
+
+def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
+    """Receive all frames that are left of a message; those beyond the limit are not kept."""
+    frames: list[Frame] = []
+    more = True
+    while more:
+        frame = socket.recv(zmq.NOBLOCK, copy=False)
+        more = frame.more
+        if len(frames) <= _wire.MAX_ARRAYS + 1:
+            frames.append(frame.buffer)
+    return frames
+
+
+def private_ipc_dir() -> Path:
+    """Make a directory for `ipc_address` that only this user can enter; the caller removes it.
+
+    Raises:
+        LinkError: No place for it could be found.
+    """
+    places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]  # noqa: S108 - mkdtemp makes it private
+    for place in places:
+        if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
+            directory = Path(tempfile.mkdtemp(prefix="ludus-", dir=place))
+            _check_private(directory)
+            return directory
+    raise LinkError("no directory for sockets: set XDG_RUNTIME_DIR or TMPDIR to a short writable path")
+
+
+def ipc_address(directory: Path, name: str) -> str:
+    """Return the address of the worker `name` in a directory; long names are hashed, as socket paths are short."""
+    path = directory / name
+    if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
+        path = directory / hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"ipc://{path}"
+
+
+def _check_address(address: str) -> None:
+    if re.fullmatch(r"tcp://127\.0\.0\.1:\d{1,5}", address):
+        return
+    if not address.startswith("ipc:///"):
+        raise LinkError(
+            f"address {address!r} is not allowed: use ipc:// in a private directory or tcp://127.0.0.1:port — "
+            f"connections beyond this machine need CURVE keys, which come in a later version"
+        )
+    path = Path(address.removeprefix("ipc://"))
+    if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
+        raise LinkError(f"socket path {path} is longer than {_MAX_IPC_PATH_BYTES} bytes: use a shorter directory")
+    _check_private(path.parent)
+
+
+def _check_private(directory: Path) -> None:
+    try:
+        status = directory.lstat()
+    except OSError as error:
+        raise LinkError(f"directory for sockets {directory}: {error.strerror}") from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) != 0o700:
+        raise LinkError(f"directory for sockets {directory} must be owned by this user with mode 0700")

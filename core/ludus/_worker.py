@@ -1,0 +1,131 @@
+"""A worker process: one worker object around one ZeroMQ endpoint. Started as ``python -m ludus._worker``."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Protocol
+
+from ludus._assembly import Assembly, limit_threads
+from ludus._config import load_config
+from ludus._messages import Failure, Progress
+from ludus._plugins import load_plugins
+from ludus._process import die_with_parent, set_process_title
+from ludus._sampler import COORDINATOR, learner_name
+from ludus._transport import Endpoint, ZmqEndpoint, ipc_address
+from ludus.errors import ConfigError, LudusError, ModelError, PluginError
+
+__all__ = ["Worker", "main", "serve"]
+
+_IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
+_BEAT_S = 1.0
+_LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
+
+
+class Worker(Protocol):
+    """What samplers, evaluators and learners have in common."""
+
+    name: str
+    stopped: bool
+
+    @property
+    def settled(self) -> bool:
+        """Return whether everything it said is committed."""
+
+    @property
+    def count(self) -> int:
+        """Return how many useful things were done so far."""
+
+    def start(self) -> None:
+        """Introduce itself."""
+
+    def handle(self, peer: str, message: Any) -> None:
+        """Take one message."""
+
+    def work(self) -> bool:
+        """Do a small piece of work and say whether there was any."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+def serve(worker: Worker, endpoint: Endpoint) -> None:
+    """Run a worker until it is told to stop and all it said is acknowledged."""
+    worker.start()
+    busy, beat_s, stopped_s = False, 0.0, None
+    while True:
+        for peer, message in endpoint.receive(0.0 if busy else _IDLE_S):
+            worker.handle(peer, message)
+        busy = worker.work()
+        now = time.monotonic()
+        if now - beat_s > _BEAT_S:
+            beat_s = now
+            endpoint.send(COORDINATOR, Progress(worker=worker.name, count=worker.count))
+        if worker.stopped:
+            stopped_s = stopped_s or now
+            if worker.settled or now - stopped_s > _LEAVE_S:
+                return
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the worker named on the command line and return its exit status."""
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator decides
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # likewise: a clean end comes as a message, a hard one as SIGKILL
+    die_with_parent(options.parent)
+    set_process_title(options.name)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    endpoint = ZmqEndpoint(options.name)
+    sockets = Path(options.sockets)
+    endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
+    try:
+        worker = _make(options, endpoint, sockets)
+        try:
+            serve(worker, endpoint)
+        finally:
+            worker.close()
+    except LudusError as error:
+        traceback.print_exc()
+        fatal = isinstance(error, ConfigError | PluginError | ModelError)
+        endpoint.send(COORDINATOR, Failure(worker=options.name, error=str(error), fatal=fatal))
+        return 1
+    finally:
+        endpoint.close()
+    return 0
+
+
+def _make(options: argparse.Namespace, endpoint: ZmqEndpoint, sockets: Path) -> Worker:
+    plugins = load_plugins()
+    run_dir = Path(options.run)
+    config = load_config(run_dir / "run.toml", plugins=plugins)
+    assembly = Assembly(config=config, plugins=plugins, run_dir=run_dir, session=options.session)
+    if options.kind == "learner":
+        limit_threads(assembly.learner_threads())
+        endpoint.bind(ipc_address(sockets, options.name))
+        return assembly.learner(options.name.removeprefix(learner_name("")), link=endpoint, clock=time.monotonic)
+    limit_threads(config.run.sampler_threads)
+    if options.kind == "evaluator":
+        return assembly.evaluator(options.name, link=endpoint, clock=time.monotonic)
+    for player in config.players:
+        endpoint.connect(learner_name(player), ipc_address(sockets, learner_name(player)))
+    return assembly.sampler(options.name, link=endpoint, clock=time.monotonic)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="ludus._worker", description="A worker of a run; started by ludus itself.")
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--kind", choices=["sampler", "learner", "evaluator"], required=True)
+    parser.add_argument("--session", type=int, required=True)
+    parser.add_argument("--sockets", required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

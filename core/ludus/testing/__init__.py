@@ -1,0 +1,19 @@
+"""The testing kit: checkers that tell the author of a component which part of its contract it breaks."""
+
+from __future__ import annotations
+
+from ludus.testing._algorithm import check_algorithm
+from ludus.testing._environment import check_environment
+from ludus.testing._interface import check_interface
+from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+
+__all__ = [
+    "FakeLeague",
+    "check_algorithm",
+    "check_environment",
+    "check_interface",
+    "check_matchmaker",
+    "fake_leagues",
+    "fake_player",
+    "opponent_shares",
+]

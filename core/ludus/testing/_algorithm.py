@@ -1,0 +1,242 @@
+"""`check_algorithm`: what every algorithm must do, on synthetic roles and with a tiny network."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+from gymnasium import spaces
+
+from ludus.algorithm import Algorithm, AlgorithmContext, Decision, Policy, Trainer
+from ludus.environment import Role
+from ludus.errors import ContractError, ModelError
+from ludus.segment import Field, SegmentBatch
+from ludus.spaces import action_width, is_continuous, label_sizes
+from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
+
+__all__ = ["check_algorithm"]
+
+_ROWS = 7
+_MAX_WARM_UP_UPDATES = 20
+
+
+def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Sequence[Role] | None = None) -> None:
+    """Check that an algorithm keeps its contract.
+
+    A role that the algorithm refuses with a `ContractError` when it is made is skipped.
+
+    Args:
+        make: Makes the algorithm, usually ``lambda context: factory(config, context=context)``.
+        roles: What to try it on; None means `algorithm_roles`.
+
+    Raises:
+        ContractError: The algorithm breaks its contract, or refuses every role.
+    """
+    from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
+
+    tried = dict(enumerate(roles)) if roles is not None else algorithm_roles()
+    refusals = []
+    for name, role in tried.items():
+        try:
+            algorithm = make(AlgorithmContext(role=role, build_network=TinyNetwork))
+        except ContractError as refusal:
+            refusals.append(f"{name}: {refusal}")
+            continue
+        try:
+            for check in _CHECKS:
+                check(_Case(algorithm, role))
+        except ContractError as error:
+            raise ContractError(f"on role {name!r}: {error}") from error
+    _require(len(refusals) < len(tried), f"refuses every role — {'; '.join(refusals)}")
+
+
+@frozen
+class _Case:
+    algorithm: Algorithm
+    role: Role
+
+    def pair(self, seed: int = 0) -> tuple[Trainer, Policy]:
+        """Return a trainer and a policy that has its weights."""
+        trainer, policy = self.algorithm.make_trainer(seed=seed), self.algorithm.make_policy()
+        policy.load(trainer.weights())
+        return trainer, policy
+
+    def batch(self, policy: Policy, seed: int) -> SegmentBatch:
+        """Return fresh segments of a policy."""
+        return synthetic_batch(self.algorithm, self.role, policy, rng=np.random.default_rng(seed))
+
+
+def _require(condition: object, problem: str) -> None:
+    if not condition:
+        raise ContractError(problem)
+
+
+def _check_fields(case: _Case) -> None:
+    fields = case.algorithm.fields
+    names = [declared.name for declared in fields]
+    _require(all(isinstance(declared, Field) for declared in fields), "fields must be ludus.segment.Field")
+    _require(len(set(names)) == len(names), f"fields {names} are not unique")
+    _require(case.algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
+
+
+def _check_decisions(case: _Case) -> None:
+    rng = np.random.default_rng(1)
+    _, policy = case.pair()
+    for rows in (1, _ROWS, 200):
+        for deterministic in (False, True):
+            drawn = SyntheticRows.draw(case.role, rows, rng)
+            _check_decision(case, drawn, drawn.act(policy, rng, deterministic=deterministic))
+    values = drawn.evaluate(policy)
+    _require(values.shape == (rows,) and values.dtype == np.float32, "evaluate must return [n] float32")
+    _require(np.isfinite(values).all(), "evaluate returned a value that is not finite")
+
+
+def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> None:
+    space, action = case.role.action_space, decision.action
+    count = len(next(iter(rows.observation.values())))
+    dtype = np.float32 if is_continuous(space) else np.int64
+    expected = (count, action_width(space))
+    _require(
+        action.shape == expected and action.dtype == dtype,
+        f"act returned an action {action.shape} {action.dtype}, expected {expected} {np.dtype(dtype)}",
+    )
+    if isinstance(space, spaces.Box):
+        _require(((action >= space.low) & (action <= space.high)).all(), "act left the bounds of the Box")
+    elif rows.mask is not None:
+        sizes = np.array(label_sizes(space))
+        _require(((action >= 0) & (action < sizes)).all(), f"act chose outside of the {sizes.tolist()} choices")
+        columns = action + np.cumsum(sizes) - sizes
+        _require(np.take_along_axis(rows.mask, columns, axis=1).all(), "act chose a masked action")
+    declared = {one.name: one for one in case.algorithm.fields}
+    _require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")
+    for name, array in decision.extras.items():
+        one = declared[name]
+        _require(
+            array.shape == (count, *one.shape) and array.dtype == np.dtype(one.dtype),
+            f"extra {name!r} is {array.shape} {array.dtype}, expected {(count, *one.shape)} {one.dtype}",
+        )
+        _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"extra {name!r} is not finite")
+
+
+def _check_randomness(case: _Case) -> None:
+    import torch  # noqa: PLC0415 - importing torch takes a second
+
+    _, policy = case.pair()
+    rows = SyntheticRows.draw(case.role, 50, np.random.default_rng(2))
+    torch.manual_seed(1)
+    first = rows.act(policy, 5)
+    torch.manual_seed(2)
+    again = rows.act(policy, 5)
+    _require(np.array_equal(first.action, again.action), "act is not a function of its arguments and rng alone")
+    best, other = rows.act(policy, 5, deterministic=True), rows.act(policy, 6, deterministic=True)
+    _require(np.array_equal(best.action, other.action), "deterministic decisions depend on rng")
+
+
+def _check_rows_are_independent(case: _Case) -> None:
+    _, policy = case.pair()
+    rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(3))
+    whole, part = (drawn.act(policy, deterministic=True) for drawn in (rows, rows.first(3)))
+    _require(
+        np.allclose(whole.action[:3], part.action, atol=1e-4),
+        "a row's decision depends on the other rows of the call",
+    )
+    values = rows.evaluate(policy)[:3], rows.first(3).evaluate(policy)
+    _require(np.allclose(*values, atol=1e-4), "a row's value depends on the other rows of the call")
+
+
+def _check_plays_without_privileged(case: _Case) -> None:
+    _, policy = case.pair()
+    rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(4))
+    blind = SyntheticRows(observation=rows.observation, privileged={}, mask=rows.mask)
+    seeing, not_seeing = rows.act(policy, deterministic=True), blind.act(policy, deterministic=True)
+    _check_decision(case, blind, not_seeing)
+    _require(np.array_equal(seeing.action, not_seeing.action), "privileged leaves change what the policy does")
+
+
+def _check_weights(case: _Case) -> None:
+    trainer, policy = case.pair(seed=1)
+    rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(5))
+    before = rows.act(policy, deterministic=True)
+    weights = trainer.weights()
+    other = case.algorithm.make_trainer(seed=2)
+    other.load_weights(weights)
+    _require(_same(other.weights(), weights), "load_weights and weights are not inverse")
+    _require(_same(case.algorithm.make_trainer(seed=1).weights(), weights), "initial weights do not follow from seed")
+    for array in weights.values():
+        array[...] = 0
+    _require(not _same(trainer.weights(), weights), "weights() is not a copy")
+    after = rows.act(policy, deterministic=True)
+    _require(np.array_equal(before.action, after.action), "the policy shares memory with the weights it loaded")
+    _require(_refuses(policy.load), "the policy accepts weights without any array")
+    _require(_refuses(trainer.load_weights), "the trainer accepts weights without any array")
+
+
+def _refuses(load: Callable[[dict[str, np.ndarray]], None]) -> bool:
+    try:
+        load({})
+    except ModelError:
+        return True
+    return False
+
+
+def _check_update(case: _Case) -> None:
+    trainer, policy = case.pair()
+    _require(trainer.batch_decisions >= 1, "batch_decisions must be at least 1")
+    before = trainer.weights()
+    for seed in range(_MAX_WARM_UP_UPDATES):  # algorithms with a replay memory may wait for it to fill
+        result = trainer.update(case.batch(policy, seed), progress=0.5)
+        wrong = sorted(name for name, value in result.metrics.items() if not math.isfinite(value))
+        _require(not wrong, f"update returned metrics that are not finite: {', '.join(wrong)}")
+        _require((result.samples > 0) == (result.gradient_steps > 0), "samples and gradient_steps disagree")
+        if result.gradient_steps:
+            break
+    _require(not _same(before, trainer.weights()), f"{seed + 1} updates changed no weight")
+    _require(all(np.isfinite(array).all() for array in trainer.weights().values()), "weights are not finite")
+
+
+def _check_resume(case: _Case) -> None:
+    trainer, policy = case.pair()
+    for seed in range(3):
+        trainer.update(case.batch(policy, seed), progress=0.1)
+    resumed = case.algorithm.make_trainer(seed=99)
+    resumed.load_weights(trainer.weights())
+    resumed.load_state(trainer.state())
+    _require(_same(resumed.state(), trainer.state()), "load_state and state are not inverse")
+    for seed in range(3, 6):
+        for one in (trainer, resumed):
+            one.update(case.batch(policy, seed), progress=0.2)
+        _require(_same(trainer.weights(), resumed.weights()), "a resumed trainer goes another way")
+
+
+def _check_refuses_nan(case: _Case) -> None:
+    trainer, policy = case.pair()
+    trainer.update(case.batch(policy, 0), progress=0.0)
+    weights, state = trainer.weights(), trainer.state()
+    batch = case.batch(policy, 1)
+    batch.reward[0] = np.nan
+    try:
+        trainer.update(batch, progress=0.0)
+    except ContractError:
+        _require(_same(trainer.weights(), weights), "a refused update changed the weights")
+        _require(_same(trainer.state(), state), "a refused update changed the trainer's state")
+    else:
+        raise ContractError("update accepted rewards that are not numbers")
+
+
+def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
+
+
+_CHECKS = (
+    _check_fields,
+    _check_decisions,
+    _check_randomness,
+    _check_rows_are_independent,
+    _check_plays_without_privileged,
+    _check_weights,
+    _check_update,
+    _check_resume,
+    _check_refuses_nan,
+)

@@ -1,0 +1,281 @@
+"""`check_interface`: everything an interface promises, tried out on random views."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from gymnasium import Space, spaces
+
+from ludus.environment import Leaves
+from ludus.errors import ContractError
+from ludus.interface import Interface, Spaces, View
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+__all__ = ["check_interface"]
+
+_STREAM_STEP = 7  # stream ids have gaps, as they do where an opponent sits in between
+
+
+def check_interface(
+    make: Callable[[], Interface], raw: Spaces, *, rows: int = 6, steps: int = 5, seed: int = 0, masked: bool = True
+) -> None:
+    """Check an interface on random observations, masks, rewards and actions.
+
+    Args:
+        make: Makes a new interface; called several times.
+        raw: Spaces to bind it to.
+        rows: Rows observed at once.
+        steps: Decisions of every stream.
+        seed: Seeds everything random.
+        masked: Whether the game offers masks (Box actions never have any).
+
+    Raises:
+        ContractError: It breaks its contract; the message says which part and how.
+    """
+    seen = _check_bind(make, raw)
+    script = _Script.random(raw, rows=rows, steps=steps, seed=seed, masked=masked)
+    trace = _check_views(make, raw, seen, script)
+    _check_actions(make, raw, seen, script, np.random.default_rng(seed))
+    _check_rows(make, raw, script, trace)
+    _check_reset(make, raw, script, trace)
+
+
+# -- the random match ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Script:
+    """What n streams are shown, one view per step."""
+
+    views: list[View]
+    streams: np.ndarray
+
+    @classmethod
+    def random(cls, raw: Spaces, *, rows: int, steps: int, seed: int, masked: bool) -> _Script:
+        rng = np.random.default_rng(seed)
+        leaves = leaf_spaces(raw.observation)
+        for leaf in leaves.values():
+            leaf.seed(int(rng.integers(2**31)))
+        views = [
+            View(
+                observation={name: _samples(leaf, rows) for name, leaf in leaves.items()},
+                action_mask=_random_mask(raw.action, rows, rng) if masked else None,
+                reward=rng.normal(size=rows).astype(np.float32),
+            )
+            for _ in range(steps)
+        ]
+        return cls(views, np.arange(rows, dtype=np.int64) * _STREAM_STEP)
+
+    def part(self, chosen: np.ndarray) -> _Script:
+        return _Script([_take(view, chosen) for view in self.views], self.streams[chosen])
+
+    def play(self, interface: Interface) -> list[View]:
+        """Return copies of what the interface shows, step by step."""
+        return [_copy(interface.observe(view, self.streams)) for view in self.views]
+
+
+def _samples(leaf: Space[Any], rows: int) -> np.ndarray:
+    return np.stack([np.asarray(leaf.sample(), leaf.dtype) for _ in range(rows)])
+
+
+def _random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:
+    sizes = label_sizes(action)
+    if not sizes:
+        return None
+    labels = []
+    for size in sizes:
+        legal = rng.random((rows, size)) < 0.6
+        legal[np.arange(rows), rng.integers(size, size=rows)] = True
+        labels.append(legal)
+    return np.concatenate(labels, axis=1)
+
+
+def _take(view: View, chosen: np.ndarray) -> View:
+    return View(
+        observation={name: leaf[chosen] for name, leaf in view.observation.items()},
+        action_mask=None if view.action_mask is None else view.action_mask[chosen],
+        reward=view.reward[chosen],
+    )
+
+
+def _copy(view: View) -> View:
+    return _take(view, np.arange(view.reward.shape[0]))
+
+
+def _differs(one: View, other: View) -> str:
+    """Return the name of the first part in which two views differ, empty if they do not."""
+    if _leaf_names(one) != _leaf_names(other):
+        return "leaf names"
+    for name, leaf in one.observation.items():
+        if not np.array_equal(leaf, other.observation[name]):
+            return f"observation leaf {name!r}"
+    if (one.action_mask is None) != (other.action_mask is None):
+        return "action_mask"
+    if one.action_mask is not None and not np.array_equal(one.action_mask, np.asarray(other.action_mask)):
+        return "action_mask"
+    return "" if np.array_equal(one.reward, other.reward) else "reward"
+
+
+def _leaf_names(view: View) -> list[str]:
+    return sorted(view.observation)
+
+
+# -- the checks ----------------------------------------------------------------------------------------------------
+
+
+def _bound(make: Callable[[], Interface], raw: Spaces, streams: np.ndarray) -> Interface:
+    interface = make()
+    interface.bind(raw)
+    interface.reset(streams)
+    return interface
+
+
+def _check_bind(make: Callable[[], Interface], raw: Spaces) -> Spaces:
+    interface = make()
+    first, second = interface.bind(raw), interface.bind(raw)
+    if first != second:
+        raise ContractError(f"bind is not idempotent: first {first}, then {second}")
+    leaf_spaces(first.observation)
+    label_sizes(first.action)
+    return first
+
+
+def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script) -> list[View]:
+    interface = _bound(make, raw, script.streams)
+    trace = []
+    for view in script.views:
+        before = _copy(view)
+        shown = interface.observe(view, script.streams)
+        changed = _differs(before, view)
+        if changed:
+            raise ContractError(f"observe modified {changed} of the view it was given; copy before changing")
+        _check_observation(shown.observation, seen.observation, rows=script.streams.size)
+        _check_mask(shown.action_mask, seen.action, rows=script.streams.size)
+        if shown.reward.shape != view.reward.shape or shown.reward.dtype != np.float32:
+            raise ContractError(
+                f"observe returned a reward of {shown.reward.dtype} {shown.reward.shape}, expected float32 [n]"
+            )
+        trace.append(_copy(shown))
+    return trace
+
+
+def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
+    expected = leaf_spaces(space)
+    if set(leaves) != set(expected):
+        raise ContractError(f"observe returned the leaves {sorted(leaves)}, bind promised {sorted(expected)}")
+    for name, leaf in expected.items():
+        array, shape = leaves[name], (rows, *(leaf.shape or ()))
+        if array.shape != shape or array.dtype != leaf.dtype:
+            raise ContractError(
+                f"observation leaf {name!r} is {array.dtype} {array.shape}, bind promised {leaf.dtype} {shape}"
+            )
+        for row in array:
+            if not leaf.contains(np.asarray(row)):
+                raise ContractError(f"observation leaf {name!r} has the value {row}, which is not in {leaf}")
+
+
+def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> None:
+    if mask is None:
+        return
+    sizes = label_sizes(action)
+    if mask.shape != (rows, sum(sizes)) or mask.dtype != np.bool_:
+        raise ContractError(f"observe returned a mask of {mask.dtype} {mask.shape}, expected bool {(rows, sum(sizes))}")
+    for label, legal in enumerate(np.split(mask, np.cumsum(sizes)[:-1], axis=1)):
+        if not legal.any(axis=1).all():
+            raise ContractError(f"observe left no legal choice of label {label}, although the raw mask has one")
+
+
+def _check_actions(
+    make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
+) -> None:
+    interface = _bound(make, raw, script.streams)
+    dtype = np.float32 if is_continuous(raw.action) else np.int64
+    shape = (script.streams.size, action_width(raw.action))
+    for view in script.views:
+        shown = interface.observe(view, script.streams)
+        chosen = _random_legal(seen.action, shown.action_mask, script.streams.size, rng)
+        before = chosen.copy()
+        action = interface.act(chosen, script.streams)
+        if not np.array_equal(before, chosen):
+            raise ContractError("act modified the action it was given; copy before changing")
+        if action.shape != shape or action.dtype != dtype:
+            raise ContractError(
+                f"act returned {action.dtype} {action.shape}, expected {np.dtype(dtype)} {shape} for {raw.action}"
+            )
+        _check_raw_action(action, before, raw.action, view.action_mask)
+
+
+def _random_legal(action: Space[Any], mask: np.ndarray | None, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return ``[rows, L]`` random actions that the mask allows."""
+    if isinstance(action, spaces.Box):
+        action.seed(int(rng.integers(2**31)))
+        return np.stack([np.ravel(action.sample()) for _ in range(rows)]).astype(np.float32)
+    sizes = label_sizes(action)
+    legal = np.ones((rows, sum(sizes)), bool) if mask is None else mask
+    labels = [
+        np.argmax(np.where(choices, rng.random(choices.shape), -1.0), axis=1)
+        for choices in np.split(legal, np.cumsum(sizes)[:-1], axis=1)
+    ]
+    return np.stack(labels, axis=1).astype(np.int64)
+
+
+def _check_raw_action(action: np.ndarray, chosen: np.ndarray, space: Space[Any], mask: np.ndarray | None) -> None:
+    if isinstance(space, spaces.Box):
+        outside = (action < np.ravel(space.low)) | (action > np.ravel(space.high))
+    else:
+        outside = (action < 0) | (action >= np.array(label_sizes(space)))
+    if outside.any():
+        row = int(np.argwhere(outside)[0, 0])
+        raise ContractError(f"act turned {chosen[row]} into {action[row]}, which is not in {space}")
+    if mask is None:
+        return
+    starts = np.cumsum([0, *label_sizes(space)[:-1]])
+    legal = np.take_along_axis(mask, action + starts, axis=1)
+    if not legal.all():
+        row, label = np.argwhere(~legal)[0]
+        raise ContractError(
+            f"act turned the legal {chosen[row]} into {action[row]}, whose label {label} is masked in the game: the "
+            f"seen mask must allow only what the raw mask allows"
+        )
+
+
+def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
+    """Order, company and batch size of rows make no difference."""
+    count = script.streams.size
+    order = np.arange(count)[::-1]
+    _check_same(trace, order, script.part(order).play(_bound(make, raw, script.streams)), "rows in another order")
+    alone = _bound(make, raw, script.streams)
+    for row in range(count):
+        chosen = np.array([row])
+        _check_same(trace, chosen, script.part(chosen).play(alone), "a batch of one")
+    half = np.arange(0, count, 2)
+    _check_same(trace, half, script.part(half).play(_bound(make, raw, script.streams)), "fewer streams")
+
+
+def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
+    """A reset forgets everything about its streams and nothing about others."""
+    interface = _bound(make, raw, script.streams)
+    script.play(interface)
+    interface.reset(script.streams)
+    everybody = np.arange(script.streams.size)
+    _check_same(trace, everybody, script.play(interface), "a second match after reset")
+    interface = _bound(make, raw, script.streams)
+    others = everybody[1:]
+    for view, shown in zip(script.views, trace, strict=True):
+        interface.reset(script.streams[:1])
+        played = _copy(interface.observe(view, script.streams))
+        changed = _differs(_take(shown, others), _take(played, others))
+        if changed:
+            raise ContractError(f"{changed} of a stream changes when another stream is reset")
+
+
+def _check_same(trace: list[View], chosen: np.ndarray, played: list[View], what: str) -> None:
+    for step, (expected, got) in enumerate(zip(trace, played, strict=True)):
+        changed = _differs(_take(expected, chosen), got)
+        if changed:
+            raise ContractError(
+                f"{changed} differs at decision {step} with {what}: rows must depend on their stream only"
+            )

@@ -1,0 +1,200 @@
+"""Playing an environment with scripted random actions, in a way that can be repeated exactly.
+
+The k-th match of "line" r has a seed made from the check's seed, r and k, and its actions are made from that seed, the
+tick and the seat. A line is therefore the same whatever row it is played in and however many rows there are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from attrs import define, field, frozen
+from gymnasium import Space, spaces
+
+from ludus import _seeding
+from ludus.environment import Environment, EnvironmentSpec, Role, Tick
+from ludus.spaces import action_width, label_sizes
+
+__all__ = ["Actions", "Chooser", "Difference", "Picture", "Play", "difference", "digest", "match_seed", "picture"]
+
+Actions: TypeAlias = "dict[str, np.ndarray]"
+#: A tick without what the contract leaves undefined, copied: ``{"player reward": [B, S], "terminated": [B], …}``.
+Picture: TypeAlias = "dict[str, np.ndarray]"
+
+
+def match_seed(seed: int, line: int, number: int) -> np.uint64:
+    """Return the seed of match `number` of a line; it uses all 64 bits."""
+    return np.uint64(_seeding.match_seeds(_seeding.seed_for(seed, "line", line), np.array([number]))[0])
+
+
+@frozen(kw_only=True)
+class Chooser:
+    """Chooses legal actions at random, as a function of match seed, tick and seat alone.
+
+    Args:
+        spec: The environment's.
+        idle_filler: Whether the entries of seats that do not act hold the highest action instead of zeros.
+        seat_names: What seats are called when random numbers are drawn, per role; None means their index.
+    """
+
+    spec: EnvironmentSpec
+    idle_filler: bool = False
+    seat_names: Mapping[str, Sequence[int]] | None = None
+
+    def __call__(self, tick: Tick, seeds: Sequence[np.uint64], ticks: Sequence[int]) -> Actions:
+        """Return the actions of all rows, given each row's match seed and tick."""
+        return {role.name: self._of_role(role, tick, seeds, ticks) for role in self.spec.roles}
+
+    def _of_role(self, role: Role, tick: Tick, seeds: Sequence[np.uint64], ticks: Sequence[int]) -> np.ndarray:
+        seen = tick.roles[role.name]
+        actions = self._blank(role, len(seeds))
+        for row, seat in zip(*np.nonzero(seen.acting), strict=True):
+            name = seat if self.seat_names is None else self.seat_names[role.name][seat]
+            rng = _seeding.generator(int(seeds[row]), ticks[row], role.name, int(name))
+            mask = None if seen.action_mask is None else seen.action_mask[row, seat]
+            actions[row, seat] = random_action(role.action_space, mask, rng)
+        return actions
+
+    def _blank(self, role: Role, rows: int) -> np.ndarray:
+        shape = (rows, role.seats, action_width(role.action_space))
+        sizes = label_sizes(role.action_space)
+        if not sizes:
+            return np.full(shape, 1e6 if self.idle_filler else 0.0, np.float32)
+        actions = np.zeros(shape, np.int64)
+        if self.idle_filler:
+            actions[:] = np.array(sizes) - 1
+        return actions
+
+
+def random_action(space: Space[Any], mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+    """Return one legal action ``[L] int64``, or ``[D] float32`` of a Box."""
+    if isinstance(space, spaces.Box):
+        low, high = np.maximum(space.low, -10.0).ravel(), np.minimum(space.high, 10.0).ravel()
+        return (low + (high - low) * rng.random(len(low))).astype(np.float32)
+    sizes = label_sizes(space)
+    legal = np.ones(sum(sizes), bool) if mask is None else mask
+    labels = np.split(legal, np.cumsum(sizes)[:-1])
+    return np.array([rng.choice(np.flatnonzero(label)) for label in labels], np.int64)
+
+
+@define(kw_only=True)
+class Play:
+    """An environment being played, one line per row.
+
+    A match that has ended stays idle for (line modulo 3) ticks before its row is reset, so that idle rows are seen.
+
+    Args:
+        environment: What is played; all of its rows are reset on construction.
+        seed: The check's.
+        lines: The line in each row.
+        choose: Gives the actions.
+        watch: Called with each tick and the rows ``[n]`` that were reset, None after a step.
+    """
+
+    environment: Environment
+    seed: int
+    lines: Sequence[int]
+    choose: Chooser
+    watch: Callable[[Tick, np.ndarray | None], None] | None = None
+    tick: Tick = field(init=False)
+    numbers: list[int] = field(init=False)
+    ticks: list[int] = field(init=False)
+    _waited: list[int] = field(init=False)
+    _idle: np.ndarray = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        count = len(self.lines)
+        self.numbers, self.ticks, self._waited = [0] * count, [0] * count, [0] * count
+        self._idle = np.zeros(count, bool)
+        self.tick = self.environment.reset(self.seeds())
+        self._show(np.arange(count))
+
+    def seeds(self) -> np.ndarray:
+        """Return the seed of the match in each row, ``[B] uint64``."""
+        return np.array([match_seed(self.seed, line, n) for line, n in zip(self.lines, self.numbers, strict=True)])
+
+    def actions(self) -> Actions:
+        """Return what the chooser does now."""
+        return self.choose(self.tick, list(self.seeds()), self.ticks)
+
+    def advance(self, actions: Actions | None = None) -> None:
+        """Step once, with the chooser's actions if none are given."""
+        self.tick = self.environment.step(self.actions() if actions is None else actions)
+        self._show(None)
+        self.ticks = [ticks + 1 for ticks in self.ticks]
+        self._idle |= self.tick.terminated | self.tick.truncated
+
+    def renew(self) -> None:
+        """Reset the rows whose ended matches have been idle for long enough."""
+        due = np.array(
+            [r for r, line in enumerate(self.lines) if self._idle[r] and self._waited[r] >= line % 3], np.int64
+        )
+        for row in np.flatnonzero(self._idle):
+            self._waited[row] += 1
+        if len(due):
+            self.restart(due)
+
+    def restart(self, rows: np.ndarray) -> None:
+        """Start the next match of the lines in these rows."""
+        for row in rows:
+            self.numbers[row] += 1
+            self.ticks[row] = self._waited[row] = 0
+        self._idle[rows] = False
+        self.tick = self.environment.reset(self.seeds()[rows], rows=rows)
+        self._show(rows)
+
+    def _show(self, rows: np.ndarray | None) -> None:
+        if self.watch is not None:
+            self.watch(self.tick, rows)
+
+    def pictures(self, steps: int) -> list[Picture]:
+        """Return the tick now and after each of so many steps."""
+        seen = [picture(self.tick)]
+        for _ in range(steps):
+            self.advance()
+            seen.append(picture(self.tick))
+            self.renew()
+        return seen
+
+
+def picture(tick: Tick) -> Picture:
+    """Return a copy of what the contract defines of a tick: masks of acting seats, outcomes of ended matches."""
+    ended = tick.terminated | tick.truncated
+    seen: Picture = {"terminated": tick.terminated.copy(), "truncated": tick.truncated.copy()}
+    seen["outcome"] = np.where(ended[:, None], tick.outcome, 0)
+    for name, role in tick.roles.items():
+        seen[f"{name} acting"] = role.acting.copy()
+        seen[f"{name} reward"] = role.reward.copy()
+        if role.action_mask is not None:
+            seen[f"{name} action_mask"] = role.action_mask & role.acting[:, :, None]
+        groups = {"observation": role.observation, "privileged": role.privileged, "reward part": role.reward_parts}
+        for group, leaves in groups.items():
+            seen |= {f"{name} {group} {leaf}": array.copy() for leaf, array in leaves.items()}
+    return seen
+
+
+@frozen
+class Difference:
+    """Where two pictures first differ."""
+
+    what: str
+    row: int
+
+
+def difference(one: Picture, other: Picture, rows: Sequence[tuple[int, int]]) -> Difference | None:
+    """Return where two pictures differ in the given pairs of rows, None where they are equal."""
+    if one.keys() != other.keys():
+        return Difference(f"the presence of {', '.join(sorted(one.keys() ^ other.keys()))}", rows[0][0])
+    for what, array in one.items():
+        for a, b in rows:
+            if not np.array_equal(array[a], other[what][b], equal_nan=array.dtype.kind == "f"):
+                return Difference(what, a)
+    return None
+
+
+def digest(array: np.ndarray) -> str:
+    """Return a hash of an array's bytes that is the same in every process."""
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()

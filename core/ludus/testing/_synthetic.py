@@ -1,0 +1,157 @@
+"""Synthetic roles, rows and segments, to try algorithms on without an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from gymnasium import Space, spaces
+
+from ludus.algorithm import Algorithm, Decision, Policy
+from ludus.environment import Leaves, Role
+from ludus.segment import SegmentBatch
+from ludus.spaces import is_continuous, label_sizes, leaf_spaces
+
+__all__ = ["SyntheticRows", "algorithm_roles", "synthetic_batch"]
+
+
+def algorithm_roles() -> dict[str, Role]:
+    """Return the roles that `check_algorithm` uses, by what is special about them."""
+    vector = spaces.Box(-1.0, 1.0, (5,), np.float32)
+    mixed = spaces.Dict({"board": spaces.Box(0, 255, (3, 3, 2), np.uint8), "turn": spaces.Discrete(3), "speed": vector})
+    hidden = spaces.Dict({"hidden": spaces.Box(-1.0, 1.0, (2,), np.float32)})
+
+    def role(observation: Space[Any], action: Space[Any], privileged: spaces.Dict | None = None) -> Role:
+        return Role(
+            name="player",
+            observation_space=observation,
+            action_space=action,
+            teams=(0, 1),
+            privileged_space=privileged,
+        )
+
+    return {
+        "discrete": role(vector, spaces.Discrete(4)),
+        "multi-discrete": role(mixed, spaces.MultiDiscrete([3, 2])),
+        "privileged": role(vector, spaces.Discrete(3), hidden),
+        "continuous": role(vector, spaces.Box(np.array([-1, 0], np.float32), np.array([1, 5], np.float32))),
+    }
+
+
+@frozen(kw_only=True)
+class SyntheticRows:
+    """What n seats see.
+
+    Args:
+        observation: Leaves ``[n, …]``.
+        privileged: Leaves ``[n, …]``; empty where the role has none.
+        mask: ``[n, A] bool``; None for continuous actions.
+    """
+
+    observation: Leaves
+    privileged: Leaves
+    mask: np.ndarray | None
+
+    @classmethod
+    def draw(cls, role: Role, rows: int, rng: np.random.Generator) -> SyntheticRows:
+        """Return random rows; at least one choice per label is legal."""
+        sizes = label_sizes(role.action_space)
+        mask = None
+        if not is_continuous(role.action_space):
+            legal = [rng.random((rows, size)) < 0.6 for size in sizes]
+            for size, label in zip(sizes, legal, strict=True):
+                label[np.arange(rows), rng.integers(0, size, rows)] = True
+            mask = np.concatenate(legal, axis=1)
+        return cls(
+            observation=_draw(leaf_spaces(role.observation_space), rows, rng),
+            privileged=_draw(leaf_spaces(role.privileged_space), rows, rng),
+            mask=mask,
+        )
+
+    def first(self, rows: int) -> SyntheticRows:
+        """Return the first rows only."""
+        return SyntheticRows(
+            observation={name: leaf[:rows] for name, leaf in self.observation.items()},
+            privileged={name: leaf[:rows] for name, leaf in self.privileged.items()},
+            mask=None if self.mask is None else self.mask[:rows],
+        )
+
+    def act(self, policy: Policy, rng: np.random.Generator | int = 0, *, deterministic: bool = False) -> Decision:
+        """Return what `policy` decides at the start of a match."""
+        return policy.act(
+            self.observation,
+            action_mask=self.mask,
+            privileged=self.privileged,
+            state=policy.initial_state(len(next(iter(self.observation.values())))),
+            rng=np.random.default_rng(rng),
+            deterministic=deterministic,
+        )
+
+    def evaluate(self, policy: Policy) -> np.ndarray:
+        """Return what `policy` expects at the start of a match."""
+        state = policy.initial_state(len(next(iter(self.observation.values()))))
+        return policy.evaluate(self.observation, action_mask=self.mask, state=state)
+
+
+def _draw(leaves: Mapping[str, Space[Any]], rows: int, rng: np.random.Generator) -> Leaves:
+    drawn = {}
+    for name, space in leaves.items():
+        space.seed(int(rng.integers(2**31)))
+        drawn[name] = np.stack([np.asarray(space.sample(), space.dtype) for _ in range(rows)])
+    return drawn
+
+
+def synthetic_batch(
+    algorithm: Algorithm, role: Role, policy: Policy, *, rng: np.random.Generator, segments: int = 6
+) -> SegmentBatch:
+    """Return segments of a game of pure chance, played by `policy`, with every case that segments can have.
+
+    There are full and short segments, matches that terminate and matches that are truncated in the middle, and
+    undefined entries that hold NaN where their dtype allows it.
+
+    Args:
+        algorithm: Fixes T (at most 8 here) and the recorded fields.
+        role: The role played.
+        policy: Makes the decisions.
+        rng: The only source of randomness.
+        segments: N.
+    """
+    steps = min(algorithm.segment_decisions, 8) + 1
+    shape = (steps, segments)
+    rows = SyntheticRows.draw(role, steps * segments, rng)
+    decision = rows.act(policy, rng)
+    entry = np.arange(steps)[:, None]
+    length = rng.integers(1, steps, segments).astype(np.int32)
+    length[0] = steps - 1
+    ended = rng.random(shape)
+    truncated = (ended < 0.15) & (entry < length)
+    truncated[1:] &= ~truncated[:-1]  # the entry after a truncated decision is a final observation
+    decided = np.ones(shape, bool)
+    decided[1:] &= ~truncated[:-1]
+    truncated &= decided
+    reward = rng.standard_normal(shape, dtype=np.float32)
+    reward[~decided | (entry >= length)] = np.nan
+
+    def timed(array: np.ndarray) -> np.ndarray:
+        array = array.reshape(*shape, *array.shape[1:])
+        if array.dtype.kind == "f":
+            array[entry > length] = np.nan
+        return array
+
+    return SegmentBatch(
+        observation={name: leaf.reshape(*shape, *leaf.shape[1:]) for name, leaf in rows.observation.items()},
+        privileged={name: leaf.reshape(*shape, *leaf.shape[1:]) for name, leaf in rows.privileged.items()},
+        action=decision.action.reshape(*shape, -1),
+        action_mask=None if rows.mask is None else rows.mask.reshape(*shape, -1),
+        reward=reward,
+        terminated=(ended > 0.85) & decided & (entry < length),
+        truncated=truncated,
+        decided=decided & (entry <= length),
+        elapsed_ticks=rng.integers(1, 4, shape).astype(np.int32),
+        extras={name: timed(array.copy()) for name, array in decision.extras.items()},
+        initial_state=policy.initial_state(segments),
+        length=length,
+        version=np.zeros(segments, np.int64),
+    )

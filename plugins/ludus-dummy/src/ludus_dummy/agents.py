@@ -1,0 +1,72 @@
+"""Scripted agents: one that knows no game and one that knows ``dummy-count`` by heart."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from ludus import EnvironmentSpec
+from ludus.environment import Leaves
+from ludus.spaces import is_continuous, label_sizes
+
+from ludus_dummy.config import PerfectConfig
+
+__all__ = ["Perfect", "Random"]
+
+
+class Random:
+    """Chooses uniformly among legal actions; real-valued actions uniformly in their box."""
+
+    def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - the kind's signature
+        self._space = spec.role(role).action_space
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Return ``[n, L] int64`` or ``[n, D] float32``; see `ludus.agent.Agent`."""
+        del observation
+        rows = len(streams)
+        if is_continuous(self._space):
+            assert isinstance(self._space, spaces.Box)
+            return rng.uniform(self._space.low, self._space.high, (rows, *self._space.shape)).astype(np.float32)
+        sizes = label_sizes(self._space)
+        noise = rng.random((rows, sum(sizes)))
+        if action_mask is not None:
+            noise[~action_mask] = -1.0
+        parts = np.split(noise, np.cumsum(sizes)[:-1], axis=1)
+        return np.stack([part.argmax(1) for part in parts], axis=1)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget nothing: there is no memory."""
+
+
+class Perfect:
+    """Plays ``dummy-count`` perfectly but for a share of random decisions."""
+
+    def __init__(self, config: PerfectConfig, *, spec: EnvironmentSpec, role: str) -> None:
+        space = spec.role(role).action_space
+        self._most = label_sizes(space)[0]
+        self._error_rate = config.error_rate
+        self._random = Random(None, spec=spec, role=role)
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Return ``[n, 1] int64``; see `ludus.agent.Agent`."""
+        missing = observation["obs"].argmax(1)
+        surplus = missing % (self._most + 1)  # leaving a multiple of most + 1 wins
+        perfect = np.where(surplus > 0, surplus - 1, 0)[:, None]
+        random = self._random.act(observation, action_mask=action_mask, streams=streams, rng=rng)
+        return np.where(rng.random((len(missing), 1)) < self._error_rate, random, perfect)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget nothing: there is no memory."""

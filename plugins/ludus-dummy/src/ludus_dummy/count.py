@@ -1,0 +1,168 @@
+"""The environment ``dummy-count``: two seats take turns to add to a count.
+
+A match starts at a small count drawn from its seed, or at the count that the scenario ``start-at`` names. Seat 0
+begins. The seat to move adds 1 to `most`; whoever reaches `target` wins. A position is lost exactly when the
+remainder is a multiple of ``most + 1``, so that seat 0 wins three starts of four at the default options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium import spaces
+from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+
+from ludus_dummy.config import CountConfig
+
+__all__ = ["Count"]
+
+
+class Count:
+    """`num_matches` games of counting, one row each; arrays are allocated once and overwritten by every step."""
+
+    def __init__(self, config: CountConfig, *, num_matches: int) -> None:
+        self.config = config
+        self.num_matches = num_matches
+        self.spec = EnvironmentSpec(
+            name="dummy-count",
+            roles=(
+                Role(
+                    name="player",
+                    # The remainder as one-hot: entry r is 1 when r is missing to the target.
+                    observation_space=spaces.Box(0.0, 1.0, (config.target + 1,), np.float32),
+                    action_space=spaces.Discrete(config.most),  # action a adds a + 1
+                    teams=(0, 1),
+                ),
+            ),
+            turn="turn-based",
+            max_ticks=config.tick_limit or config.target,
+            scenarios=("start-at",),
+            zero_sum=True,
+            constant_sum=True,
+            perfect_information=True,
+            reward_range=(-1.0, 1.0),
+        )
+        self._count = np.zeros(num_matches, np.int64)
+        self._ticks = np.zeros(num_matches, np.int64)
+        self._running = np.zeros(num_matches, bool)
+        self._rows = np.arange(num_matches)
+        seats = (num_matches, 2)
+        self._player = RoleTick(
+            observation={"obs": np.zeros((*seats, config.target + 1), np.float32)},
+            acting=np.zeros(seats, bool),
+            action_mask=np.zeros((*seats, config.most), bool),
+            reward=np.zeros(seats, np.float32),
+        )
+        self._tick = Tick(
+            roles={"player": self._player},
+            terminated=np.zeros(num_matches, bool),
+            truncated=np.zeros(num_matches, bool),
+            outcome=np.zeros(seats, np.float32),
+        )
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start matches in `rows`; see `ludus.Environment`.
+
+        Raises:
+            ContractError: A scenario or one of its parameters is unknown.
+        """
+        rows = self._rows if rows is None else rows
+        counts = _start_counts(seeds, min(self.config.most + 1, self.config.target - 1))
+        if scenarios is not None:
+            starts = zip(scenarios, counts, strict=True)
+            counts = np.array([self._start_of(scenario, int(drawn)) for scenario, drawn in starts], np.int64)
+        self._count[rows] = counts
+        self._ticks[rows] = 0
+        self._running[rows] = True
+        self._player.reward[rows] = 0.0
+        self._tick.terminated[rows] = False
+        self._tick.truncated[rows] = False
+        self._tick.outcome[rows] = 0.0
+        return self._show()
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Add what the seat to move chose; see `ludus.Environment`.
+
+        Raises:
+            ContractError: An acting seat chose an illegal action.
+        """
+        mover = self._ticks % 2
+        chosen = actions["player"][self._rows, mover, 0]
+        missing = self.config.target - self._count
+        illegal = self._running & ((chosen < 0) | (chosen >= np.minimum(missing, self.config.most)))
+        if illegal.any():
+            row = int(illegal.argmax())
+            raise ContractError(
+                f"dummy-count: action {chosen[row]} in match {row} is illegal, {missing[row]} are missing"
+            )
+        self._count += np.where(self._running, chosen + 1, 0)
+        self._ticks += self._running
+        won = self._running & (self._count == self.config.target)
+        late = self._running & ~won & (self._ticks == (self.config.tick_limit or -1))
+        self._player.reward[self._rows, mover] = won
+        self._player.reward[self._rows, 1 - mover] = np.where(won, -1.0, 0.0)
+        self._tick.outcome[self._rows, mover] = np.where(late, 0.5, won)
+        self._tick.outcome[self._rows, 1 - mover] = np.where(late, 0.5, 0.0)
+        self._tick.terminated[:] = won
+        self._tick.truncated[:] = late
+        self._running &= ~(won | late)
+        return self._show()
+
+    def close(self) -> None:
+        """Free nothing."""
+
+    def render(self, match: int) -> str:
+        """Return the count and who is to move."""
+        return f"count {self._count[match]} of {self.config.target}, seat {self._ticks[match] % 2} to move"
+
+    def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - one role
+        """Return the number that the action adds."""
+        return str(int(action[0]) + 1)
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - one role
+        """Return the action that adds the number typed.
+
+        Raises:
+            ValueError: It is not a number from 1 to `most`.
+        """
+        if not text.strip().isdecimal() or not 1 <= int(text) <= self.config.most:
+            raise ValueError(f"type a number from 1 to {self.config.most}")
+        return np.array([int(text) - 1], np.int64)
+
+    def _show(self) -> Tick:
+        """Write the current state into the tick's arrays."""
+        missing = self.config.target - self._count
+        one_hot = self._player.observation["obs"]
+        one_hot[:] = 0.0
+        one_hot[self._rows, :, missing] = 1.0
+        self._player.acting[:] = False
+        self._player.acting[self._rows, self._ticks % 2] = self._running
+        mask = self._player.action_mask
+        assert mask is not None
+        mask[:] = (np.arange(self.config.most) < missing[:, None])[:, None, :]
+        return self._tick
+
+    def _start_of(self, scenario: Scenario, drawn: int) -> int:
+        if scenario.name == "default" and not scenario.parameters:
+            return drawn
+        if scenario.name != "start-at":
+            raise ContractError(f"dummy-count has no scenario {scenario.name!r}; it has default, start-at")
+        count = scenario.parameters.get("count", 0)
+        if scenario.parameters.keys() - {"count"} or not 0 <= count < self.config.target:
+            expected = f"one parameter, count in [0, {self.config.target})"
+            raise ContractError(f"dummy-count: scenario start-at expected {expected}, got {dict(scenario.parameters)}")
+        return int(count)
+
+
+def _start_counts(seeds: np.ndarray, choices: int) -> np.ndarray:
+    """Return ``[n] int64`` in [0, choices), the high bits of a multiplicative hash of ``seeds [n] uint64``."""
+    with np.errstate(over="ignore"):
+        mixed = (seeds.astype(np.uint64) ^ (seeds.astype(np.uint64) >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return ((mixed >> np.uint64(33)) % np.uint64(choices)).astype(np.int64)

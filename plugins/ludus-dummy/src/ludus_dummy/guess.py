@@ -1,0 +1,123 @@
+"""The environment ``dummy-guess``: a hider and a seeker choose places at once, a few rounds long.
+
+The seeker earns 1 and the hider loses 1 when both choose the same place; otherwise the hider earns and the seeker
+loses ``1 / (places - 1)``, so that uniform play is fair. Whoever has the higher sum after the last round wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium import spaces
+from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+
+from ludus_dummy.config import GuessConfig
+
+__all__ = ["Guess"]
+
+_HIDER, _SEEKER = "hider", "seeker"
+
+
+class Guess:
+    """`num_matches` games of hiding, one row each; the critic alone sees the score."""
+
+    def __init__(self, config: GuessConfig, *, num_matches: int) -> None:
+        self.config = config
+        self.num_matches = num_matches
+        low, high = -float(config.rounds), float(config.rounds)
+        # Both see the rounds left and where the other was in the round before (all 0 in the first).
+        leaves = {
+            "left": spaces.Box(0.0, 1.0, (1,), np.float32),
+            "last": spaces.MultiBinary(config.places),
+        }
+        self.spec = EnvironmentSpec(
+            name="dummy-guess",
+            roles=tuple(
+                Role(
+                    name=name,
+                    observation_space=spaces.Dict(leaves),
+                    action_space=spaces.Discrete(config.places),
+                    teams=(team,),
+                    privileged_space=spaces.Dict({"score": spaces.Box(low, high, (1,), np.float32)}),
+                )
+                for team, name in enumerate((_HIDER, _SEEKER))
+            ),
+            turn="simultaneous",
+            max_ticks=config.rounds,
+            zero_sum=True,
+            constant_sum=True,
+            reward_range=(-1.0, 1.0),
+        )
+        self._round = np.full(num_matches, config.rounds, np.int64)
+        self._tick = Tick(
+            roles={name: self._new_role_tick() for name in (_HIDER, _SEEKER)},
+            terminated=np.zeros(num_matches, bool),
+            truncated=np.zeros(num_matches, bool),
+            outcome=np.zeros((num_matches, 2), np.float32),
+        )
+
+    def _new_role_tick(self) -> RoleTick:
+        matches = self.num_matches
+        return RoleTick(
+            observation={
+                "left": np.zeros((matches, 1, 1), np.float32),
+                "last": np.zeros((matches, 1, self.config.places), np.int8),
+            },
+            acting=np.zeros((matches, 1), bool),
+            action_mask=None,
+            reward=np.zeros((matches, 1), np.float32),
+            privileged={"score": np.zeros((matches, 1, 1), np.float32)},
+        )
+
+    def reset(
+        self,
+        seeds: np.ndarray,  # noqa: ARG002 - nothing in this game is drawn
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start matches in `rows`; see `ludus.Environment`.
+
+        Raises:
+            ContractError: A scenario or one of its parameters is unknown.
+        """
+        for scenario in scenarios or ():
+            if scenario.name != "default" or scenario.parameters:
+                raise ContractError(f"dummy-guess has the scenario default without parameters only, got {scenario}")
+        chosen = slice(None) if rows is None else rows
+        self._round[chosen] = 0
+        for role in self._tick.roles.values():
+            role.observation["last"][chosen] = 0
+            role.reward[chosen] = 0.0
+            role.privileged["score"][chosen] = 0.0
+        self._tick.terminated[chosen] = False
+        self._tick.outcome[chosen] = 0.0
+        return self._show()
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Compare both choices; see `ludus.Environment`."""
+        running = self._round < self.config.rounds
+        hidden, sought = actions[_HIDER][:, 0, 0], actions[_SEEKER][:, 0, 0]
+        earned = np.where(hidden == sought, 1.0, -1.0 / (self.config.places - 1)) * running
+        for name, gain, other in ((_HIDER, -earned, sought), (_SEEKER, earned, hidden)):
+            role = self._tick.roles[name]
+            role.reward[:, 0] = gain
+            role.privileged["score"][:, 0, 0] += role.reward[:, 0]
+            seen = (other[:, None] == np.arange(self.config.places)).astype(np.int8)
+            np.copyto(role.observation["last"][:, 0], seen, where=running[:, None])
+        self._round += running
+        self._tick.terminated[:] = running & (self._round == self.config.rounds)
+        score = self._tick.roles[_SEEKER].privileged["score"][:, 0, 0]
+        self._tick.outcome[:, 1] = np.where(np.abs(score) < 1e-4, 0.5, score > 0)
+        self._tick.outcome[:, 0] = 1.0 - self._tick.outcome[:, 1]
+        return self._show()
+
+    def close(self) -> None:
+        """Free nothing."""
+
+    def _show(self) -> Tick:
+        for role in self._tick.roles.values():
+            role.observation["left"][:, 0, 0] = 1.0 - self._round / self.config.rounds
+            role.acting[:, 0] = self._round < self.config.rounds
+        return self._tick

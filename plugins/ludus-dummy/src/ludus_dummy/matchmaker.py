@@ -1,0 +1,59 @@
+"""The matchmaker ``dummy-uniform``: everybody is as likely as everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
+
+from ludus_dummy.config import UniformConfig
+
+__all__ = ["Uniform"]
+
+_POOL = "dummy"
+
+
+class Uniform:
+    """Chooses uniformly among live players, or among the models of the pool ``dummy``."""
+
+    def __init__(self, config: UniformConfig, *, build: Callable[[str], Matchmaker]) -> None:
+        del build  # only mixtures need it
+        self._config = config
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return an opponent for every other team; see `ludus.matchmaker.Matchmaker`."""
+        own = league.players[player].team
+        teams = [team for team in range(league.num_teams) if team != (0 if own is None else own)]
+        live = rng.random() < self._config.self_play
+        opponents = tuple(self._opponent(league, player, team=team, live=live, rng=rng) for team in teams)
+        return Pairing(opponents=opponents, reason="uniform: live" if live else "uniform: pool")
+
+    def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
+        """Return one participant per team, drawn from all models and anchors; None without a choice."""
+        everyone = [*league.pool(_POOL), *league.anchors]
+        seats = [[name for name in everyone if _may_take(league, name, team)] for team in range(league.num_teams)]
+        if not all(seats) or len(everyone) < 2:
+            return None
+        return tuple(str(rng.choice(names)) for names in seats)
+
+    def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
+        """Let the model in, and the player's oldest one out where more than `keep` would stay."""
+        mine = [name for name in league.pool(_POOL) if name in league.players[player].models and name != model]
+        leaving = mine[: max(0, len(mine) + 1 - self._config.keep)]
+        return [
+            PoolChange(pool=_POOL, model=model, enters=True),
+            *(PoolChange(pool=_POOL, model=name, enters=False) for name in leaving),
+        ]
+
+    @staticmethod
+    def _opponent(league: LeagueView, player: str, *, team: int, live: bool, rng: np.random.Generator) -> str:
+        frozen = [name for name in league.pool(_POOL) if _may_take(league, name, team)]
+        lives = [view.live for view in league.players.values() if view.team in {None, team}]
+        anchors = [name for name in league.anchors if _may_take(league, name, team)]
+        choice = (lives or frozen or anchors) if live else (frozen or lives or anchors)
+        return str(rng.choice(choice)) if choice else league.players[player].live
+
+
+def _may_take(league: LeagueView, participant: str, team: int) -> bool:
+    return league.team(participant) in {None, team}

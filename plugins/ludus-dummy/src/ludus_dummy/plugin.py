@@ -1,0 +1,164 @@
+"""Implements every hook of ludus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ludus import Component, hookimpl
+
+from ludus_dummy.events import heard
+
+if TYPE_CHECKING:
+    from ludus.metrics import Metric
+
+LUDUS_API = 1
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer two tiny games: one turn-based with masks, one simultaneous with two roles."""
+    return [
+        Component(
+            name="dummy-count",
+            factory="ludus_dummy.count:Count",
+            config="ludus_dummy.config:CountConfig",
+            summary="Two seats take turns to add to a count; whoever reaches the target wins.",
+        ),
+        Component(
+            name="dummy-guess",
+            factory="ludus_dummy.guess:Guess",
+            config="ludus_dummy.config:GuessConfig",
+            summary="A hider and a seeker choose places at once, a few rounds long.",
+        ),
+    ]
+
+
+@hookimpl
+def ludus_register_interfaces() -> list[Component]:
+    """Offer one interface that changes what is seen and one that changes what is done."""
+    return [
+        Component(
+            name="dummy-scale",
+            factory="ludus_dummy.interfaces:Scale",
+            config="ludus_dummy.config:ScaleConfig",
+            summary="Multiplies real-valued observations and rewards.",
+        ),
+        Component(
+            name="dummy-reverse",
+            factory="ludus_dummy.interfaces:Reverse",
+            summary="Numbers the choices of every action label backwards.",
+        ),
+    ]
+
+
+@hookimpl
+def ludus_register_agents() -> list[Component]:
+    """Offer a random agent for any game and a perfect one for ``dummy-count``."""
+    return [
+        Component(
+            name="dummy-random",
+            factory="ludus_dummy.agents:Random",
+            summary="Chooses uniformly among legal actions.",
+        ),
+        Component(
+            name="dummy-perfect",
+            factory="ludus_dummy.agents:Perfect",
+            config="ludus_dummy.config:PerfectConfig",
+            summary="Plays dummy-count without mistakes, or with as many as you like.",
+            environments=("dummy-count",),
+        ),
+    ]
+
+
+@hookimpl
+def ludus_register_networks() -> list[Component]:
+    """Offer a network without hidden layers."""
+    return [
+        Component(
+            name="dummy-linear",
+            factory="ludus_dummy.networks:linear",
+            config="ludus_dummy.config:LinearConfig",
+            summary="One linear layer per head.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_algorithms() -> list[Component]:
+    """Offer a learner in plain numpy."""
+    return [
+        Component(
+            name="dummy-gradient",
+            factory="ludus_dummy.algorithm:Gradient",
+            config="ludus_dummy.config:GradientConfig",
+            summary="REINFORCE with a baseline on a linear softmax policy, in numpy; needs no network.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_matchmakers() -> list[Component]:
+    """Offer a matchmaker that chooses uniformly."""
+    return [
+        Component(
+            name="dummy-uniform",
+            factory="ludus_dummy.matchmaker:Uniform",
+            config="ludus_dummy.config:UniformConfig",
+            summary="Live players and frozen models, uniformly.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_launchers() -> list[Component]:
+    """Offer a launcher of plain child processes."""
+    return [
+        Component(
+            name="dummy-process",
+            factory="ludus_dummy.launcher:Processes",
+            summary="Starts workers as child processes of this one.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_metric_sinks() -> list[Component]:
+    """Offer a sink that writes nothing."""
+    return [
+        Component(
+            name="dummy-memory",
+            factory="ludus_dummy.sink:Memory",
+            summary="Keeps metrics in memory.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_commands() -> list[Component]:
+    """Offer one command."""
+    return [
+        Component(
+            name="dummy-hello",
+            factory="ludus_dummy.command:hello",
+            summary="Greets you by name.",
+        )
+    ]
+
+
+@hookimpl
+def ludus_match_ended(fixture: str, participants: Sequence[str], outcome: Sequence[float], matches: int) -> None:
+    """Remember finished matches."""
+    heard.append(("match_ended", (fixture, tuple(participants), tuple(outcome), matches)))
+
+
+@hookimpl
+def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) -> None:
+    """Remember frozen models."""
+    heard.append(("model_frozen", (player, model, dict(manifest))))
+
+
+@hookimpl
+def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
+    """Remember metrics."""
+    heard.append(("metrics_reported", tuple(metrics)))

@@ -1,0 +1,28 @@
+"""The metric sink ``dummy-memory``: keeps everything and writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ludus.metrics import Metric
+
+__all__ = ["Memory"]
+
+
+class Memory:
+    """Holds metrics in a list."""
+
+    def __init__(self, config: None, *, run_dir: Path) -> None:
+        del config
+        self.run_dir = run_dir
+        self.metrics: list[Metric] = []
+        self.closed = False
+
+    def write(self, metrics: Sequence[Metric]) -> None:
+        """Keep the metrics."""
+        self.metrics.extend(metrics)
+
+    def close(self) -> None:
+        """Remember having been closed."""
+        self.closed = True

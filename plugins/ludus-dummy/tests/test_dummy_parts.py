@@ -1,0 +1,227 @@
+"""The small dummy components."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus import ContractError, Role, WorkerError
+from ludus.environment import EnvironmentSpec
+from ludus.interface import Spaces, View
+from ludus.launcher import WorkerCommand
+from ludus.metrics import Metric
+from ludus.network import NetworkRequest
+from ludus.testing import FakeLeague, check_interface, check_matchmaker, fake_player, opponent_shares
+from ludus_dummy.agents import Perfect, Random
+from ludus_dummy.config import CountConfig, GuessConfig, LinearConfig, PerfectConfig, ScaleConfig, UniformConfig
+from ludus_dummy.count import Count
+from ludus_dummy.guess import Guess
+from ludus_dummy.interfaces import Reverse, Scale
+from ludus_dummy.launcher import Processes
+from ludus_dummy.matchmaker import Uniform
+from ludus_dummy.networks import linear
+from ludus_dummy.sink import Memory
+
+COUNT = Count(CountConfig(), num_matches=1).spec
+GUESS = Guess(GuessConfig(), num_matches=1).spec
+STREAMS = np.arange(500)
+
+
+def spaces_of(spec):
+    """Return the spaces of the first role."""
+    return Spaces(spec.roles[0].observation_space, spec.roles[0].action_space)
+
+
+@pytest.mark.parametrize("spec", [COUNT, GUESS], ids=["plain", "dict"])
+@pytest.mark.parametrize("make", [lambda: Scale(ScaleConfig(observation=2.0, reward=3.0)), lambda: Reverse(None)])
+def test_interfaces_keep_the_contract(make, spec):
+    """The kit finds nothing wrong with either interface on either game."""
+    check_interface(make, spaces_of(spec))
+
+
+def view():
+    """Return what one seat of dummy-guess sees, with a mask."""
+    return View(
+        observation={"left": np.ones((1, 1), np.float32), "last": np.ones((1, 3), np.int8)},
+        action_mask=np.array([[True, False, False]]),
+        reward=np.ones(1, np.float32),
+    )
+
+
+def test_scale_leaves_whole_numbers_alone():
+    """Real-valued leaves and rewards are scaled, and so are their bounds; the rest is as it was."""
+    scale = Scale(ScaleConfig(observation=2.0, reward=3.0))
+    bound = scale.bind(spaces_of(GUESS))
+    seen = scale.observe(view(), np.arange(1))
+    assert seen.observation["left"].tolist() == [[2.0]]
+    assert seen.observation["last"].tolist() == [[1, 1, 1]]
+    assert seen.reward.tolist() == [3.0]
+    assert bound.observation["left"].high.tolist() == [2.0]
+
+
+def test_reverse_counts_from_the_other_end():
+    """Masks and actions are mirrored together."""
+    reverse = Reverse(None)
+    reverse.bind(spaces_of(GUESS))
+    assert reverse.observe(view(), np.arange(1)).action_mask.tolist() == [[False, False, True]]
+    assert reverse.act(np.array([[2]]), np.arange(1)).tolist() == [[0]]
+
+
+def test_reverse_refuses_real_valued_actions():
+    """There is no last choice to begin with."""
+    with pytest.raises(ContractError, match="Box"):
+        Reverse(None).bind(Spaces(spaces.Discrete(2), spaces.Box(0, 1, (1,))))
+
+
+def seen_count(missing):
+    """Return 500 rows that see the same remainder, with their masks."""
+    return {"obs": np.tile(np.eye(11, dtype=np.float32)[missing], (500, 1))}, np.tile(np.arange(3) < missing, (500, 1))
+
+
+def test_random_is_uniform_among_legal_actions():
+    """Of three choices one is masked; each other comes in about half of 500 decisions."""
+    observation, mask = seen_count(2)
+    agent = Random(None, spec=COUNT, role="player")
+    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))[:, 0]
+    counts = np.bincount(chosen, minlength=3)
+    assert counts[2] == 0
+    assert 200 < counts[0] < 300
+
+
+def test_random_fills_boxes():
+    """Real-valued actions lie within their bounds, on both halves."""
+    box = spaces.Box(np.array([1.0, -2.0], np.float32), np.array([3.0, 2.0], np.float32))
+    role = Role(name="player", observation_space=spaces.Discrete(2), action_space=box, teams=(0,))
+    spec = EnvironmentSpec(name="any", roles=(role,), turn="simultaneous")
+    agent = Random(None, spec=spec, role="player")
+    chosen = agent.act({}, action_mask=None, streams=STREAMS, rng=np.random.default_rng(0))
+    assert chosen.dtype == np.float32
+    assert (chosen.min(0) >= [1, -2]).all()
+    assert (chosen.max(0) <= [3, 2]).all()
+    assert chosen.mean(0) == pytest.approx([2, 0], abs=0.2)
+
+
+@pytest.mark.parametrize(("missing", "added"), [(1, 1), (3, 3), (5, 1), (10, 2)])
+def test_perfect_leaves_a_multiple_of_four(missing, added):
+    """Without errors it always adds the winning number."""
+    observation, mask = seen_count(missing)
+    agent = Perfect(PerfectConfig(), spec=COUNT, role="player")
+    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))
+    assert set(chosen[:, 0].tolist()) == {added - 1}
+
+
+def test_perfect_errs_as_often_as_told():
+    """At an error rate of ½, two thirds of the random half are wrong."""
+    observation, mask = seen_count(10)
+    agent = Perfect(PerfectConfig(error_rate=0.5), spec=COUNT, role="player")
+    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))
+    assert (chosen != 1).mean() == pytest.approx(1 / 3, abs=0.06)
+
+
+def request(**critics):
+    """Ask for a policy head on dummy-guess."""
+    role = GUESS.roles[0]
+    return NetworkRequest(
+        observation=role.observation_space.spaces,
+        privileged=role.privileged_space.spaces,
+        heads={"logits": 3},
+        critic_heads=critics,
+    )
+
+
+def test_network_serves_heads_and_critics():
+    """Heads have the sizes asked for; only critics depend on what is privileged."""
+    torch.manual_seed(0)
+    network = linear(LinearConfig(), request=request(value=1))
+    seen = {"left": torch.ones(2, 1), "last": torch.ones(2, 3, dtype=torch.int8)}
+    one, _ = network(seen, {"score": torch.zeros(2, 1)}, {})
+    other, _ = network(seen, {"score": torch.ones(2, 1)}, {})
+    assert (one["logits"].shape, one["value"].shape) == ((2, 3), (2, 1))
+    assert torch.equal(one["logits"], other["logits"])
+    assert not torch.equal(one["value"], other["value"])
+
+
+def test_network_plays_without_privileged_leaves():
+    """Frozen models are not shown what is privileged: the critics are then left out."""
+    network = linear(LinearConfig(bias=False), request=request(value=1))
+    heads, state = network({"left": torch.zeros(1, 1), "last": torch.zeros(1, 3)}, {}, {"h": torch.ones(1)})
+    assert heads.keys() == {"logits"}
+    assert heads["logits"].tolist() == [[0, 0, 0]]
+    assert state["h"].item() == 1
+
+
+def test_matchmaker_keeps_the_contract():
+    """The kit finds nothing wrong in leagues of all sorts."""
+    for config in (UniformConfig(keep=1), UniformConfig(self_play=0.0), UniformConfig(self_play=1.0)):
+        check_matchmaker(Uniform(config, build=None))
+
+
+def test_matchmaker_shares():
+    """Half of the fixtures are live, the other half is spread evenly over the pool."""
+    player = fake_player("main", 2)
+    league = FakeLeague(players=[player], pools={"dummy": player.models})
+    shares = opponent_shares(Uniform(UniformConfig(), build=None), league, "main")
+    assert shares == pytest.approx({player.live: 0.5, player.models[0]: 0.25, player.models[1]: 0.25}, abs=0.05)
+
+
+def test_matchmaker_lets_the_oldest_go():
+    """With two models to keep, the third makes the first leave."""
+    player = fake_player("main", 3)
+    league = FakeLeague(players=[player], pools={"dummy": player.models[:2]})
+    changes = Uniform(UniformConfig(keep=2), build=None).on_model_frozen(league, "main", player.models[2])
+    assert [(change.model, change.enters) for change in changes] == [
+        (player.models[2], True),
+        (player.models[0], False),
+    ]
+
+
+def command(tmp_path, code, **environment):
+    """Return the command of a worker that runs `code`."""
+    argv = [sys.executable, "-c", code]
+    return WorkerCommand(name="w", argv=argv, environment=environment, log_path=str(tmp_path / "log"))
+
+
+def test_launcher_starts_a_process(tmp_path):
+    """The worker has its variables, and what it prints is appended to its log."""
+    (tmp_path / "log").write_text("before\n")
+    code = "import os; print(os.environ['WHO'])"
+    launched = Processes(None).launch(command(tmp_path, code, WHO="me"))
+    assert wait(launched) == 0
+    assert (tmp_path / "log").read_text() == "before\nme\n"
+
+
+def wait(launched):
+    """Return the exit status once the process has ended."""
+    return launched._process.wait(timeout=20)
+
+
+@pytest.mark.parametrize(("way", "number"), [("terminate", signal.SIGTERM), ("kill", signal.SIGKILL)])
+def test_launcher_ends_a_process(tmp_path, way, number):
+    """Both ways end it, and the exit status tells which."""
+    launched = Processes(None).launch(command(tmp_path, "import time; time.sleep(60)"))
+    assert launched.poll() is None
+    assert launched.pid > 0
+    getattr(launched, way)()
+    assert wait(launched) == -number
+    assert launched.poll() == -number
+
+
+def test_launcher_says_what_is_missing(tmp_path):
+    """A program that does not exist is a WorkerError that names worker and program."""
+    missing = WorkerCommand(name="sampler-0", argv=["/no/such"], environment={}, log_path=str(tmp_path / "log"))
+    with pytest.raises(WorkerError, match=r"sampler-0.*no/such"):
+        Processes(None).launch(missing)
+
+
+def test_sink_remembers(tmp_path):
+    """It keeps what it is given and whether it was closed."""
+    sink = Memory(None, run_dir=tmp_path)
+    metric = Metric(name="a", value=1.0, decisions=2, elapsed_s=3.0)
+    sink.write([metric])
+    sink.close()
+    assert sink.metrics == [metric]
+    assert sink.closed

@@ -1,0 +1,59 @@
+"""Options of the interfaces."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from ludus.option import Check, at_least, option
+
+_LEAVES = "Names of the observation leaves to change; empty: all that can be."
+
+
+def _leaf_names(value: object) -> bool:
+    return isinstance(value, tuple) and len(value) > 0 and all(isinstance(name, str) for name in value)
+
+
+@frozen(kw_only=True)
+class FrameStackConfig:
+    """Options of ``frame-stack``."""
+
+    frames: int = option(4, at_least(1), help="Decisions seen together, the newest included; at least 1.")
+
+
+@frozen(kw_only=True)
+class MergeLabelsConfig:
+    """Options of ``merge-labels``."""
+
+    max_choices: int = option(10_000, at_least(1), help="Most choices the merged label may have; more is an error.")
+
+
+@frozen(kw_only=True)
+class OneHotConfig:
+    """Options of ``one-hot``."""
+
+    leaves: tuple[str, ...] = option((), help=_LEAVES)
+
+
+@frozen(kw_only=True)
+class ScaleObservationConfig:
+    """Options of ``scale-observation``."""
+
+    low: float = option(-1.0, help="What the lower bound of a leaf becomes.")
+    high: float = option(1.0, help="What the upper bound of a leaf becomes; above `low`.")
+    leaves: tuple[str, ...] = option((), help=_LEAVES)
+
+
+@frozen(kw_only=True)
+class ScaleRewardConfig:
+    """Options of ``scale-reward``."""
+
+    factor: float = option(1.0, help="Rewards are multiplied by this.")
+    clip: float = option(0.0, at_least(0.0), help="Scaled rewards are clipped to [-clip, clip]; 0: no clipping.")
+
+
+@frozen(kw_only=True)
+class SelectLeavesConfig:
+    """Options of ``select-leaves``."""
+
+    keep: tuple[str, ...] = option(
+        check=Check("a list of at least one leaf name", _leaf_names), help="Names of the observation leaves to keep."
+    )

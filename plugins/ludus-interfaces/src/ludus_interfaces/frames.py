@@ -1,0 +1,78 @@
+"""Memory of earlier observations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import define, field
+from gymnasium import Space, spaces
+from ludus.environment import Leaves
+from ludus.errors import ContractError
+from ludus.interface import Identity, Spaces, View
+from ludus.spaces import leaf_spaces
+from ludus.streams import StreamRows
+
+
+@define
+class FrameStack(Identity):
+    """Shows the observations of the last few decisions together, along a new first axis, oldest first.
+
+    A match starts as if its first observation had always been seen. Frames are the decisions of a seat (and the end
+    of its match), not the ticks in between.
+
+    Args:
+        frames: F, how many are seen together.
+    """
+
+    frames: int = 4
+    _rows: StreamRows = field(init=False, factory=StreamRows)
+    _memory: Leaves = field(init=False, factory=dict)  # leaves [k, F, …], one row per stream
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with stacked leaves."""
+        leaves = leaf_spaces(raw.observation)
+        if not self._memory:
+            self._memory = {n: np.zeros((0, self.frames, *(s.shape or ())), s.dtype) for n, s in leaves.items()}
+        stacked = {name: _stacked(leaf, self.frames) for name, leaf in leaves.items()}
+        plain = not isinstance(raw.observation, spaces.Dict)
+        return Spaces(stacked["obs"] if plain else spaces.Dict(stacked), raw.action)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget the frames of these streams."""
+        self._rows.reset(streams)
+
+    def observe(self, view: View, streams: np.ndarray) -> View:
+        """Return the view with leaves ``[n, F, …]``."""
+        rows = self._rows.rows(streams)
+        fresh = self._rows.take_fresh(rows)
+        return attrs.evolve(
+            view, observation={n: self._push(n, leaf, rows, fresh) for n, leaf in view.observation.items()}
+        )
+
+    def _push(self, name: str, leaf: np.ndarray, rows: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        memory = self._memory[name]
+        if memory.shape[0] < self._rows.count:
+            more = np.zeros((self._rows.count - memory.shape[0], *memory.shape[1:]), memory.dtype)
+            memory = self._memory[name] = np.concatenate([memory, more])
+        frames = np.empty((rows.size, *memory.shape[1:]), memory.dtype)
+        frames[:, :-1] = memory[rows, 1:]
+        frames[:, -1] = leaf
+        frames[fresh] = leaf[fresh, None]
+        memory[rows] = frames
+        return frames
+
+
+def _stacked(leaf: Space[Any], frames: int) -> Space[Any]:
+    if isinstance(leaf, spaces.Box):
+        low, high = (np.repeat(bound[None], frames, axis=0) for bound in (leaf.low, leaf.high))
+        return spaces.Box(low, high, dtype=leaf.dtype.type)
+    if isinstance(leaf, spaces.Discrete):
+        return spaces.MultiDiscrete([leaf.n] * frames, dtype=leaf.dtype.type, start=[leaf.start] * frames)
+    if isinstance(leaf, spaces.MultiDiscrete):
+        sizes, start = (np.repeat(part[None], frames, axis=0) for part in (leaf.nvec, leaf.start))
+        return spaces.MultiDiscrete(sizes, dtype=leaf.dtype.type, start=start)
+    if isinstance(leaf, spaces.MultiBinary):
+        return spaces.MultiBinary((frames, *leaf.shape))
+    raise ContractError(f"frame-stack cannot stack a {type(leaf).__name__} leaf")

@@ -1,0 +1,195 @@
+"""Transforms of observations that need no memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import numpy as np
+from attrs import define, field, frozen
+from gymnasium import Space, spaces
+from ludus.errors import ContractError
+from ludus.interface import Identity, Spaces, View
+from ludus.spaces import leaf_spaces
+
+
+def _bounds(leaf: Space[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the lowest and highest values of a leaf, each ``[size] float32``."""
+    if isinstance(leaf, spaces.Box):
+        low, high = leaf.low, leaf.high
+    elif isinstance(leaf, spaces.Discrete):
+        low, high = leaf.start, leaf.start + leaf.n - 1
+    elif isinstance(leaf, spaces.MultiDiscrete):
+        low, high = leaf.start, leaf.start + leaf.nvec - 1
+    else:
+        low, high = np.zeros(leaf.shape or ()), np.ones(leaf.shape or ())
+    return np.ravel(low).astype(np.float32), np.ravel(high).astype(np.float32)
+
+
+def _chosen(leaves: dict[str, Space[Any]], names: Sequence[str], kinds: tuple[type, ...]) -> dict[str, Space[Any]]:
+    """Return the leaves of the given kinds, only those in `names` unless it is empty.
+
+    Raises:
+        ContractError: A name is no leaf, or is not of these kinds.
+    """
+    fitting = {name: leaf for name, leaf in leaves.items() if isinstance(leaf, kinds)}
+    for name in names:
+        if name not in fitting:
+            words = " or ".join(kind.__name__ for kind in kinds)
+            raise ContractError(f"there is no {words} leaf {name!r}; there are {', '.join(fitting) or 'none'}")
+    return {name: fitting[name] for name in names} if names else fitting
+
+
+def _replaced(raw: Spaces, changed: dict[str, Space[Any]]) -> Spaces:
+    if not isinstance(raw.observation, spaces.Dict):
+        return Spaces(changed.get("obs", raw.observation), raw.action)
+    return Spaces(spaces.Dict({**leaf_spaces(raw.observation), **changed}), raw.action)
+
+
+@define
+class Flatten(Identity):
+    """Shows all leaves as one float32 vector, in the order of the observation space; integers become numbers."""
+
+    _names: tuple[str, ...] = field(init=False, default=())
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with a one-dimensional Box."""
+        leaves = leaf_spaces(raw.observation)
+        self._names = tuple(leaves)
+        low, high = (np.concatenate(ends) for ends in zip(*map(_bounds, leaves.values()), strict=True))
+        return Spaces(spaces.Box(low, high), raw.action)
+
+    def observe(self, view: View, streams: np.ndarray) -> View:
+        """Return the view with the single leaf ``"obs"`` ``[n, size] float32``."""
+        leaves = [view.observation[name].reshape(streams.size, -1) for name in self._names]
+        return attrs.evolve(view, observation={"obs": np.concatenate(leaves, axis=1).astype(np.float32)})
+
+
+@define
+class OneHot(Identity):
+    """Shows Discrete and MultiDiscrete leaves as float32 vectors of zeros with one 1 per number.
+
+    Args:
+        leaves: Names of the leaves; empty for all of these kinds.
+    """
+
+    leaves: Sequence[str] = ()
+    _offsets: dict[str, np.ndarray] = field(init=False, factory=dict)  # first column of each number, minus its start
+    _widths: dict[str, int] = field(init=False, factory=dict)
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with these leaves as Boxes.
+
+        Raises:
+            ContractError: A leaf asked for is missing or of another kind.
+        """
+        chosen = _chosen(leaf_spaces(raw.observation), self.leaves, (spaces.Discrete, spaces.MultiDiscrete))
+        for name, leaf in chosen.items():
+            sizes = np.ravel(leaf.nvec if isinstance(leaf, spaces.MultiDiscrete) else leaf.n)  # type: ignore[attr-defined]
+            starts = np.ravel(leaf.start)  # type: ignore[attr-defined]
+            self._widths[name] = int(sizes.sum())
+            self._offsets[name] = np.cumsum(sizes) - sizes - starts
+        return _replaced(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
+
+    def observe(self, view: View, streams: np.ndarray) -> View:
+        """Return the view with one-hot leaves ``[n, size] float32``."""
+        rows = np.arange(streams.size)[:, None]
+        changed = dict(view.observation)
+        for name, offsets in self._offsets.items():
+            columns = view.observation[name].reshape(streams.size, -1) + offsets
+            changed[name] = np.zeros((streams.size, self._widths[name]), np.float32)
+            changed[name][rows, columns] = 1
+        return attrs.evolve(view, observation=changed)
+
+
+@frozen
+class _Scale:
+    """Maps [first, last] to [low, high]; entries without finite bounds stay as they are."""
+
+    first: np.ndarray
+    factor: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    def apply(self, leaf: np.ndarray) -> np.ndarray:
+        scaled = (leaf.astype(np.float32) - self.first) * self.factor + self.offset
+        return np.asarray(np.clip(scaled, self.low, self.high), np.float32)
+
+    @property
+    def offset(self) -> np.ndarray:
+        return np.where(np.isfinite(self.low), self.low, np.float32(0))
+
+    @classmethod
+    def of(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:
+        first, last = leaf.low.astype(np.float32), leaf.high.astype(np.float32)
+        bounded = np.isfinite(first) & np.isfinite(last) & (last > first)
+        width = np.where(bounded, last - first, 1)
+        return cls(
+            first=np.where(bounded, first, 0).astype(np.float32),
+            factor=np.where(bounded, (high - low) / width, 1).astype(np.float32),
+            low=np.where(bounded, low, first).astype(np.float32),
+            high=np.where(bounded, high, last).astype(np.float32),
+        )
+
+
+@define
+class ScaleObservation(Identity):
+    """Maps bounded Box leaves linearly to one range, as float32; unbounded entries stay as they are.
+
+    Args:
+        low: What the lower bound becomes.
+        high: What the upper bound becomes.
+        leaves: Names of the leaves; empty for all Box leaves.
+    """
+
+    low: float = -1.0
+    high: float = 1.0
+    leaves: Sequence[str] = field(default=(), kw_only=True)
+    _scales: dict[str, _Scale] = field(init=False, factory=dict)
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with these leaves in [low, high].
+
+        Raises:
+            ContractError: A leaf asked for is missing or no Box, or the range is empty.
+        """
+        if self.low >= self.high:
+            raise ContractError(f"scale-observation needs low < high, got {self.low:g} and {self.high:g}")
+        boxes = _chosen(leaf_spaces(raw.observation), self.leaves, (spaces.Box,))
+        self._scales = {
+            name: _Scale.of(leaf, self.low, self.high) for name, leaf in boxes.items() if isinstance(leaf, spaces.Box)
+        }
+        return _replaced(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
+
+    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002
+        """Return the view with scaled leaves."""
+        scaled = {name: scale.apply(view.observation[name]) for name, scale in self._scales.items()}
+        return attrs.evolve(view, observation={**view.observation, **scaled})
+
+
+@define
+class SelectLeaves(Identity):
+    """Shows only some leaves.
+
+    Args:
+        keep: Their names.
+    """
+
+    keep: Sequence[str]
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with these leaves.
+
+        Raises:
+            ContractError: One is missing.
+        """
+        leaves = leaf_spaces(raw.observation)
+        missing = [name for name in self.keep if name not in leaves]
+        if missing:
+            raise ContractError(f"there is no observation leaf {missing[0]!r}; there are {', '.join(leaves)}")
+        return Spaces(spaces.Dict({name: leaves[name] for name in self.keep}), raw.action)
+
+    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002
+        """Return the view with these leaves."""
+        return attrs.evolve(view, observation={name: view.observation[name] for name in self.keep})

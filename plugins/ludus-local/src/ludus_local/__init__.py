@@ -1,0 +1,1 @@
+"""Launcher of ludus for one machine."""

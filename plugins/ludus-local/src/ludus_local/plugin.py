@@ -1,0 +1,17 @@
+"""What this distribution registers."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_launchers() -> list[Component]:
+    """Offer the local launcher."""
+    return [
+        Component(
+            name="local",
+            factory="ludus_local.launcher:LocalLauncher",
+            summary="workers are processes of this machine",
+        )
+    ]

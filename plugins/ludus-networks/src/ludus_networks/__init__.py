@@ -1,0 +1,1 @@
+"""Network plugins of ludus: ``mlp`` and ``conv``."""

@@ -1,0 +1,117 @@
+"""Encoders: from observation leaves to one feature vector per row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from gymnasium import Space
+from ludus.errors import ContractError
+from torch import Tensor, nn
+
+from ludus_networks.config import ConvConfig, MLPConfig
+from ludus_networks.inputs import FlatInput, is_image, scale_of
+
+__all__ = ["ConvEncoder", "MLPEncoder", "initialised"]
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+
+
+def initialised(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Conv2d:
+    """Fill `layer` with orthogonal weights of the given gain and zero biases, and return it."""
+    nn.init.orthogonal_(layer.weight, gain)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _hidden_layers(size: int, hidden: Sequence[int], activation: str) -> nn.Sequential:
+    gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
+    layers: list[nn.Module] = []
+    for units in hidden:
+        layers += [initialised(nn.Linear(size, units), gain), _ACTIVATIONS[activation]()]
+        size = units
+    return nn.Sequential(*layers)
+
+
+class MLPEncoder(nn.Module):
+    """All leaves flattened and joined, then hidden layers.
+
+    Args:
+        leaves: The spaces of the leaves.
+        config: Sizes and activation.
+    """
+
+    def __init__(self, leaves: Mapping[str, Space[Any]], config: MLPConfig) -> None:
+        super().__init__()
+        self.width = config.hidden[-1]
+        self._input = FlatInput(leaves, scale=config.scale)
+        self.layers = _hidden_layers(self._input.size, config.hidden, config.activation)
+
+    def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
+        """Return features ``[n, width] float32``."""
+        features: Tensor = self.layers(self._input(leaves))
+        return features
+
+
+class ConvEncoder(nn.Module):
+    """Convolutions over every image leaf; their outputs and all other leaves pass through hidden layers.
+
+    Args:
+        leaves: The spaces of the leaves; at least one must be ``[height, width, channels]``.
+        config: Sizes and activation.
+
+    Raises:
+        ContractError: No leaf is an image, or one is too small for the convolutions.
+    """
+
+    def __init__(self, leaves: Mapping[str, Space[Any]], config: ConvConfig) -> None:
+        super().__init__()
+        images = {name: space for name, space in leaves.items() if is_image(space)}
+        if not images:
+            raise ContractError(
+                f"network 'conv' needs a Box leaf of shape (height, width, channels), got "
+                f"{', '.join(f'{name} {space.shape}' for name, space in leaves.items())}; use network 'mlp'"
+            )
+        self.width = config.hidden[-1]
+        self._images = {name: scale_of(space, scale=config.scale) for name, space in images.items()}
+        others = {name: space for name, space in leaves.items() if name not in images}
+        self._others = FlatInput(others, scale=config.scale) if others else None
+        self.towers = nn.ModuleList(_tower(space, config) for space in images.values())
+        size = sum(_tower_size(name, space, config) for name, space in images.items())
+        size += self._others.size if self._others else 0
+        self.layers = _hidden_layers(size, config.hidden, config.activation)
+
+    def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
+        """Return features ``[n, width] float32``."""
+        parts = []
+        for (name, factor), tower in zip(self._images.items(), self.towers, strict=True):
+            image = leaves[name].permute(0, 3, 1, 2).float()  # [n, C, H, W]
+            parts.append(tower(image * factor if factor != 1.0 else image).flatten(1))
+        if self._others is not None:
+            parts.append(self._others(leaves))
+        features: Tensor = self.layers(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
+        return features
+
+
+def _tower(space: Space[Any], config: ConvConfig) -> nn.Sequential:
+    gain = nn.init.calculate_gain(config.activation)  # type: ignore[arg-type]
+    before = (space.shape or ())[-1]
+    layers: list[nn.Module] = []
+    for channels in config.channels:
+        convolution = nn.Conv2d(before, channels, config.kernel, config.stride, padding=config.kernel // 2)
+        layers += [initialised(convolution, gain), _ACTIVATIONS[config.activation]()]
+        before = channels
+    return nn.Sequential(*layers)
+
+
+def _tower_size(name: str, space: Space[Any], config: ConvConfig) -> int:
+    height, width, _ = space.shape or ()
+    for _ in config.channels:
+        height, width = (
+            (side + 2 * (config.kernel // 2) - config.kernel) // config.stride + 1 for side in (height, width)
+        )
+    if min(height, width) < 1:
+        raise ContractError(f"network 'conv': leaf {name!r} {space.shape} is too small for the configured convolutions")
+    return height * width * config.channels[-1]

@@ -1,0 +1,69 @@
+"""Options of PPO."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from ludus.option import Check, above, at_least, between, one_of, option
+
+__all__ = ["PPOConfig"]
+
+
+def _optional(check: Check) -> Check:
+    return Check(check.expected, lambda value: value is None or check.accepts(value))
+
+
+_DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value) and (value == 0 or value > 1))
+
+
+@frozen(kw_only=True)
+class PPOConfig:
+    """Proximal policy optimisation [AET §3.2.1; DIS eq. 1-2; HoK §4]."""
+
+    learning_rate: float = option(3e-4, above(0), help="Adam step size; > 0; AET and DIS: 5e-5")
+    learning_rate_schedule: str = option(
+        "constant", one_of("constant", "linear"), help="constant, or linear to 0 over the training budget"
+    )
+    adam_beta1: float = option(0.9, between(0.0, 0.9999), help="Adam decay of the first moment; [0, 1); AET: 0.99")
+    adam_beta2: float = option(
+        0.999, between(0.0, 0.999999), help="Adam decay of the second moment; [0, 1); AET: 0.999"
+    )
+    adam_eps: float = option(1e-5, above(0), help="Adam's term against division by zero; > 0")
+    max_grad_norm: float = option(0.5, above(0), help="gradients are scaled down to this L2 norm; > 0; DIS: 10")
+
+    gamma: float = option(0.99, between(0.0, 1.0), help="discount per decision or tick; [0, 1]; AET: 0.9995")
+    discount_per: str = option(
+        "decision",
+        one_of("decision", "tick"),
+        help="what gamma counts: decisions, or elapsed ticks (asynchronous games)",
+    )
+    gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalised advantages; [0, 1]; AET: 0.95")
+    normalize_advantage: bool = option(True, help="advantages of a batch are brought to mean 0 and deviation 1")
+
+    clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")
+    dual_clip: float = option(
+        3.0, _DUAL_CLIP, help="lower bound of the objective at negative advantage, in advantages; > 1; 0: off; AET: 3"
+    )
+    label_objective: str = option(
+        "per-label",
+        one_of("per-label", "joint"),
+        help="each action label has its own clipped ratio (HoK eq. 3), or the labels share their product",
+    )
+    vf_coef: float = option(0.5, at_least(0.0), help="weight of the value loss; ≥ 0; AET: 0.5")
+    value_clip: float = option(0.0, at_least(0.0), help="how far a value may move per update, in returns; 0: no limit")
+    ent_coef: float = option(0.01, at_least(0.0), help="weight of the entropy bonus; ≥ 0; AET and DIS: 0.01")
+    ent_coef_final: float | None = option(
+        None,
+        _optional(at_least(0.0)),
+        help="weight of the entropy bonus at the end of training, linear in between; unset: constant; DIS: 0.001",
+    )
+    initial_log_std: float = option(
+        -0.5, between(-5.0, 2.0), help="log standard deviation of continuous actions at the start, in half ranges"
+    )
+
+    segment_decisions: int = option(32, at_least(1), help="longest segment T in decisions; ≥ 1; AET: 128")
+    batch_decisions: int = option(
+        8192, at_least(1), help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
+    )
+    num_minibatches: int = option(4, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
+    epochs: int = option(1, at_least(1), help="passes over a batch; ≥ 1; the papers reuse samples 1.0 to 1.2 times")
+    target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")

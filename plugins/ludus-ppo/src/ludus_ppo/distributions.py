@@ -1,0 +1,216 @@
+"""Action distributions: sampled in NumPy where decisions are made, scored in torch where they are learned."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from attrs import define
+from gymnasium import spaces
+from ludus.environment import Role
+from ludus.errors import ContractError
+from ludus.segment import Field
+from ludus.spaces import label_sizes
+from torch import Tensor
+
+from ludus_ppo.losses import categorical_terms, gaussian_terms
+
+__all__ = ["Categorical", "Distribution", "Gaussian", "Sample", "distribution_for"]
+
+
+@define
+class Sample:
+    """Actions drawn for n rows.
+
+    Attributes:
+        action: ``[n, L] int64`` or ``[n, D] float32``.
+        extras: The distribution's `fields`.
+    """
+
+    action: np.ndarray
+    extras: dict[str, np.ndarray]
+
+
+class Distribution(Protocol):
+    """A distribution over the actions of a role, parametrised by a row of numbers."""
+
+    @property
+    def head_size(self) -> int:
+        """Return the size of the policy head."""
+
+    @property
+    def log_std_size(self) -> int:
+        """Return how many state-independent log standard deviations follow the head's outputs."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Return what a decision must record, ``"log_prob"`` first."""
+
+    def sample(
+        self,
+        parameters: np.ndarray,
+        mask: np.ndarray | None,
+        *,
+        rng: np.random.Generator,
+        deterministic: bool,
+    ) -> Sample:
+        """Draw actions from ``parameters [n, P] float32``; the most likely ones if `deterministic`.
+
+        Raises:
+            ContractError: The parameters are not finite, or every choice of a label is masked.
+        """
+
+    def terms(
+        self, parameters: Tensor, *, action: Tensor, extras: dict[str, Tensor], mask: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probability and entropy of recorded actions, each ``[n, L]``.
+
+        Args:
+            parameters: ``[n, P] float32``.
+            action: ``[n, L] int64`` or ``[n, D] float32``.
+            extras: What was recorded with the action, the distribution's `fields` among it.
+            mask: ``[n, A] bool`` or None.
+        """
+
+    def check(self, action: Tensor, mask: Tensor) -> None:
+        """Check that recorded masks allow the recorded actions.
+
+        Raises:
+            ContractError: One does not.
+        """
+
+
+class Categorical:
+    """One masked categorical distribution per action label.
+
+    Args:
+        role: A role with a discrete action space.
+    """
+
+    def __init__(self, role: Role) -> None:
+        self._role = role.name
+        self._sizes = label_sizes(role.action_space)
+        ends = np.cumsum(self._sizes)
+        self._slices = [slice(int(end) - size, int(end)) for end, size in zip(ends, self._sizes, strict=True)]
+        self._offsets = torch.tensor([part.start for part in self._slices])
+        self.head_size = int(ends[-1])
+        self.log_std_size = 0
+        self.fields: tuple[Field, ...] = (Field("log_prob", (len(self._sizes),)),)
+
+    def sample(
+        self, parameters: np.ndarray, mask: np.ndarray | None, *, rng: np.random.Generator, deterministic: bool
+    ) -> Sample:
+        """Draw one choice per label by inversion of the cumulative distribution; see `Distribution`."""
+        rows, labels = parameters.shape[0], len(self._sizes)
+        logits = parameters if mask is None else np.where(mask, parameters, np.float32(-np.inf))
+        uniform = None if deterministic else rng.random((rows, labels), dtype=np.float32)
+        action = np.empty((rows, labels), np.int64)
+        log_prob = np.empty((rows, labels), np.float32)
+        every_row = np.arange(rows)
+        for label, part in enumerate(self._slices):
+            shifted = logits[:, part]
+            largest = shifted.max(axis=1, keepdims=True)
+            if not np.isfinite(largest).all():
+                raise self._refusal(parameters, label)
+            shifted = shifted - largest
+            cumulative = np.exp(shifted).cumsum(axis=1)
+            total = cumulative[:, -1]
+            if uniform is None:
+                chosen = shifted.argmax(axis=1)
+            else:
+                # The threshold stays below the total, so that rounding never picks a choice of probability 0.
+                threshold = np.minimum(uniform[:, label] * total, np.nextafter(total, np.float32(0)))
+                chosen = (cumulative <= threshold[:, None]).sum(axis=1)
+            action[:, label] = chosen
+            log_prob[:, label] = shifted[every_row, chosen] - np.log(total)
+        return Sample(action, {"log_prob": log_prob})
+
+    def _refusal(self, parameters: np.ndarray, label: int) -> ContractError:
+        if not np.isfinite(parameters).all():
+            return ContractError(f"role {self._role}: the network's policy outputs are not finite")
+        return ContractError(
+            f"role {self._role}, label {label}: the action mask forbids every choice of an acting seat; "
+            f"the environment must leave at least one legal"
+        )
+
+    def terms(
+        self,
+        parameters: Tensor,
+        *,
+        action: Tensor,
+        extras: dict[str, Tensor],  # noqa: ARG002 - the actions say it all
+        mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probability and entropy per label, each ``[n, L]``."""
+        return categorical_terms(parameters, action, mask=mask, sizes=self._sizes)
+
+    def check(self, action: Tensor, mask: Tensor) -> None:
+        """Check that every recorded choice is legal; see `Distribution`."""
+        legal = mask.gather(1, action + self._offsets.to(action.device)).all(dim=0)  # [L]
+        if not legal.all():
+            label = int(legal.logical_not().nonzero()[0])
+            raise ContractError(f"role {self._role}, label {label}: a recorded action is forbidden by its own mask")
+
+
+class Gaussian:
+    """Independent normal distributions over a Box, in units where finite bounds lie at -1 and 1.
+
+    What is drawn is recorded as ``"unbounded_action"``; the action taken is that brought into the bounds.
+
+    Args:
+        role: A role with a one-dimensional Box action space.
+    """
+
+    def __init__(self, role: Role) -> None:
+        space = role.action_space
+        if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+            raise ContractError(f"role {role.name}: continuous actions must be a one-dimensional Box, got {space}")
+        self._role = role.name
+        self._low, self._high = space.low.astype(np.float32), space.high.astype(np.float32)
+        bounded = np.isfinite(self._low) & np.isfinite(self._high)
+        self._centre = np.where(bounded, self._low / 2 + self._high / 2, 0).astype(np.float32)
+        self._half = np.where(bounded, self._high / 2 - self._low / 2, 1).astype(np.float32)
+        self.head_size = self.log_std_size = int(space.shape[0])
+        self.fields: tuple[Field, ...] = (Field("log_prob", (1,)), Field("unbounded_action", (self.head_size,)))
+
+    def sample(
+        self,
+        parameters: np.ndarray,
+        mask: np.ndarray | None,  # noqa: ARG002 - masks do not apply
+        *,
+        rng: np.random.Generator,
+        deterministic: bool,
+    ) -> Sample:
+        """Draw vectors; masks do not apply. See `Distribution`."""
+        if not np.isfinite(parameters).all():
+            raise ContractError(f"role {self._role}: the network's policy outputs are not finite")
+        mean, log_std = np.split(parameters, 2, axis=1)
+        noise = np.zeros_like(mean) if deterministic else rng.standard_normal(mean.shape, dtype=np.float32)
+        unbounded = mean + noise * np.exp(log_std)
+        log_density = -0.5 * noise**2 - log_std - np.float32(0.5 * np.log(2 * np.pi))
+        action = np.clip(self._centre + self._half * unbounded, self._low, self._high)
+        return Sample(action, {"log_prob": log_density.sum(axis=1, keepdims=True), "unbounded_action": unbounded})
+
+    def terms(
+        self,
+        parameters: Tensor,
+        *,
+        action: Tensor,  # noqa: ARG002 - clipped; what was drawn is in the extras
+        extras: dict[str, Tensor],
+        mask: Tensor | None,  # noqa: ARG002 - masks do not apply
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-density and entropy of the whole vector, each ``[n, 1]``."""
+        return gaussian_terms(parameters, extras["unbounded_action"])
+
+    def check(self, action: Tensor, mask: Tensor) -> None:
+        """Accept everything: masks do not apply."""
+
+
+def distribution_for(role: Role) -> Distribution:
+    """Return the distribution that fits the action space of `role`.
+
+    Raises:
+        ContractError: There is none.
+    """
+    return Gaussian(role) if isinstance(role.action_space, spaces.Box) else Categorical(role)

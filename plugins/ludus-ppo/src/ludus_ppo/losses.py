@@ -1,0 +1,181 @@
+"""The formulas of PPO as pure functions of tensors.
+
+Shapes: n rows, L action labels, A discrete choices over all labels, D continuous dimensions, T + 1 entries of N
+segments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "categorical_terms",
+    "gae",
+    "gaussian_terms",
+    "joint_log_prob",
+    "mean_over_labels_used",
+    "policy_objective",
+    "ratio_statistics",
+    "value_loss",
+]
+
+# Beyond e^20 a ratio is clipped anyway, and its exponential would overflow into NaN gradients.
+_MAX_LOG_RATIO = 20.0
+
+
+def categorical_terms(
+    logits: Tensor, action: Tensor, *, mask: Tensor | None, sizes: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """Return log-probability and entropy of every label under masked categorical distributions.
+
+    A masked choice has probability exactly 0 and its logit no gradient.
+
+    Args:
+        logits: ``[n, A] float32``, the labels side by side.
+        action: ``[n, L] int64``.
+        mask: ``[n, A] bool``, True where legal, at least once per label; None: all legal.
+        sizes: Choices of each label; they sum to A.
+
+    Returns:
+        Log-probability ``[n, L]`` and entropy in nats ``[n, L]``.
+    """
+    if mask is not None:
+        logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)  # finite: 0 · log 0 must be 0, not NaN
+    log_probs, entropies = [], []
+    for label, part in enumerate(torch.split(logits, list(sizes), dim=1)):
+        log_p = part.log_softmax(dim=1)  # [n, A_l]
+        log_probs.append(log_p.gather(1, action[:, label : label + 1]))  # [n, 1]
+        entropies.append(-(log_p.exp() * log_p).sum(dim=1, keepdim=True))  # [n, 1]
+    return torch.cat(log_probs, dim=1), torch.cat(entropies, dim=1)
+
+
+def gaussian_terms(parameters: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+    """Return log-density and entropy of independent normal distributions, joined into one label.
+
+    Args:
+        parameters: ``[n, 2 D]``: means, then log standard deviations.
+        action: ``[n, D] float32``.
+
+    Returns:
+        Log-density ``[n, 1]`` and entropy in nats ``[n, 1]``.
+    """
+    mean, log_std = parameters.chunk(2, dim=1)  # [n, D] each
+    half_log_two_pi = 0.5 * math.log(2 * math.pi)
+    scaled = (action - mean) * torch.exp(-log_std)
+    log_prob = -0.5 * scaled.square() - log_std - half_log_two_pi  # [n, D]
+    entropy = log_std + half_log_two_pi + 0.5  # [n, D]
+    return log_prob.sum(dim=1, keepdim=True), entropy.sum(dim=1, keepdim=True)
+
+
+def joint_log_prob(log_prob: Tensor, *, used: Tensor | None = None) -> Tensor:
+    """Return the log-probability ``[n, 1]`` of the whole action from that of its labels ``[n, L]``."""
+    return (log_prob if used is None else log_prob * used).sum(dim=1, keepdim=True)
+
+
+def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None) -> Tensor:
+    """Return the mean over rows of the sum over labels of `terms` ``[n, L]``, labels not used left out."""
+    return (terms if used is None else terms * used).sum(dim=1).mean()
+
+
+def policy_objective(
+    log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_epsilon: float, dual_clip: float
+) -> Tensor:
+    """Return the clipped objective to maximise, of every row and label [AET §3.2.1; DIS eq. 1; HoK eq. 3].
+
+    With ratio r = exp(log_prob - old_log_prob) and r_c = clip(r, 1 - clip_epsilon, 1 + clip_epsilon)::
+
+        advantage ≥ 0:  min(r · advantage, r_c · advantage)
+        advantage < 0:  max(min(r · advantage, r_c · advantage), dual_clip · advantage)
+
+    Args:
+        log_prob: ``[n, L]``, or ``[n, 1]`` for the joint ratio.
+        old_log_prob: The same of the policy that decided.
+        advantage: ``[n]``, shared by the labels.
+        clip_epsilon: ε.
+        dual_clip: η > 1; 0 switches the lower bound off.
+
+    Returns:
+        ``[n, L]``.
+    """
+    ratio = (log_prob - old_log_prob).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()  # [n, L]
+    advantage = advantage.unsqueeze(1)  # [n, 1]
+    objective = torch.minimum(ratio * advantage, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantage)
+    if dual_clip:
+        bounded = torch.maximum(objective, dual_clip * advantage)
+        objective = torch.where(advantage < 0, bounded, objective)
+    return objective
+
+
+def ratio_statistics(
+    log_prob: Tensor, old_log_prob: Tensor, *, clip_epsilon: float, used: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return how far the policy has moved: two scalars.
+
+    Args:
+        log_prob: ``[n, L]``.
+        old_log_prob: The same of the policy that decided.
+        clip_epsilon: ε.
+        used: ``[n, L] bool``, the labels to count; None: all.
+
+    Returns:
+        The estimate E[r - 1 - log r] of the KL divergence from the old policy to the new in nats, r being the ratio
+        of whole actions, and the share of the labels' ratios outside of the clip range.
+    """
+    log_ratio = log_prob - old_log_prob  # [n, L]
+    joint = joint_log_prob(log_ratio, used=used).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)  # [n, 1]
+    outside = (log_ratio.clamp(max=_MAX_LOG_RATIO).exp() - 1).abs() > clip_epsilon
+    share = outside.float().mean() if used is None else (outside & used).sum() / used.sum().clamp(min=1)
+    return (joint.exp() - 1 - joint).mean(), share
+
+
+def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip: float = 0.0) -> Tensor:
+    """Return the mean squared error E[(value - returns)²] [AET §3.2.1], a scalar.
+
+    Args:
+        value: ``[n]``.
+        returns: ``[n]``, G = old_value + advantage.
+        old_value: ``[n]``, the value when the decision was made.
+        value_clip: If > 0, moving further than this from `old_value` earns nothing.
+    """
+    error = (value - returns).square()
+    if value_clip:
+        near = old_value + (value - old_value).clamp(-value_clip, value_clip)
+        error = torch.maximum(error, (near - returns).square())
+    return error.mean()
+
+
+def gae(
+    reward: Tensor, value: Tensor, *, terminated: Tensor, trainable: Tensor, discount: Tensor, gae_lambda: float
+) -> Tensor:
+    """Return generalised advantage estimates over the decisions of each segment.
+
+    The successor of entry t is entry t + 1 unless ``terminated[t]``. Entries that are not trainable (bootstrap
+    entries, final observations) lend their value to the entry before and have advantage 0 themselves::
+
+        delta[t] = reward[t] + discount[t] · value[t+1] - value[t]
+        advantage[t] = delta[t] + discount[t] · gae_lambda · advantage[t+1]
+
+    Args:
+        reward: ``[T+1, N] float32``.
+        value: ``[T+1, N] float32``; undefined entries may hold anything.
+        terminated: ``[T+1, N] bool``.
+        trainable: ``[T+1, N] bool``; False in the last entry.
+        discount: ``[T+1, N] float32``: gamma, or gamma to the power of the elapsed ticks.
+        gae_lambda: λ.
+
+    Returns:
+        ``[T+1, N] float32``.
+    """
+    advantage = torch.zeros_like(value)
+    zero = value.new_zeros(())
+    follows = trainable[:-1] & ~terminated[:-1]
+    successor = torch.where(follows, value[1:], zero)
+    delta = torch.where(trainable[:-1], reward[:-1] + discount[:-1] * successor - value[:-1], zero)
+    decay = torch.where(follows, discount[:-1] * gae_lambda, zero)
+    for t in range(delta.shape[0] - 1, -1, -1):
+        torch.addcmul(delta[t], decay[t], advantage[t + 1], out=advantage[t])
+    return advantage

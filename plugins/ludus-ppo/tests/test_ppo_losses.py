@@ -1,0 +1,197 @@
+"""The loss formulas against numbers worked out by hand, and against other libraries."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import distributions, tensor
+
+from ludus_ppo.losses import (
+    categorical_terms,
+    gaussian_terms,
+    joint_log_prob,
+    mean_over_labels_used,
+    policy_objective,
+    ratio_statistics,
+    value_loss,
+)
+
+
+def objective(ratio: float, advantage: float, *, dual_clip: float = 3.0) -> float:
+    log_prob = tensor([[math.log(ratio)]])
+    result = policy_objective(
+        log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip
+    )
+    return result.item()
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected"),
+    [
+        (1.0, 2.0, 2.0),
+        (1.5, 2.0, 2.4),  # clipped: 1.2 · 2
+        (0.5, 2.0, 1.0),  # the smaller of 0.5 · 2 and 0.8 · 2
+        (1.5, -1.0, -1.5),  # the smaller of -1.5 and -1.2
+        (0.5, -1.0, -0.8),
+        (5.0, -1.0, -3.0),  # the dual clip bounds -5
+    ],
+)
+def test_objective_by_hand(ratio, advantage, expected):
+    """The objective of one decision is the paper's."""
+    assert objective(ratio, advantage) == pytest.approx(expected, rel=1e-6)
+
+
+def test_dual_clip_can_be_switched_off():
+    """Without the dual clip a large ratio at negative advantage counts in full."""
+    assert objective(5.0, -1.0, dual_clip=0.0) == pytest.approx(-5.0, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "moves"),
+    [(1.1, 1.0, True), (1.3, 1.0, False), (0.7, 1.0, True), (0.7, -1.0, False), (2.9, -1.0, True), (3.1, -1.0, False)],
+)
+def test_gradient_stops_where_the_objective_is_clipped(ratio, advantage, moves):
+    """A clipped ratio has no gradient; beyond η at negative advantage neither."""
+    log_prob = tensor([[math.log(ratio)]], requires_grad=True)
+    policy_objective(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=3.0).backward()
+    assert bool(log_prob.grad.abs().item() > 0) is moves
+
+
+def test_objective_of_a_huge_ratio_is_finite():
+    """A ratio that would overflow gives a finite objective and gradient."""
+    log_prob = tensor([[500.0], [500.0]], requires_grad=True)
+    advantage = tensor([1.0, -1.0])
+    policy_objective(log_prob, torch.zeros(2, 1), advantage, clip_epsilon=0.2, dual_clip=3.0).sum().backward()
+    assert torch.isfinite(log_prob.grad).all()
+
+
+def test_labels_are_clipped_one_by_one():
+    """Each label has its own ratio and all share the advantage [HoK eq. 3]."""
+    log_prob = tensor([[math.log(1.5), math.log(0.5)]])
+    result = policy_objective(log_prob, torch.zeros(1, 2), tensor([2.0]), clip_epsilon=0.2, dual_clip=3.0)
+    assert result.tolist() == [pytest.approx([2.4, 1.0])]
+
+
+def test_joint_log_prob_is_the_sum_over_used_labels():
+    """The log-probability of the whole action leaves labels out that it did not use."""
+    log_prob = tensor([[-1.0, -2.0], [-3.0, -4.0]])
+    used = tensor([[True, True], [True, False]])
+    assert joint_log_prob(log_prob).tolist() == [[-3.0], [-7.0]]
+    assert joint_log_prob(log_prob, used=used).tolist() == [[-3.0], [-3.0]]
+
+
+def test_mean_over_labels_used():
+    """Labels are summed and rows averaged, whether or not some labels are unused."""
+    terms = tensor([[1.0, 2.0], [3.0, 4.0]])
+    assert mean_over_labels_used(terms).item() == 5.0
+    assert mean_over_labels_used(terms, used=tensor([[True, False], [True, True]])).item() == 4.0
+
+
+def test_categorical_terms_by_hand():
+    """Two labels of 2 and 3 choices, one choice masked."""
+    logits = tensor([[0.0, math.log(3.0), 7.0, 0.0, 0.0]])
+    mask = tensor([[True, True, False, True, True]])
+    log_prob, entropy = categorical_terms(logits, tensor([[1, 2]]), mask=mask, sizes=(2, 3))
+    assert log_prob.tolist() == [pytest.approx([math.log(0.75), math.log(0.5)])]
+    assert entropy.tolist() == [pytest.approx([-(0.25 * math.log(0.25) + 0.75 * math.log(0.75)), math.log(2)])]
+
+
+def test_masked_choices_have_probability_zero_and_no_gradient():
+    """Neither log-probability nor entropy sends a gradient to a masked logit."""
+    logits = torch.randn(5, 4, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    mask = tensor([True, False, True, False]).expand(5, 4)
+    action = torch.zeros(5, 1, dtype=torch.int64)
+    log_prob, entropy = categorical_terms(logits, action, mask=mask, sizes=(4,))
+    masked, _ = categorical_terms(logits, action + 1, mask=mask, sizes=(4,))
+    assert (masked.exp() == 0).all()
+    (log_prob.sum() + entropy.sum()).backward()
+    assert (logits.grad[:, [1, 3]] == 0).all()
+    assert (logits.grad[:, [0, 2]] != 0).all()
+
+
+def test_categorical_terms_agree_with_torch_distributions():
+    """Unmasked labels are ordinary categorical distributions."""
+    logits = torch.randn(8, 9, generator=torch.Generator().manual_seed(1))
+    action = torch.stack([torch.arange(8) % 4, torch.arange(8) % 5], dim=1)
+    log_prob, entropy = categorical_terms(logits, action, mask=None, sizes=(4, 5))
+    for label, part in enumerate(logits.split([4, 5], dim=1)):
+        expected = distributions.Categorical(logits=part)
+        torch.testing.assert_close(log_prob[:, label], expected.log_prob(action[:, label]))
+        torch.testing.assert_close(entropy[:, label], expected.entropy())
+
+
+def test_gaussian_terms_agree_with_torch_distributions():
+    """A continuous action is one label with the joint density of its dimensions."""
+    mean, log_std, action = torch.randn(3, 6, 2, generator=torch.Generator().manual_seed(2))
+    log_prob, entropy = gaussian_terms(torch.cat([mean, log_std], dim=1), action)
+    expected = distributions.Normal(mean, log_std.exp())
+    torch.testing.assert_close(log_prob, expected.log_prob(action).sum(1, keepdim=True))
+    torch.testing.assert_close(entropy, expected.entropy().sum(1, keepdim=True))
+
+
+def test_value_loss_by_hand():
+    """The mean of squared errors, without a factor ½."""
+    loss = value_loss(tensor([1.0, 2.0]), tensor([2.0, 4.0]), old_value=tensor([1.0, 1.0]))
+    assert loss.item() == 2.5
+
+
+def test_value_clip_by_hand():
+    """A value that moved further than the clip counts from the clipped place, if that is worse."""
+    loss = value_loss(tensor([1.0, 2.0]), tensor([2.0, 4.0]), old_value=tensor([1.0, 1.0]), value_clip=0.5)
+    assert loss.item() == (1.0 + 2.5**2) / 2
+
+
+def test_ratio_statistics_by_hand():
+    """KL is estimated from whole actions, the clip fraction is a share of labels; unused labels count for neither."""
+    log_prob = tensor([[math.log(2.0), 0.0], [0.0, 5.0]])
+    used = tensor([[True, True], [True, False]])
+    kl, share = ratio_statistics(log_prob, torch.zeros(2, 2), clip_epsilon=0.2, used=used)
+    assert kl.item() == pytest.approx((2.0 - 1.0 - math.log(2.0)) / 2)
+    assert share.item() == pytest.approx(1 / 3)
+    _, share = ratio_statistics(log_prob, torch.zeros(2, 2), clip_epsilon=0.2)
+    assert share.item() == pytest.approx(1 / 2)
+
+
+@pytest.mark.filterwarnings("default")  # the other library warns about itself
+def test_losses_agree_with_torchrl():
+    """Clipped objective, entropy and value loss are those of torchrl's ClipPPOLoss."""
+    tensordict = pytest.importorskip("tensordict")
+    objectives = pytest.importorskip("torchrl.objectives")
+    from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictModule
+    from torchrl.modules import OneHotCategorical, ProbabilisticActor
+
+    seeded = torch.Generator().manual_seed(3)
+    logits, old_log_prob = torch.randn(16, 4, generator=seeded), -2 * torch.rand(16, generator=seeded)
+    value, returns, advantage = torch.randn(3, 16, generator=seeded)
+    action = torch.arange(16) % 4
+    identity = torch.nn.Identity
+    actor = ProbabilisticActor(
+        TensorDictModule(identity(), in_keys=["logits_in"], out_keys=["logits"]),
+        in_keys=["logits"],
+        distribution_class=OneHotCategorical,
+        return_log_prob=True,
+    )
+    assert isinstance(actor, ProbabilisticTensorDictSequential)
+    critic = TensorDictModule(identity(), in_keys=["value_in"], out_keys=["state_value"])
+    loss = objectives.ClipPPOLoss(
+        actor, critic, clip_epsilon=0.2, entropy_coeff=1.0, critic_coeff=1.0, loss_critic_type="l2"
+    )
+    data = tensordict.TensorDict(
+        {
+            "logits_in": logits,
+            "value_in": value[:, None],
+            "action": torch.nn.functional.one_hot(action, 4),
+            "action_log_prob": old_log_prob,
+            "advantage": advantage[:, None],
+            "value_target": returns[:, None],
+        },
+        [16],
+    )
+    expected = loss(data)
+    log_prob, entropy = categorical_terms(logits, action[:, None], mask=None, sizes=(4,))
+    ours = policy_objective(log_prob, old_log_prob[:, None], advantage, clip_epsilon=0.2, dual_clip=0.0)
+    torch.testing.assert_close(-mean_over_labels_used(ours), expected["loss_objective"])
+    torch.testing.assert_close(-mean_over_labels_used(entropy), expected["loss_entropy"])
+    torch.testing.assert_close(value_loss(value, returns, old_value=value), expected["loss_critic"])

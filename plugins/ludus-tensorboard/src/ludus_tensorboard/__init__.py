@@ -1,0 +1,1 @@
+"""TensorBoard metric sink of ludus."""

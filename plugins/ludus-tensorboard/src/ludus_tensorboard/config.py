@@ -1,0 +1,16 @@
+"""Options of the TensorBoard sink."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from ludus import option
+from ludus.option import name
+
+__all__ = ["TensorBoardConfig"]
+
+
+@frozen(kw_only=True)
+class TensorBoardConfig:
+    """Where event files go."""
+
+    directory: str = option("tensorboard", name(), help="folder for event files, inside the run folder")

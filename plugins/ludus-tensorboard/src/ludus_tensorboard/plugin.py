@@ -1,0 +1,18 @@
+"""What this distribution registers."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_metric_sinks() -> list[Component]:
+    """Offer the TensorBoard sink."""
+    return [
+        Component(
+            name="tensorboard",
+            factory="ludus_tensorboard.sink:TensorBoardSink",
+            config="ludus_tensorboard.config:TensorBoardConfig",
+            summary="TensorBoard event files",
+        )
+    ]

@@ -1,0 +1,46 @@
+"""The messages themselves: all of them can travel, and the overview in the module names each."""
+
+from __future__ import annotations
+
+import re
+import typing
+
+import attrs
+import numpy as np
+import pytest
+from ludus import _messages, _wire
+
+MESSAGES = [
+    value
+    for value in vars(_messages).values()
+    if isinstance(value, type) and attrs.has(value) and value.__module__ == "ludus._messages"
+]
+
+
+def nested(message_class):
+    """Return the attrs classes that occur in the fields of a message class."""
+    hints = typing.get_type_hints(message_class, localns={"np": np})
+    parts = [part for hint in hints.values() for part in (hint, *typing.get_args(hint))]
+    return {part for part in parts if isinstance(part, type) and attrs.has(part)}
+
+
+@pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
+def test_every_message_can_travel(message_class):
+    """Each field has a type the codec knows; otherwise building the codec raises TypeError."""
+    assert _wire._record(message_class)
+
+
+@pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
+def test_every_message_is_immutable_and_built_by_keyword(message_class):
+    """Messages are handed over between workers of one process without a copy, so nobody may change them."""
+    fields = attrs.fields(message_class)
+    assert all(field.kw_only for field in fields)
+    assert message_class.__setattr__ is not object.__setattr__
+
+
+def test_the_overview_names_exactly_the_messages_that_are_sent():
+    """The table of who says what to whom has neither gaps nor leftovers."""
+    table = _messages.__doc__.split("::", 1)[1]
+    named = set(re.findall(r"\b[A-Z][A-Za-z]+\b", re.sub(r"\(.*?\)", "", table)))
+    inner = set().union(*map(nested, MESSAGES))
+    assert named == {message_class.__name__ for message_class in MESSAGES if message_class not in inner}

@@ -1,0 +1,113 @@
+"""The JSON lines stream of metrics."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from ludus._metrics import JsonLines, read_metrics
+from ludus.errors import RunError
+from ludus.metrics import Metric
+
+
+def metric(name, value, *, decisions=100, elapsed_s=1.5):
+    """Return a metric of the usual moment."""
+    return Metric(name=name, value=value, decisions=decisions, elapsed_s=elapsed_s)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return where the stream is."""
+    return tmp_path / "metrics.jsonl"
+
+
+def test_metrics_come_back_in_order(path):
+    """What one process writes another reads."""
+    first = [metric("learner/main_agent/entropy", 0.25), metric("samples", 7.0)]
+    second = [metric("samples", 9.0, decisions=200, elapsed_s=2.5)]
+    sink = JsonLines(path)
+    sink.write(first)
+    sink.write(second)
+    sink.close()
+    assert list(read_metrics(path)) == first + second
+
+
+def test_one_write_is_one_line_in_the_documented_form(path):
+    """The format is for other tools as well."""
+    sink = JsonLines(path)
+    sink.write([metric("a", 1.0), metric("b", 2.0)])
+    sink.close()
+    assert [json.loads(line) for line in path.read_text().splitlines()] == [
+        {"t": 1.5, "d": 100, "m": {"a": 1.0, "b": 2.0}}
+    ]
+
+
+def test_metrics_of_several_moments_keep_their_own(path):
+    """A write may hold metrics of more than one moment."""
+    metrics = [metric("a", 1.0), metric("a", 2.0, decisions=101), metric("b", 3.0, decisions=101)]
+    sink = JsonLines(path)
+    sink.write(metrics)
+    sink.close()
+    assert list(read_metrics(path)) == metrics
+    assert len(path.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_values_that_are_not_finite_are_null(path, value):
+    """JSON has no NaN; unknown values come back as NaN."""
+    sink = JsonLines(path)
+    sink.write([metric("a", value)])
+    sink.close()
+    assert '"a": null' in path.read_text()
+    [read] = read_metrics(path)
+    assert math.isnan(read.value)
+
+
+def test_an_empty_write_leaves_no_line(path):
+    """Nothing to say, nothing said."""
+    sink = JsonLines(path)
+    sink.write([])
+    sink.close()
+    assert path.read_bytes() == b""
+
+
+def test_what_is_written_can_be_read_before_closing(path):
+    """A dashboard follows the file while the run goes on."""
+    sink = JsonLines(path)
+    sink.write([metric("a", 1.0)])
+    assert len(list(read_metrics(path))) == 1
+    sink.close()
+
+
+def test_reopening_appends(path):
+    """A resumed run goes on in the same file."""
+    for value in (1.0, 2.0):
+        sink = JsonLines(path)
+        sink.write([metric("a", value)])
+        sink.close()
+        sink.close()
+    assert [read.value for read in read_metrics(path)] == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("torn", [b'{"t": 1.5, "d"', b"\x00" * 200_000, b"x"])
+@pytest.mark.parametrize("lines", [0, 1, 3])
+def test_a_torn_last_line_is_left_out_and_then_cut_off(path, lines, torn):
+    """A crash in the middle of a write costs that line only."""
+    sink = JsonLines(path)
+    for _ in range(lines):
+        sink.write([metric("a", 1.0)])
+    sink.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole + torn)
+    assert len(list(read_metrics(path))) == lines
+    JsonLines(path).close()
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"t": 1, "d": 2, "m": {"a": "b"}}', b'{"d": 2, "m": {"a": 1}}'])
+def test_a_damaged_line_is_named(path, line):
+    """Damage that no crash explains is not passed over in silence."""
+    path.write_bytes(b'{"t": 1, "d": 2, "m": {}}\n' + line + b"\n")
+    with pytest.raises(RunError, match=r"metrics\.jsonl:2: damaged metric line"):
+        list(read_metrics(path))

@@ -1,0 +1,102 @@
+"""Options: documented, checked fields of configuration classes."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+
+import attrs
+import pytest
+from attrs import frozen
+from ludus.option import above, at_least, between, each, name, one_of, option
+
+
+@frozen(kw_only=True)
+class Example:
+    ratio: float = option(0.5, between(0.0, 1.0, open=True), help="A ratio in (0, 1).")
+    layers: list[int] = option([4, 4], each(at_least(1)), help="Widths.")
+
+
+def test_default_is_used():
+    """A field that is not given has its default."""
+    assert Example().ratio == 0.5
+
+
+def test_mutable_defaults_are_not_shared():
+    """Two instances do not share a list."""
+    one, other = Example(), Example()
+    one.layers.append(9)
+    assert other.layers == [4, 4]
+
+
+def test_help_is_kept():
+    """The line of meaning can be read back, as documentation does."""
+    assert attrs.fields(Example).ratio.metadata["help"] == "A ratio in (0, 1)."
+
+
+def test_wrong_value_says_what_was_expected():
+    """Making an instance by hand is checked too, with the same words as a file."""
+    with pytest.raises(ValueError, match=r"expected a number in \(0, 1\), got 2.0"):
+        Example(ratio=2.0)
+
+
+def test_option_without_default_is_required():
+    """A field without a default must be given."""
+
+    @frozen(kw_only=True)
+    class Required:
+        depth: int = option(help="Plies.")
+
+    with pytest.raises(TypeError, match="depth"):
+        Required()
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad"),
+    [
+        (at_least(1), [1, 1.5, 100], [0.99, math.nan, math.inf, True, "2", None]),
+        (above(0), [1e-9, 3], [0, -1, math.nan, math.inf, False, "2"]),
+        (between(0, 1), [0, 0.5, 1], [-0.1, 1.1, math.nan, True, "0"]),
+        (between(0, 1, open=True), [0.1, 0.9], [0, 1, math.nan]),
+        (one_of("a", "b"), ["a", "b"], ["c", "", 1]),
+        (each(at_least(1)), [[1], (2, 3)], [[], [0], [1, 0], 5]),
+        (name(), ["a", "0x", "main_agent", "a.b-c_d", "a" * 64], ["", "A", "_a", "-a", "a b", "a@1", "a" * 65, 7, "ä"]),
+    ],
+    ids=["at_least", "above", "between", "open", "one_of", "each", "name"],
+)
+def test_checks(check, good, bad):
+    """Each check accepts what it says and nothing else."""
+    assert [value for value in good if not check.accepts(value)] == []
+    assert [value for value in bad if check.accepts(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("check", "words"),
+    [
+        (at_least(1), "a number ≥ 1"),
+        (above(0), "a number > 0"),
+        (between(0, 1), "a number in [0, 1]"),
+        (between(0, 1, open=True), "a number in (0, 1)"),
+        (one_of("a", "b"), "one of a, b"),
+        (each(at_least(1)), "a list of at least one item, each a number ≥ 1"),
+    ],
+)
+def test_words(check, words):
+    """Each check knows how to complete the sentence that begins with "expected"."""
+    assert check.expected == words
+
+
+def test_choices_are_kept():
+    """A check of few choices lists them, so that a typing error can be corrected."""
+    assert one_of("relu", "tanh").choices == ("relu", "tanh")
+
+
+def test_import_is_light():
+    """Configuration classes must not pull in numpy or torch; the module itself does not."""
+    code = "import sys, importlib.util as u; s = u.find_spec('ludus').submodule_search_locations[0]\n" + (
+        "import importlib.machinery as m; m.SourceFileLoader('o', s + '/option.py').load_module()\n"
+        "print({'torch', 'numpy', 'gymnasium'} & set(sys.modules))"
+    )
+    out = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "set()"

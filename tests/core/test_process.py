@@ -1,0 +1,89 @@
+"""Worker processes end with their parent and show their role in `ps`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from ludus import _process
+
+LINUX = sys.platform == "linux"
+
+CHILD = """
+import sys, time
+from ludus import _process
+{before}
+_process.die_with_parent(int(sys.argv[1]))
+print("ready", flush=True)
+time.sleep(60)
+"""
+PARENT = """
+import os, subprocess, sys, threading
+child = subprocess.Popen([sys.executable, "-c", {child!r}, str(os.getpid())], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+threading.Event().wait()
+"""
+POLLING = "_process._prctl = lambda *_: False; _process._POLL_S = 0.05"
+
+
+def is_alive(pid):
+    """Return whether a process exists and is not a zombie."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.strip().startswith("Z")
+
+
+@pytest.mark.parametrize("before", ["", POLLING], ids=["native", "polling"])
+def test_a_worker_ends_when_its_parent_is_killed(before):
+    """Even SIGKILL, which no parent can answer, takes the workers along."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT.format(child=CHILD.format(before=before))], stdout=subprocess.PIPE, text=True
+    )
+    pid = int(parent.stdout.readline())
+    assert is_alive(pid)
+    parent.kill()
+    parent.communicate()
+    deadline = time.monotonic() + 10
+    while is_alive(pid):
+        assert time.monotonic() < deadline, "the worker outlived its parent"
+        time.sleep(0.02)
+
+
+def test_a_worker_whose_parent_is_already_gone_ends_at_once():
+    """A parent that died before the worker asked is noticed too."""
+    gone = 1 if os.getpid() != 1 else 2
+    child = subprocess.run(
+        [sys.executable, "-c", CHILD.format(before=""), str(gone)], capture_output=True, timeout=30, check=False
+    )
+    assert child.returncode == -signal.SIGKILL
+    assert child.stdout == b""
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux lets a process name itself without another dependency")
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [("sampler-0", "sampler-0"), ("x" * 15, "x" * 15), ("learner-league_exploiter_2", "learner-l~ter_2"), ("ä", "?")],
+)
+def test_the_title_is_what_ps_shows(title, shown):
+    """Long titles keep the end, which tells workers apart."""
+    before = Path("/proc/self/comm").read_text().strip()
+    try:
+        _process.set_process_title(title)
+        [line] = subprocess.run(
+            ["ps", "-o", "comm=", "-p", str(os.getpid())], capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        assert line.strip() == shown
+    finally:
+        _process.set_process_title(before)
+
+
+def test_elsewhere_the_title_is_left_alone(monkeypatch):
+    """Where it cannot be set, asking does no harm."""
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("wrote a file"))
+    _process.set_process_title("sampler-0")

@@ -1,0 +1,217 @@
+"""Strict structuring: no coercion, no unknown keys, all problems at once."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from attrs import field, frozen
+from hypothesis import given, settings, strategies as st
+from ludus._structuring import StructuringError, did_you_mean, structure, structure_fields
+from ludus.option import at_least, one_of, option
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+@frozen(kw_only=True)
+class Inner:
+    width: int = option(4, at_least(1), help="Width.")
+
+
+@frozen(kw_only=True)
+class Outer:
+    inner: Inner = option(Inner(), help="A nested table.")
+    many: tuple[Inner, ...] = option((), help="Nested tables.")
+    by_name: dict[str, Inner] = option({}, help="Nested tables by name.")
+    mode: str = option("fast", one_of("fast", "slow"), help="Mode.")
+
+
+@frozen(kw_only=True)
+class Range:
+    low: int = option(help="Low.")
+    high: int = option(help="High.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.low > self.high:
+            raise ValueError(f"low must not exceed high, got {self.low} > {self.high}")
+
+
+def lines(error: pytest.ExceptionInfo[StructuringError]) -> list[str]:
+    return [f"{'.'.join(map(str, problem.path))}: {problem.text}" for problem in error.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "expected"),
+    [
+        (3, int, 3),
+        (2**70, int, 2**70),
+        (3, float, 3.0),
+        (0.5, float, 0.5),
+        (True, bool, True),
+        ("a", str, "a"),
+        ("a/b", Path, Path("a/b")),
+        ("red", Color, Color.RED),
+        (1, Level, Level.LOW),
+        ("x", Literal["x", "y"], "x"),
+        ([1, 2], list[int], [1, 2]),
+        ([1, 2], tuple[int, ...], (1, 2)),
+        ([1, 2], Sequence[int], (1, 2)),
+        ([1, "a"], tuple[int, str], (1, "a")),
+        ([1, 1], set[int], {1}),
+        ({"a": 1}, dict[str, float], {"a": 1.0}),
+        ({"a": 1}, Mapping[str, int], {"a": 1}),
+        (4, int | None, 4),
+        (4, float | int, 4),
+        ("auto", int | str, "auto"),
+        ({"anything": [1, "x"]}, Any, {"anything": [1, "x"]}),
+        ({"width": 2}, Inner, Inner(width=2)),
+    ],
+)
+def test_accepts(value, kind, expected):
+    """A value of the declared type is taken as it is; an integer may stand for a float."""
+    structured = structure(value, kind)
+    assert structured == expected
+    assert type(structured) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        ("7", int, "expected an integer, got '7'"),
+        (4.7, int, "expected an integer, got 4.7"),
+        (4.0, int, "expected an integer, got 4.0"),
+        (True, int, "expected an integer, got True"),
+        ("7", float, "expected a number, got '7'"),
+        (False, float, "expected a number, got False"),
+        (1, bool, "expected true or false, got 1"),
+        ("true", bool, "expected true or false, got 'true'"),
+        (7, str, "expected a string, got 7"),
+        (7, Path, "expected a path as a string, got 7"),
+        ("abc", list[str], "expected a list, got 'abc'"),
+        ({"a": 1}, tuple[str, ...], "expected a list, got {'a': 1}"),
+        ([1], tuple[int, int], "expected a list of 2, got [1]"),
+        ([1], dict[str, int], "expected a table, got [1]"),
+        (3, Inner, "expected a table, got 3"),
+        ("x", int | None, "expected an integer, got 'x'"),
+        ([], float | str, "expected a number or a string, got []"),
+        ("reb", Color, "expected one of red, blue, got 'reb' — did you mean 'red'?"),
+        ([1], Color, "expected one of red, blue, got [1]"),
+        (2, Level, "expected one of 1, got 2"),
+        ("slwo", Literal["fast", "slow"], "expected one of fast, slow, got 'slwo' — did you mean 'slow'?"),
+        (True, Literal[1], "expected one of 1, got True"),
+        ("x" * 200, int, "expected an integer, got '" + "x" * 76 + "…"),
+    ],
+)
+def test_refuses(value, kind, text):
+    """Any other value is one problem that says what was expected."""
+    with pytest.raises(StructuringError) as error:
+        structure(value, kind)
+    assert [problem.text for problem in error.value.problems] == [text]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()) | st.binary(),
+    st.sampled_from([int, float, str, bool]),
+)
+def test_never_coerces(value, kind):
+    """Whatever is accepted is unchanged, but for integers that become equal floats."""
+    try:
+        structured = structure(value, kind)
+    except StructuringError:
+        assert type(value) is not kind
+    else:
+        assert type(structured) is kind
+        assert type(value) is kind or (kind is float and type(value) is int)
+
+
+def test_all_problems_with_their_places():
+    """Every wrong value of a nested table is reported, each with its path."""
+    with pytest.raises(StructuringError) as error:
+        structure(
+            {
+                "inner": {"width": 0, "wdith": 1},
+                "many": [{"width": 1}, {"width": "x"}],
+                "by_name": {"a": {"width": 1.5}},
+                "mode": "slwo",
+                "extra": 1,
+            },
+            Outer,
+        )
+    assert lines(error) == [
+        "extra: unknown key",
+        "inner.wdith: unknown key",
+        "inner.width: expected a number ≥ 1, got 0",
+        "many.1.width: expected an integer, got 'x'",
+        "by_name.a.width: expected an integer, got 1.5",
+        "mode: expected one of fast, slow, got 'slwo' — did you mean 'slow'?",
+    ]
+
+
+def test_unknown_key_suggests_an_unused_one():
+    """A misspelt key is answered by the key that was meant."""
+    with pytest.raises(StructuringError) as error:
+        structure({"wdith": 3}, Inner)
+    assert lines(error) == ["wdith: unknown key — did you mean 'width'?"]
+
+
+def test_missing_key_says_what_is_expected():
+    """A required key that is absent is reported with its type."""
+    with pytest.raises(StructuringError) as error:
+        structure({"low": 1}, Range)
+    assert lines(error) == ["high: missing; expected an integer"]
+
+
+def test_post_init_error_is_reported():
+    """A check over several fields is a problem of the table."""
+    with pytest.raises(StructuringError) as error:
+        structure({"low": 3, "high": 1}, Range)
+    assert lines(error) == [": low must not exceed high, got 3 > 1"]
+
+
+def test_other_exceptions_of_a_class_are_named():
+    """An exception that explains nothing by itself is reported with its type."""
+
+    @frozen
+    class Broken:
+        def __attrs_post_init__(self) -> None:
+            {}["x"]
+
+    with pytest.raises(StructuringError) as error:
+        structure({}, Broken)
+    assert lines(error) == [": KeyError: 'x'"]
+
+
+def test_given_fields_are_not_keys():
+    """A field that is made elsewhere cannot be given in the table."""
+    assert structure_fields({"low": 1}, Range, given={"high": 5}) == {"low": 1, "high": 5}
+    with pytest.raises(StructuringError, match="unknown key"):
+        structure_fields({"low": 1, "high": 3}, Range, given={"high": 5})
+
+
+def test_private_fields_are_left_alone():
+    """Fields that the class computes are no keys, and private ones lose their underscore as in the constructor."""
+
+    @frozen
+    class Private:
+        _depth: int = 1
+        computed: int = field(init=False, default=0)
+
+    assert structure({"depth": 2}, Private) == Private(depth=2)
+    with pytest.raises(StructuringError, match="unknown key"):
+        structure({"computed": 2}, Private)
+
+
+def test_did_you_mean_is_silent_without_a_close_word():
+    """Nothing is suggested where nothing is close."""
+    assert did_you_mean("xyz", ["alpha"]) == ""

@@ -1,0 +1,171 @@
+"""Reading, changing and writing TOML."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+
+import pytest
+from hypothesis import given, settings, strategies as st
+from ludus._toml import apply_overrides, read_toml, write_toml
+from ludus.errors import ConfigError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+def problems(error: pytest.ExceptionInfo[ConfigError]) -> list[str]:
+    return list(error.value.problems)
+
+
+def test_reads_a_file(tmp_path):
+    """A valid file becomes plain tables."""
+    path = tmp_path / "run.toml"
+    path.write_text('[run]\nseed = 3\nname = "ä"\n', encoding="utf-8")
+    assert read_toml(path) == {"run": {"seed": 3, "name": "ä"}}
+
+
+def test_missing_file(tmp_path):
+    """A missing file is one line that names it."""
+    with pytest.raises(ConfigError) as error:
+        read_toml(tmp_path / "nothing.toml")
+    assert problems(error) == [f"{tmp_path / 'nothing.toml'}: no such file"]
+
+
+def test_folder_instead_of_file(tmp_path):
+    """A folder is one line that says why it cannot be read."""
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        read_toml(tmp_path)
+
+
+def test_not_utf8(tmp_path):
+    """A binary file is one line."""
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not a text file in UTF-8"):
+        read_toml(path)
+
+
+def test_broken_toml_names_the_line(tmp_path):
+    """A syntax error points to its line, as editors understand it."""
+    path = tmp_path / "run.toml"
+    path.write_text("[run]\nseed = 3\nworkers 4\n")
+    with pytest.raises(ConfigError) as error:
+        read_toml(path)
+    assert problems(error)[0].startswith(f"{path}:3: not valid TOML: ")
+
+
+def test_broken_at_the_end_names_the_last_line(tmp_path):
+    """An error that is only noticed at the end of the file has a line number too."""
+    path = tmp_path / "run.toml"
+    path.write_text('[run]\nname = "open')
+    with pytest.raises(ConfigError) as error:
+        read_toml(path)
+    assert problems(error)[0].startswith(f"{path}:2: not valid TOML: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("run.x=1e-4", 1e-4),
+        ("run.x=7", 7),
+        ("run.x = 7 ", 7),
+        ("run.x=true", True),
+        ("run.x=[1, 2]", [1, 2]),
+        ("run.x={a = 1}", {"a": 1}),
+        ('run.x="7"', "7"),
+        ("run.x=pfsp", "pfsp"),
+        ("run.x=main_agent@latest", "main_agent@latest"),
+        ("run.x=a=b", "a=b"),
+        ("run.x=", ""),
+        ("run.x=1\ny = 2", "1\ny = 2"),
+    ],
+)
+def test_override_values(text, value):
+    """The right side is TOML, or else a string."""
+    assert apply_overrides({"run": {"x": 0}}, [text]) == {"run": {"x": value}}
+
+
+def test_override_makes_tables():
+    """Tables on the way are made."""
+    assert apply_overrides({}, ["players.main.ppo.gamma=0.9"]) == {"players": {"main": {"ppo": {"gamma": 0.9}}}}
+
+
+def test_override_with_a_quoted_key():
+    """A key with a dot in it can be quoted, as in TOML."""
+    assert apply_overrides({}, ['players."a.b".share=2']) == {"players": {"a.b": {"share": 2}}}
+
+
+def test_last_override_wins():
+    """Overrides apply in order."""
+    assert apply_overrides({}, ["a=1", "a=2"]) == {"a": 2}
+
+
+def test_overrides_leave_the_original_alone():
+    """The tables given are copied, at every depth."""
+    data = {"run": {"list": [1]}}
+    apply_overrides(data, ["run.seed=1"])["run"]["list"].append(2)
+    assert data == {"run": {"list": [1]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("run.seed", "--set run.seed: expected key.path=value"),
+        ("run..seed=1", "--set run..seed=1: 'run..seed' is not a dotted key such as run.seed"),
+        ("=1", "--set =1: '' is not a dotted key such as run.seed"),
+        ("# x=1", "--set # x=1: '# x' is not a dotted key such as run.seed"),
+        ("run.seed.x=1", "--set run.seed.x=1: run.seed is a value, not a table"),
+    ],
+)
+def test_wrong_overrides(text, problem):
+    """An override of another form is one line that repeats it."""
+    with pytest.raises(ConfigError) as error:
+        apply_overrides({"run": {"seed": 1}}, [text])
+    assert problems(error) == [problem]
+
+
+def test_all_wrong_overrides_are_reported():
+    """Two wrong overrides are two lines."""
+    with pytest.raises(ConfigError) as error:
+        apply_overrides({}, ["a", "b=1", "c"])
+    assert len(problems(error)) == 2
+
+
+scalars = st.one_of(
+    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.dictionaries(st.text(max_size=8), values, max_size=5))
+def test_written_toml_loads_equal(data):
+    """Any table of plain values survives writing and reading, with its types."""
+    loaded = tomllib.loads(write_toml(data))
+    assert loaded == data
+    assert repr(sorted(map(str, loaded))) == repr(sorted(map(str, data)))
+
+
+@pytest.mark.parametrize("value", [True, 1, 1.0, -0.0, float("inf"), "1", [1, 1.0, True]])
+def test_types_survive(value):
+    """1, 1.0 and true stay apart, though they are equal in Python."""
+    assert repr(tomllib.loads(write_toml({"x": value}))["x"]) == repr(value)
+
+
+def test_order_of_tables_is_kept():
+    """Players come back in the order of the file."""
+    data = {"players": {"z": {"a": 1}, "b": {"a": 1}, "m": {}}}
+    assert list(tomllib.loads(write_toml(data))["players"]) == ["z", "b", "m"]
+
+
+def test_other_types_are_refused():
+    """What has no plain form raises instead of being written wrongly."""
+    with pytest.raises(TypeError, match="date"):
+        write_toml({"x": date(2024, 1, 1)})

@@ -1,0 +1,477 @@
+"""Endpoints over zmq and in process: one suite for both, then what is particular to each."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import stat
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zmq
+from ludus import _wire
+from ludus._inproc import InprocNetwork
+from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
+from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
+from ludus.errors import LinkError, WireError
+
+PATIENCE_S = 10.0
+
+
+class Hub:
+    """Makes endpoints of one transport, addresses for them, and closes what a test leaves open."""
+
+    def __init__(self, kind, directory):
+        self.kind = kind
+        self._directory = directory
+        self._network = InprocNetwork(through_wire=kind == "inproc-wire", high_water=64)
+        self._open = []
+
+    def endpoint(self, name):
+        endpoint = ZmqEndpoint(name, high_water=64) if self.kind in ("ipc", "tcp") else self._network.endpoint(name)
+        self._open.append(endpoint)
+        return endpoint
+
+    def bound(self, name):
+        """Return an endpoint and the address at which it listens."""
+        endpoint = self.endpoint(name)
+        return endpoint, endpoint.bind(self.address(name))
+
+    def address(self, name):
+        return "tcp://127.0.0.1:0" if self.kind == "tcp" else ipc_address(self._directory, name)
+
+    def send_garbage(self, address, endpoint, name, frames):
+        """Deliver raw frames to an endpoint, as a broken or hostile peer would."""
+        if self.kind == "inproc-wire":
+            endpoint._inbox.append((name.decode("latin-1"), frames))
+            return
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            if not name.startswith(b"\x00"):  # libzmq makes up such identities for those who give none
+                socket.setsockopt(zmq.IDENTITY, name)
+            socket.setsockopt(zmq.LINGER, 1000)
+            socket.connect(address)
+            socket.send_multipart(frames)
+
+    def close(self):
+        for endpoint in self._open:
+            endpoint.close()
+
+
+@pytest.fixture
+def directory():
+    """Return a private directory for sockets."""
+    made = private_ipc_dir()
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture(params=["ipc", "tcp", "inproc", "inproc-wire"])
+def hub(request, directory):
+    """Return each transport in turn."""
+    made = Hub(request.param, directory)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["ipc", "tcp", "inproc-wire"])
+def bytes_hub(request, directory):
+    """The transports that carry bytes, and can therefore receive garbage."""
+    made = Hub(request.param, directory)
+    yield made
+    made.close()
+
+
+def collect(endpoint, count):
+    """Receive until `count` messages are there."""
+    received = []
+    deadline = time.monotonic() + PATIENCE_S
+    while len(received) < count:
+        assert time.monotonic() < deadline, f"only {len(received)} of {count} messages arrived"
+        received += endpoint.receive(0.05)
+    return received
+
+
+def send(endpoint, peer, message):
+    """Send as soon as the peer is reachable."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not endpoint.send(peer, message):
+        assert time.monotonic() < deadline, f"{peer} stayed unreachable"
+        time.sleep(0.005)
+
+
+def eventually(condition):
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def linked(hub, *, host="coordinator", guest="sampler-0"):
+    """Return a host and a guest that have heard of each other."""
+    server, address = hub.bound(host)
+    client = hub.endpoint(guest)
+    client.connect(host, address)
+    send(client, host, Hello(worker=guest))
+    assert collect(server, 1) == [(guest, Hello(worker=guest))]
+    return server, client, address
+
+
+def test_a_guest_reaches_its_host_and_the_host_answers_by_name(hub):
+    """Both directions work over one connection, and peers are known by worker names."""
+    server, client, _ = linked(hub)
+    assert server.send("sampler-0", Stop(reason="enough"))
+    assert collect(client, 1) == [("coordinator", Stop(reason="enough"))]
+
+
+def test_the_guest_names_its_host(hub):
+    """The name given to connect is the one under which the host's messages arrive."""
+    server, address = hub.bound("coordinator")
+    client = hub.endpoint("sampler-0")
+    client.connect("chief", address)
+    send(client, "chief", Hello(worker="sampler-0"))
+    collect(server, 1)
+    send(server, "sampler-0", Stop())
+    assert collect(client, 1) == [("chief", Stop())]
+
+
+def test_one_endpoint_binds_and_connects(hub):
+    """A learner serves samplers while it reports to the coordinator."""
+    coordinator, at_coordinator = hub.bound("coordinator")
+    learner, at_learner = hub.bound("learner")
+    sampler = hub.endpoint("sampler-0")
+    learner.connect("coordinator", at_coordinator)
+    sampler.connect("learner", at_learner)
+    send(sampler, "learner", Hello(worker="sampler-0"))
+    send(learner, "coordinator", Hello(worker="learner"))
+    assert collect(learner, 1) == [("sampler-0", Hello(worker="sampler-0"))]
+    assert collect(coordinator, 1) == [("learner", Hello(worker="learner"))]
+
+
+def test_messages_sent_before_the_peer_binds_arrive_in_order(directory, hub):
+    """Workers may start in any order."""
+    if hub.kind == "tcp":
+        pytest.skip("the port is only known once it is bound")
+    client = hub.endpoint("sampler-0")
+    client.connect("coordinator", hub.address("coordinator"))
+    for number in range(5):
+        assert client.send("coordinator", ResultsAck(report=number))
+    server, _ = hub.bound("coordinator")
+    assert [message.report for _, message in collect(server, 5)] == list(range(5))
+
+
+def test_what_waits_for_an_absent_peer_is_bounded(hub, directory):
+    """A peer that never comes cannot fill the memory of those who wait for it."""
+    client = hub.endpoint("sampler-0")
+    client.connect("coordinator", ipc_address(directory, "nobody"))
+    answers = [client.send("coordinator", Stop()) for _ in range(1000)]
+    assert answers[0]
+    assert not answers[-1]
+    assert sum(answers) == 64
+
+
+def test_a_peer_that_does_not_read_makes_send_answer_false(hub):
+    """A full queue refuses and never blocks, and works again once the peer reads."""
+    server, client, _ = linked(hub)
+    payload = {"x": np.zeros(100_000, np.uint8)}
+    sent = 0
+    while client.send("coordinator", Segments(worker="s", player="p", block=sent, arrays=payload)):
+        sent += 1
+        assert sent < 10_000
+    received = collect(server, sent)
+    assert [message.block for _, message in received] == list(range(sent))
+    send(client, "coordinator", Stop())
+    assert collect(server, 1) == [("sampler-0", Stop())]
+
+
+def test_unknown_peers_are_refused(hub):
+    """Sending to a name that nobody has answers False, on hosts and on mere guests."""
+    server, client, _ = linked(hub)
+    assert not server.send("sampler-9", Stop())
+    assert not client.send("sampler-9", Stop())
+
+
+def test_a_peer_that_left_is_noticed(hub):
+    """The host's sends to a guest that closed its endpoint answer False before long."""
+    server, client, _ = linked(hub)
+    client.close()
+    eventually(lambda: not server.send("sampler-0", Stop()))
+
+
+def test_a_restarted_guest_takes_over_its_name(hub):
+    """After a restart under the same name, the host reaches the new one."""
+    server, old, address = linked(hub)
+    new = hub.endpoint("sampler-0")
+    new.connect("coordinator", address)
+    send(new, "coordinator", Progress(worker="sampler-0", count=2))
+    assert collect(server, 1) == [("sampler-0", Progress(worker="sampler-0", count=2))]
+    assert server.send("sampler-0", Stop(reason="for the new one"))
+    assert collect(new, 1) == [("coordinator", Stop(reason="for the new one"))]
+    assert old.receive(0.0) == []
+
+
+def test_a_restarted_host_is_found_again(hub):
+    """Guests reconnect by themselves to a host that is back at its address."""
+    server, client, address = linked(hub)
+    server.close()
+    again = hub.endpoint("coordinator")
+    again.bind(address)
+    eventually(lambda: client.send("coordinator", Stop()) and again.receive(0.05))
+    send(again, "sampler-0", Stop(reason="welcome back"))
+    assert collect(client, 1) == [("coordinator", Stop(reason="welcome back"))]
+
+
+def test_connecting_again_replaces_the_address(hub):
+    """A peer that moved is reached at its new address only."""
+    _, client, _ = linked(hub)
+    moved, address = hub.bound("coordinator-2")
+    client.connect("coordinator", address)
+    send(client, "coordinator", Stop())
+    assert collect(moved, 1) == [("sampler-0", Stop())]
+
+
+def test_big_arrays_arrive_unchanged(hub):
+    """64 MB travel in one message."""
+    server, client, _ = linked(hub)
+    arrays = {"big": np.arange(16 * 1024**2, dtype=np.int32), "small": np.float32([[1.5, np.nan]])}
+    assert client.send("coordinator", Segments(worker="sampler-0", player="p", block=1, arrays=arrays))
+    [(_, message)] = collect(server, 1)
+    np.testing.assert_array_equal(message.arrays["big"], arrays["big"])
+    np.testing.assert_array_equal(message.arrays["small"], arrays["small"])
+
+
+def test_many_small_messages_keep_their_order(hub):
+    """Thousands of messages, more than any queue holds, arrive in order and once."""
+    server, client, _ = linked(hub)
+    numbers = []
+    for number in range(3000):
+        while not client.send("coordinator", ResultsAck(report=number)):
+            numbers += [message.report for _, message in server.receive(0.0)]
+    numbers += [message.report for _, message in collect(server, 3000 - len(numbers))]
+    assert numbers == list(range(3000))
+
+
+def test_closing_is_quick_and_final_with_messages_pending(hub, directory):
+    """Messages for a peer that never came do not hold up the end, and closing twice is fine."""
+    client = hub.endpoint("sampler-0")
+    client.connect("coordinator", ipc_address(directory, "nobody"))
+    assert client.send("coordinator", Stop())
+    start = time.monotonic()
+    client.close()
+    client.close()
+    assert time.monotonic() - start < 2.0
+    assert not client.send("coordinator", Stop())
+
+
+def test_what_was_sent_just_before_closing_arrives(hub):
+    """A last word gets the time to leave."""
+    server, client, _ = linked(hub)
+    assert client.send("coordinator", Stop(reason="bye"))
+    client.close()
+    assert collect(server, 1) == [("sampler-0", Stop(reason="bye"))]
+
+
+def test_receive_waits_no_longer_than_told(hub):
+    """With nothing to receive it returns an empty list in time."""
+    server, _, _ = linked(hub)
+    start = time.monotonic()
+    assert server.receive(0.05) == []
+    assert time.monotonic() - start < 1.0
+
+
+def test_a_message_that_cannot_be_encoded_is_the_senders_error(bytes_hub):
+    """The sender hears of its own mistake instead of the receiver."""
+    _, client, _ = linked(bytes_hub)
+    with pytest.raises(WireError, match=r"ResultsAck\.report"):
+        client.send("coordinator", ResultsAck(report="1"))
+
+
+@pytest.mark.parametrize("frames", [[b""], [b"garbage"], [b"LUDS\x01\x00\xc1"], [os.urandom(200), b"x" * 100]])
+def test_garbage_is_dropped_counted_and_logged(bytes_hub, frames, caplog):
+    """What cannot be decoded neither arrives nor breaks anything, and its sender is named."""
+    server, address = bytes_hub.bound("coordinator")
+    with caplog.at_level(logging.WARNING, logger="ludus"):
+        bytes_hub.send_garbage(address, server, b"rogue", frames)
+        eventually(lambda: server.receive(0.01) == [] and server.drops.get("undecodable") == 1)
+    assert "rogue" in caplog.text
+
+
+def test_messages_after_garbage_still_arrive(bytes_hub):
+    """One broken peer does not stop the others."""
+    server, _, address = linked(bytes_hub)
+    bytes_hub.send_garbage(address, server, b"rogue", [b"garbage"])
+    bytes_hub.send_garbage(address, server, b"sampler-1", _wire.encode(Hello(worker="sampler-1")))
+    assert collect(server, 1) == [("sampler-1", Hello(worker="sampler-1"))]
+
+
+def test_too_many_frames_count_as_oversized(bytes_hub):
+    """A message of more frames than allowed is dropped under its own reason."""
+    server, address = bytes_hub.bound("coordinator")
+    bytes_hub.send_garbage(address, server, b"rogue", [*_wire.encode(Stop()), *[b"x"] * 5000])
+    eventually(lambda: server.receive(0.01) == [] and server.drops.get("oversized") == 1)
+
+
+@pytest.mark.parametrize("kind", ["ipc", "tcp"])
+def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkeypatch):
+    """Too large a frame makes libzmq hang up on its peer before it is read; others go on."""
+    monkeypatch.setattr(_wire, "MAX_FRAME_BYTES", 1000)
+    hub = Hub(kind, directory)
+    server, _, address = linked(hub)
+    hub.send_garbage(address, server, b"rogue", [*_wire.encode(Stop()), b"x" * 1001])
+    hub.send_garbage(address, server, b"sampler-1", _wire.encode(Stop()))
+    assert collect(server, 1) == [("sampler-1", Stop())]
+    assert server.drops == {}
+    hub.close()
+
+
+@pytest.mark.parametrize("name", [b"../up", b"Loud", b"\x00\x01\x02\x03\x04", b"a" * 65, "ä".encode()])
+def test_peers_without_a_valid_name_are_dropped(bytes_hub, name):
+    """Names become dictionary keys and log lines, so odd ones are refused."""
+    server, address = bytes_hub.bound("coordinator")
+    bytes_hub.send_garbage(address, server, name, _wire.encode(Stop()))
+    eventually(lambda: server.receive(0.01) == [] and server.drops.get("unnamed") == 1)
+
+
+def test_a_flood_of_garbage_does_not_flood_the_log(directory, caplog):
+    """A thousand drops are counted, but logged about ten times."""
+    hub = Hub("inproc-wire", directory)
+    server, address = hub.bound("coordinator")
+    for _ in range(1000):
+        hub.send_garbage(address, server, b"rogue", [b"garbage"])
+    server.receive(0.0)
+    assert server.drops["undecodable"] == 1000
+    assert len(caplog.records) == 10
+
+
+def test_in_process_messages_are_handed_over_without_a_copy(directory):
+    """By default the receiver gets the sender's own object."""
+    server, client, _ = linked(Hub("inproc", directory))
+    message = Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)})
+    client.send("coordinator", message)
+    assert server.receive(0.0)[0][1] is message
+
+
+def test_in_process_arrays_through_the_wire_are_read_only(directory):
+    """Tests through the wire see what another process would see."""
+    server, client, _ = linked(Hub("inproc-wire", directory))
+    client.send("coordinator", Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)}))
+    assert not server.receive(0.0)[0][1].arrays["x"].flags.writeable
+
+
+def test_one_address_cannot_be_bound_twice_in_process(directory):
+    """Two hosts at one address would be a mistake in the wiring."""
+    hub = Hub("inproc", directory)
+    _, address = hub.bound("coordinator")
+    with pytest.raises(LinkError, match="in use"):
+        hub.endpoint("other").bind(address)
+
+
+def test_a_taken_port_is_a_link_error(directory):
+    """Binding a port twice names the worker and the address."""
+    hub = Hub("tcp", directory)
+    _, address = hub.bound("coordinator")
+    with pytest.raises(LinkError, match=r"other cannot listen at tcp://127\.0\.0\.1:\d+"):
+        hub.endpoint("other").bind(address)
+    hub.close()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "tcp://0.0.0.0:5555",
+        "tcp://*:5555",
+        "tcp://localhost:5555",
+        "tcp://127.0.0.1:5555;tcp://0.0.0.0:1",
+        "tcp://10.0.0.1:5555",
+        "ipc://relative",
+        "ipc://@abstract",
+        "inproc://x",
+        "udp://127.0.0.1:5555",
+        "",
+    ],
+)
+@pytest.mark.parametrize("method", ["bind", "connect"])
+def test_addresses_that_others_could_reach_are_refused(address, method):
+    """Without keys only this machine's loopback and private directories are allowed."""
+    endpoint = ZmqEndpoint("sampler-0")
+    with pytest.raises(LinkError, match="CURVE keys"):
+        endpoint.bind(address) if method == "bind" else endpoint.connect("peer", address)
+    endpoint.close()
+
+
+def test_sockets_in_directories_open_to_others_are_refused(tmp_path):
+    """Whoever can enter the directory can connect, so its mode is checked."""
+    tmp_path.chmod(0o755)
+    endpoint = ZmqEndpoint("sampler-0")
+    with pytest.raises(LinkError, match="mode 0700"):
+        endpoint.bind(f"ipc://{tmp_path}/x")
+    endpoint.close()
+
+
+def test_sockets_in_linked_directories_are_refused(directory):
+    """A symbolic link may be pointed elsewhere after the check."""
+    link = directory / "link"
+    target = directory / "target"
+    target.mkdir(mode=0o700)
+    link.symlink_to(target)
+    endpoint = ZmqEndpoint("sampler-0")
+    with pytest.raises(LinkError, match="mode 0700"):
+        endpoint.connect("peer", ipc_address(link, "x"))
+    endpoint.close()
+
+
+def test_a_missing_directory_is_a_link_error():
+    """A stale address says which directory is gone."""
+    endpoint = ZmqEndpoint("sampler-0")
+    with pytest.raises(LinkError, match="/nowhere: No such file"):
+        endpoint.connect("peer", "ipc:///nowhere/x")
+    endpoint.close()
+
+
+def test_socket_paths_that_would_be_cut_off_are_refused(directory):
+    """Socket paths have about a hundred bytes."""
+    endpoint = ZmqEndpoint("sampler-0")
+    with pytest.raises(LinkError, match="longer than 100 bytes"):
+        endpoint.bind(f"ipc://{directory}/{'x' * 100}")
+    endpoint.close()
+
+
+def test_an_endpoint_needs_a_valid_name():
+    """The name is the identity that peers see."""
+    with pytest.raises(LinkError, match="Sampler 0"):
+        ZmqEndpoint("Sampler 0")
+
+
+def test_the_private_directory_is_private(directory):
+    """Only the owner can enter it, and it differs from call to call."""
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    other = private_ipc_dir()
+    assert other != directory
+    other.rmdir()
+
+
+def test_the_runtime_directory_is_preferred(monkeypatch, directory):
+    """XDG_RUNTIME_DIR is private to the user and cleaned up by the system."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
+    assert private_ipc_dir().parent == directory
+
+
+@pytest.mark.parametrize("place", ["/nowhere", "/tmp/" + "x" * 100])
+def test_unusable_runtime_directories_are_passed_over(monkeypatch, place):
+    """A missing or too long XDG_RUNTIME_DIR does not stop a run."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", place)
+    made = private_ipc_dir()
+    assert not str(made).startswith(place)
+    made.rmdir()
+
+
+def test_addresses_of_the_longest_names_fit(directory):
+    """Names that are too long for a socket path are shortened, each to a path of its own."""
+    long = Path("/tmp") / ("x" * 45)
+    first, second = ipc_address(long, "a" * 64), ipc_address(long, "a" * 63 + "b")
+    assert max(len(first), len(second)) < 100 + len("ipc://")
+    assert first != second
+    assert ipc_address(directory, "sampler-0") == f"ipc://{directory}/sampler-0"

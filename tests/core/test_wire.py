@@ -1,0 +1,413 @@
+"""Messages as bytes: everything valid comes back equal, everything else is a WireError."""
+
+from __future__ import annotations
+
+import collections.abc
+import math
+import struct
+import tracemalloc
+import typing
+
+import attrs
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis.extra import numpy as hnp
+from ludus import _messages, _wire
+from ludus._messages import (
+    CheckpointAck,
+    Credit,
+    Fixture,
+    Fixtures,
+    Hello,
+    MetricsReport,
+    Progress,
+    Results,
+    Segments,
+    Stop,
+)
+from ludus._wire import decode, encode, fits
+from ludus.environment import Scenario
+from ludus.errors import WireError
+
+SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+MESSAGES = list(_wire._kinds().values())
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+ARRAYS = st.one_of(
+    [hnp.arrays(dtype, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)) for dtype in DTYPES]
+)
+
+
+def values(hint):
+    """Return a strategy for everything that a field of this type may hold."""
+    simple = {
+        str: TEXT,
+        int: st.integers(-(2**63), 2**64 - 1),
+        float: st.floats(),
+        bool: st.booleans(),
+        np.ndarray: ARRAYS,
+    }
+    if hint in simple:
+        return simple[hint]
+    if hint is Scenario:
+        return st.builds(Scenario, name=st.from_regex(r"[a-z0-9][a-z0-9._-]{0,9}", fullmatch=True))
+    if attrs.has(hint):
+        hints = typing.get_type_hints(hint, localns={"np": np})
+        return st.builds(hint, **{name: values(inner) for name, inner in hints.items()})
+    inner = values(typing.get_args(hint)[0 if typing.get_origin(hint) is tuple else 1])
+    if typing.get_origin(hint) is tuple:
+        return st.lists(inner, max_size=3).map(tuple)
+    assert typing.get_origin(hint) is collections.abc.Mapping
+    return st.dictionaries(TEXT, inner, max_size=3)
+
+
+messages = st.one_of([values(message_class) for message_class in MESSAGES])
+
+
+def same(left, right):
+    """Return whether two messages are equal, with NaN equal to itself and arrays compared by value and dtype."""
+    if type(left) is not type(right):
+        return False
+    if attrs.has(type(left)):
+        return all(same(getattr(left, f.name), getattr(right, f.name)) for f in attrs.fields(type(left)))
+    if isinstance(left, tuple):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, np.ndarray):
+        return left.dtype == right.dtype and left.shape == right.shape and left.tobytes() == right.tobytes()
+    return left == right or (isinstance(left, float) and math.isnan(left) and math.isnan(right))
+
+
+def well_typed(message):
+    """Return whether every field of a message holds what its type hint says."""
+    hints = typing.get_type_hints(type(message), localns={"np": np})
+    return all(fits_hint(getattr(message, name), hint) for name, hint in hints.items())
+
+
+def fits_hint(value, hint):
+    """Return whether a value is exactly what a type hint says."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        return type(value) is tuple and all(fits_hint(entry, arguments[0]) for entry in value)
+    if origin is not None:
+        return type(value) is dict and all(type(k) is str and fits_hint(v, arguments[1]) for k, v in value.items())
+    return type(value) is hint and (not attrs.has(hint) or well_typed(value))
+
+
+def raw(kind, fields, *buffers, prefix=b"LUDS\x01\x00"):
+    """Build frames by hand."""
+    return [prefix + msgpack.packb([kind, fields]), *buffers]
+
+
+def segments(**arrays):
+    """Return a message with the given arrays."""
+    return Segments(worker="sampler-0", player="main_agent", block=1, arrays=arrays)
+
+
+def segments_frames(arrays, *buffers):
+    """Build frames of such a message by hand."""
+    return raw("Segments", {"worker": "s", "player": "p", "block": 1, "arrays": arrays}, *buffers)
+
+
+@SETTINGS
+@given(messages)
+def test_every_message_comes_back_equal(message):
+    """Whatever the fields hold, decoding what was encoded gives the same message."""
+    assert same(decode(encode(message)), message)
+
+
+@SETTINGS
+@given(messages)
+def test_messages_survive_joining_and_splitting_as_bytes(message):
+    """Frames are plain bytes; nothing in them refers to this process."""
+    assert same(decode([bytes(frame) for frame in encode(message)]), message)
+
+
+@SETTINGS
+@given(st.lists(st.binary(max_size=200), max_size=4))
+def test_random_frames_are_refused(frames):
+    """Bytes that are no message raise WireError and nothing else."""
+    with pytest.raises(WireError):
+        decode(frames)
+
+
+@SETTINGS
+@given(st.binary(max_size=200), st.lists(st.binary(max_size=20), max_size=2))
+def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
+    """The parser behind magic and version is as strict."""
+    with pytest.raises(WireError):
+        decode([b"LUDS\x01\x00" + header, *buffers])
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | TEXT | st.binary(max_size=9),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@SETTINGS
+@given(st.sampled_from(MESSAGES), st.data(), st.lists(st.binary(max_size=16), max_size=2))
+def test_fields_of_arbitrary_content_never_break_the_decoder(message_class, data, buffers):
+    """Right field names with any content give a well-typed message or a WireError."""
+    fields = data.draw(st.fixed_dictionaries({f.name: _json for f in attrs.fields(message_class)}))
+    try:
+        message = decode(raw(message_class.__name__, fields, *buffers))
+    except WireError:
+        return
+    assert well_typed(message)
+
+
+@settings(SETTINGS, max_examples=200)
+@given(messages, st.data())
+def test_flipped_bits_give_a_well_typed_message_or_a_wire_error(message, data):
+    """Damage anywhere in a valid message never leads to another exception or a wrong type."""
+    frames = [bytearray(frame) for frame in encode(message)]
+    target = data.draw(st.sampled_from([frame for frame in frames if frame]))
+    for _ in range(data.draw(st.integers(1, 3))):
+        target[data.draw(st.integers(0, len(target) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    try:
+        damaged = decode([bytes(frame) for frame in frames])
+    except WireError:
+        return
+    assert well_typed(damaged)
+
+
+@SETTINGS
+@given(messages, st.data())
+def test_missing_and_additional_frames_are_refused(message, data):
+    """The header says how many frames there are."""
+    frames = encode(message)
+    with pytest.raises(WireError):
+        decode([*frames, b"x"])
+    with pytest.raises(WireError):
+        decode(frames[: data.draw(st.integers(0, len(frames) - 1))])
+
+
+def test_the_bytes_are_as_documented():
+    """The layout is a contract between versions; changing it means raising PROTOCOL."""
+    frames = encode(Results(report=3, worker="w", arrays={"ticks": np.int32([[1, 2]])}))
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 1)
+    assert msgpack.unpackb(frames[0][6:]) == [
+        "Results",
+        {"report": 3, "worker": "w", "arrays": {"ticks": ["<i4", [1, 2]]}},
+    ]
+    assert bytes(frames[1]) == struct.pack("<ii", 1, 2)
+
+
+def test_decoded_arrays_are_read_only_views_on_the_frames():
+    """Decoding copies nothing; who wants to write makes a copy."""
+    buffer = bytearray(struct.pack("<ff", 1.0, 2.0))
+    array = decode(segments_frames({"x": ["<f4", [2]]}, memoryview(buffer))).arrays["x"]
+    assert not array.flags.writeable
+    buffer[:4] = struct.pack("<f", 9.0)
+    assert array[0] == 9.0
+
+
+def test_large_contiguous_arrays_are_not_copied_by_encode():
+    """The frame is the array's own memory."""
+    array = np.zeros(1000)
+    assert np.shares_memory(np.frombuffer(encode(segments(x=array))[1], np.uint8), array)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(12).reshape(3, 4).T,
+        np.arange(10)[::2],
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.broadcast_to(np.float32(2), (2, 3)),
+    ],
+    ids=["transposed", "strided", "fortran", "broadcast"],
+)
+def test_arrays_of_any_memory_layout_travel(array):
+    """Views are made contiguous on the way."""
+    np.testing.assert_array_equal(decode(encode(segments(x=array))).arrays["x"], array)
+
+
+def test_a_decoded_message_can_be_passed_on():
+    """Read-only arrays encode like any other."""
+    once = decode(encode(segments(x=np.arange(4), y=np.zeros((0, 2)))))
+    assert same(decode(encode(once)), once)
+
+
+def test_integers_are_accepted_for_floats_by_the_sender_only():
+    """A sender may say 3 for 3.0; what arrives is a float."""
+    assert encode(MetricsReport(worker="w", values={"a": 3})) == encode(MetricsReport(worker="w", values={"a": 3.0}))
+    with pytest.raises(WireError, match=r"MetricsReport\.values: expected float, got int 3"):
+        decode(raw("MetricsReport", {"worker": "w", "values": {"a": 3}}))
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (Progress(worker="w", count=True), r"Progress\.count: expected int, got bool True"),
+        (Progress(worker="w", count=np.int64(1)), r"Progress\.count: expected int, got int64"),
+        (Progress(worker="w", count=1.0), r"Progress\.count: expected int, got float 1\.0"),
+        (Progress(worker="w", count=2**64), "out of range"),
+        (Progress(worker=b"w", count=1), r"Progress\.worker: expected str, got bytes"),
+        (Stop(reason="\ud800"), "surrogate"),
+        (Fixtures(fixtures=[]), r"Fixtures\.fixtures: expected a tuple, got list"),
+        (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures: expected Fixture, got Stop"),
+        (MetricsReport(worker="w", values={1: 2.0}), "expected a mapping from str"),
+        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values: expected float, got str 'b'"),
+        (MetricsReport(worker="w", values={"a": 10**400}), "too large"),
+        (MetricsReport(worker="w", values=None), "expected a mapping from str, got NoneType"),
+        (segments(x=[1, 2]), r"Segments\.arrays: expected an array, got list"),
+        (segments(x=np.array(["a"])), "dtype <U1"),
+        (segments(x=np.array([None])), r"dtype \|O"),
+        (segments(x=np.zeros(2, ">f4")), "dtype >f4"),
+        (segments(x=np.zeros(2, "M8[s]")), r"dtype <M8\[s\]"),
+        (segments(x=np.zeros((1,) * 33)), "33 dimensions"),
+        (Scenario(), "Scenario is not a message"),
+        ("text", "str is not a message"),
+    ],
+)
+def test_senders_hear_what_is_wrong(message, problem):
+    """A message that no peer would accept does not leave; the error names the field."""
+    with pytest.raises(WireError, match=problem):
+        encode(message)
+
+
+@pytest.mark.parametrize(
+    ("frames", "problem"),
+    [
+        ([], "no frames"),
+        ([b"LUDS"], "too short"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x02\x00"), "protocol 2, this side 1"),
+        ([b"LUDS\x01\x00\xc1"], "not valid msgpack"),
+        ([b"LUDS\x01\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([b"LUDS\x01\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([b"LUDS\x01\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
+        (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
+        (raw("Mapping", {}), "unknown message kind 'Mapping'"),
+        (raw("Stop", {}), "expected exactly the fields reason"),
+        (raw("Stop", {"reason": "", "more": 1}), "Stop has more, reason, expected exactly the fields reason"),
+        (raw("Stop", ["reason"]), "Stop has list"),
+        (raw("Stop", {"reason": None}), r"Stop\.reason: expected str, got NoneType None"),
+        (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected str, got list"),
+        (raw("Progress", {"worker": "w", "count": True}), r"expected int, got bool"),
+        (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got dict"),
+        (raw("MetricsReport", {"worker": "w", "values": []}), "expected a map from str, got list"),
+        (raw("Stop", {"reason": ""}, b"x"), "more frames than declared"),
+    ],
+)
+def test_receivers_hear_what_is_wrong(frames, problem):
+    """Each kind of damage has its own clear line."""
+    with pytest.raises(WireError, match=problem):
+        decode(frames)
+
+
+@pytest.mark.parametrize(
+    ("spec", "buffer", "problem"),
+    [
+        (["<f4", [2]], b"1234567", "takes 8 bytes, the frame has 7"),
+        (["<f4", [2]], b"123456789", "takes 8 bytes, the frame has 9"),
+        (["<f4", [-1, -2]], b"12345678", r"expected \[dtype, shape\]"),
+        (["<f4", [2.0]], b"12345678", r"expected \[dtype, shape\]"),
+        (["<f4", [True, 2]], b"12345678", r"expected \[dtype, shape\]"),
+        (["<f4", 2], b"12345678", r"expected \[dtype, shape\]"),
+        (["<f4"], b"12345678", r"expected \[dtype, shape\]"),
+        (["|O", [1]], b"12345678", r"expected \[dtype, shape\]"),
+        (["|V8", [1]], b"12345678", r"expected \[dtype, shape\]"),
+        (["f4", [2]], b"12345678", r"expected \[dtype, shape\]"),
+        ([[], [2]], b"12345678", r"expected \[dtype, shape\]"),
+        (["<f8", [1] * 33], b"12345678", "takes 8 bytes"),
+        (["<f8", [2**62, 2**62]], b"", "the frame has 0"),
+        (["<f8", [0, 2**62, 2**62]], b"", "impossible shape"),
+        (["<f8", [0, 2**64 - 1]], b"", "impossible shape"),
+        (["<f8", [0]], b"x", "takes 0 bytes, the frame has 1"),
+        (["|b1", [3]], b"\x00\x01\x02", "bytes other than 0 and 1"),
+    ],
+)
+def test_arrays_are_checked_against_their_frames(spec, buffer, problem):
+    """Dtype and shape are verified before an array is made."""
+    with pytest.raises(WireError, match=problem):
+        decode(segments_frames({"x": spec}, buffer))
+
+
+def test_a_missing_frame_is_named():
+    """An array that was declared but not sent is an error of that field."""
+    with pytest.raises(WireError, match=r"Segments\.arrays: its frame is missing"):
+        decode(segments_frames({"x": ["<f4", [1]], "y": ["<f4", [1]]}, b"1234"))
+
+
+def test_class_validators_apply_to_what_arrives():
+    """A scenario's name obeys the naming rule wherever it comes from."""
+    fixture = Fixture(id=1, kind="train", player="p", seats=("p", "p"), seed=0, matches=1, reason="test")
+    frames = encode(Fixtures(fixtures=(fixture,)))
+    with pytest.raises(WireError, match=r"Fixtures\.fixtures: Fixture\.scenario: Scenario: expected a name"):
+        decode([frames[0].replace(b"\xa7default", b"\xa7../../x")])
+
+
+def test_the_header_is_limited():
+    """64 KiB of header is enough for any message; more is refused on both sides."""
+    message = CheckpointAck(player="p", path="x" * 70_000)
+    with pytest.raises(WireError, match="at most 65536"):
+        encode(message)
+    with pytest.raises(WireError, match="at most 65536"):
+        decode(raw("CheckpointAck", {"player": "p", "path": "x" * 70_000}))
+
+
+def test_the_number_of_arrays_is_limited():
+    """As many arrays as allowed travel, one more does not."""
+    weights = {str(number): np.zeros(1) for number in range(_wire.MAX_ARRAYS)}
+    credit = Credit(player="p", acked=0, credits=1, version=1, weights=weights)
+    assert len(decode(encode(credit)).weights) == _wire.MAX_ARRAYS
+    with pytest.raises(WireError, match=f"{_wire.MAX_ARRAYS + 1} arrays"):
+        encode(attrs.evolve(credit, weights={**weights, "more": np.zeros(1)}))
+
+
+def test_the_number_of_items_is_limited():
+    """Lists and maps have a bound that the receiver enforces while parsing."""
+    with pytest.raises(WireError, match="4097 items"):
+        encode(MetricsReport(worker="w", values={str(number): 0.0 for number in range(4097)}))
+    with pytest.raises(WireError, match="not valid msgpack"):
+        decode(raw("Fixtures", {"fixtures": [0] * 4097}))
+
+
+@pytest.mark.parametrize(("limit", "problem"), [("MAX_FRAME_BYTES", "array of 808"), ("MAX_TOTAL_BYTES", "in all")])
+def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
+    """Too large a message is refused by sender and receiver; `fits` tells it from other damage."""
+    frames = encode(segments(x=np.zeros(101)))
+    assert fits(frames)
+    monkeypatch.setattr(_wire, limit, 800)
+    assert not fits(frames)
+    with pytest.raises(WireError, match=problem):
+        encode(segments(x=np.zeros(101)))
+    with pytest.raises(WireError, match=problem):
+        decode(frames)
+
+
+def test_lies_about_lengths_allocate_little():
+    """A small header that announces huge nested lists does not make the parser reserve memory for them."""
+    liar = b"LUDS\x01\x00" + b"\xdc\x0f\xff" * 900
+    tracemalloc.start()
+    with pytest.raises(WireError):
+        decode([liar])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 1024**2
+
+
+def test_kinds_are_the_message_classes():
+    """The registry follows the module: adding a class there is all it takes."""
+    assert _wire._kinds()["Hello"] is Hello
+    assert all(kind.__module__ == _messages.__name__ for kind in MESSAGES)
+
+
+def test_fields_of_unknown_types_are_the_authors_mistake():
+    """A message class with a field that cannot travel fails as soon as it is used."""
+
+    @attrs.frozen
+    class Odd:
+        what: complex
+
+    with pytest.raises(TypeError, match="complex"):
+        _wire._record(Odd)
