@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 
 import numpy as np
@@ -112,6 +112,7 @@ class LiveActor:
     rng: np.random.Generator
     streams: int
     version: int = field(init=False, default=-1)
+    blocks: deque[SegmentBatch] = field(init=False, factory=deque)  # full ones, for the sampler to ship
     _state: Leaves = field(init=False)
     _column: np.ndarray = field(init=False)  # (row, seat) stream → column of the recorder
 
@@ -120,7 +121,7 @@ class LiveActor:
         self._column = np.full(self.streams, -1, np.int64)
 
     def load(self, weights: Weights, version: int) -> None:
-        """Take newer weights; only right after `flush`, so that a segment has one version."""
+        """Take newer weights; only right after a block was full, so that a segment has one version."""
         self.policy.load(weights)
         self.version = version
 
@@ -142,6 +143,7 @@ class LiveActor:
         entry = _entry(view, privileged, decision) | {"action": decision.action}
         self._check(entry)
         self.recorder.decide(columns, entry, version=self.version, state=state)
+        self._flush_if_full()
         return decision.action if self.interface is None else self.interface.act(decision.action, seats.streams)
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
@@ -157,6 +159,7 @@ class LiveActor:
         )
         if cut.any():
             self._final(seats.part(cut), _rows(view, cut), columns[cut])
+            self._flush_if_full()
         self.recorder.close(columns)
         self._column[seats.streams] = -1
 
@@ -194,9 +197,10 @@ class LiveActor:
                     f"expected finite numbers — run `ludus check` to find out which"
                 )
 
-    def flush(self) -> SegmentBatch:
-        """Return the segments recorded so far."""
-        return self.recorder.flush()
+    def _flush_if_full(self) -> None:
+        # at once: one more entry in the same tick, of a match that ends, would not fit
+        if self.recorder.full:
+            self.blocks.append(self.recorder.flush())
 
 
 def _restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:

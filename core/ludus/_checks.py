@@ -196,7 +196,7 @@ def _check_player(player: PlayerConfig, environment: Environment, config: RunCon
     )
     actor.load(weights, 0)
     _play(environment, actor, raw, seed)
-    batch = actor.flush()
+    batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
     if not batch.num_decisions:
         raise ContractError(f"it made no decision whose outcome was seen in {_MOST_TICKS} ticks")
     numbers = sum(array.size for array in weights.values())
@@ -223,7 +223,7 @@ def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) 
     matches = environment.num_matches * _MOST_TICKS
     play.add(Fixture(id=1, kind="train", player="", seats=seats, seed=seed, matches=matches, reason="check"))
     for _ in range(_MOST_TICKS):
-        if play.decisions >= _DECISIONS * len(seats) or actor.recorder.full:
+        if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
             return
         play.step()
 

@@ -84,7 +84,10 @@ class InprocEndpoint:
         if peer not in self._addresses:
             guest, known_as = self._guest(peer)
             return guest is not None and guest._accept(known_as, item)
-        host = self._network._bound.get(self._addresses[peer])
+        address = self._addresses[peer]
+        if self._network._guests[address].get(self._name) is not self:  # replaced by a newer endpoint of this name
+            return False
+        host = self._network._bound.get(address)
         if host is not None:
             return host._accept(self._name, item)
         if len(self._away[peer]) >= self._network.high_water:

@@ -225,6 +225,8 @@ class League:
 
         Raises:
             WireError: The arrays have other shapes, dtypes or ranges.
+            StoreError: The disk refused. The store has dropped what was not committed, so this object is not to be
+                used any more.
         """
         recorded = self.store.add_results(arrays)
         for (kind, a, b), count in recorded.payoffs.items():

@@ -194,8 +194,11 @@ class Learner:
         staleness = np.maximum(self.version - batch.version, 0)
         self._meter.received += batch.num_decisions
         self._meter.saw(staleness)
-        if staleness.size == 0 or staleness.max() > self.options.max_staleness:
-            self._meter.drops["stale" if staleness.size else "empty"] += 1
+        stale = staleness > self.options.max_staleness
+        if stale.any():
+            self._meter.drops["stale"] += int(stale.sum())
+            batch.length = np.where(stale, 0, batch.length).astype(np.int32)
+        if not batch.num_decisions:
             self._settle(sender, message.block)
             return
         self._queue.append(_Block(sender, message.block, batch))

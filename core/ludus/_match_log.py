@@ -11,6 +11,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,12 +152,12 @@ class MatchLog:
         return Recorded(new=rows, duplicates=duplicates, refused=refused, fixtures=summaries, payoffs=payoffs)
 
     def _insert(self, fixture: np.ndarray, number: np.ndarray, *, ticks: np.ndarray, outcome: np.ndarray) -> None:
-        self._begin()
         width = outcome.dtype.itemsize * outcome.shape[1]
         data = outcome.tobytes()
         blobs = [data[i : i + width] for i in range(0, len(data), width)]
         rows = zip(fixture.tolist(), number.tolist(), ticks.tolist(), blobs, strict=True)
-        self._db.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", rows)
+        with self._writing() as database:
+            database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", rows)
 
     def _sift(self, fixture: np.ndarray, number: np.ndarray) -> tuple[NDArray[np.int64], list[tuple[Block, int]], int]:
         """Find which of the rows, sorted by fixture and number, are new, and mark them as played.
@@ -266,32 +267,47 @@ class MatchLog:
         """Return the length of the log."""
         return int(self._db.execute("SELECT count(*) FROM matches").fetchone()[0])
 
-    def _begin(self) -> None:
-        if not self.writable:
-            raise StoreError(f"{self.run_dir}: opened for reading only")
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN IMMEDIATE")
+    def commit(self) -> None:
+        """Make everything since the last commit durable, all of it or nothing.
 
-    def _write(self, sql: str, *values: Any) -> None:
-        self._begin()
-        self._db.execute(sql, values)
-
-    def _flush(self) -> None:
-        """Write what has been held back for the commit."""
-        self._db.executemany(
-            "INSERT INTO payoffs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-            " wins = wins + excluded.wins, draws = draws + excluded.draws, losses = losses + excluded.losses",
-            [(*key, *count.tolist()) for key, count in self._pending.items()],
-        )
-        self._db.executemany("UPDATE fixtures SET closed = 1 WHERE id = ?", [(fixture,) for fixture in self._closing])
+        Raises:
+            StoreError: The disk refused; everything since the last commit is dropped.
+        """
+        with self._writing() as database:
+            database.executemany(
+                "INSERT INTO payoffs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                " wins = wins + excluded.wins, draws = draws + excluded.draws, losses = losses + excluded.losses",
+                [(*key, *count.tolist()) for key, count in self._pending.items()],
+            )
+            database.executemany("UPDATE fixtures SET closed = 1 WHERE id = ?", [(i,) for i in self._closing])
+            database.execute("COMMIT")
         for fixture in self._closing:
             self._blocks.pop(fixture, None)
         self._pending, self._closing = {}, []
 
-    def _forget(self) -> None:
-        """Drop what is known of uncommitted changes."""
+    def rollback(self) -> None:
+        """Drop everything since the last commit."""
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
         self._blocks, self._pending, self._closing = {}, {}, []
         self._last_fixture = self._teams = None
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the database with a transaction begun; a disk that refuses drops the whole transaction."""
+        if not self.writable:
+            raise StoreError(f"{self.run_dir}: opened for reading only")
+        try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN IMMEDIATE")
+            yield self._db
+        except sqlite3.OperationalError as error:
+            self.rollback()
+            raise StoreError(f"{self.run_dir}: the league could not be written: {error}") from error
+
+    def _write(self, sql: str, *values: Any) -> None:
+        with self._writing() as database:
+            database.execute(sql, values)
 
     def _next_fixture(self) -> int:
         if self._last_fixture is None:

@@ -78,13 +78,15 @@ class Recorder:
     _last_state: Leaves = field(init=False, factory=dict)  # before the last decision
     _position: np.ndarray = field(init=False)  # [N] entries written
     _pending: np.ndarray = field(init=False)  # [N] the last entry awaits its outcome
-    _version: np.ndarray = field(init=False)  # [N] of the first entry
+    _version: np.ndarray = field(init=False)  # [N] that made the first entry
+    _last_version: np.ndarray = field(init=False)  # [N] that made the last decision
     _free: list[int] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._position = np.zeros(self.streams, np.int64)
         self._pending = np.zeros(self.streams, bool)
         self._version = np.zeros(self.streams, np.int64)
+        self._last_version = np.zeros(self.streams, np.int64)
         self._free = list(range(self.streams))[::-1]
         self._allocate()
 
@@ -132,6 +134,7 @@ class Recorder:
             self._version[streams[first]] = version
             for name, leaf in (state or {}).items():
                 self._state[name][streams[first]] = leaf[first]
+        self._last_version[streams] = version
         for name, leaf in (state or {}).items():
             self._last_state[name][streams] = leaf
         self._position[streams] += 1
@@ -206,15 +209,16 @@ class Recorder:
         columns = np.arange(self.streams)
         bootstraps = (self._position > 0) & (self._pending | ~self._arrays["decided"][last, columns])
         length = np.where(bootstraps, last, self._position).astype(np.int32)
-        leaving, states, versions = self._arrays, self._state, self._version
+        leaving, states, versions = self._arrays, self._state, self._version.copy()
         carried = columns[self._pending]
         self._allocate()
         for name, array in leaving.items():
             self._arrays[name][0, carried] = array[last[carried], carried]
+        self._version[carried] = self._last_version[carried]
         for name, leaf in self._last_state.items():
             self._state[name][carried] = leaf[carried]
         used = np.flatnonzero(length > 0)
-        batch = _batch(leaving, states, length, versions.copy(), used)
+        batch = _batch(leaving, states, length, versions, used)
         self._position = np.zeros_like(self._position)
         self._position[carried] = 1
         return batch

@@ -51,13 +51,13 @@ class WorkerPool:
     ) -> None:
         shared_memory = Path("/dev/shm")  # noqa: S108  the file never has a name there
         directory = shared_memory if shared_memory.is_dir() else None
-        num_bytes = layout().num_bytes
+        plan = layout()
         bounds = [num_matches * i // workers for i in range(workers + 1)]
         self._workers: list[_Worker] = []
         with tempfile.TemporaryFile(dir=directory) as file:
-            file.truncate(num_bytes)
-            self.arrays = layout(buffer=mmap.mmap(file.fileno(), num_bytes))
-            order = {"factory": factory, "options": dict(options), "num_matches": num_matches, "num_bytes": num_bytes}
+            file.truncate(plan.num_bytes)
+            self.arrays = layout(buffer=mmap.mmap(file.fileno(), plan.num_bytes))
+            order = {"factory": factory, "options": dict(options), "num_matches": num_matches, "layout": plan.layout}
             try:
                 for low, high in itertools.pairwise(bounds):
                     self._workers.append(_Worker(order, low, high, memory=file.fileno(), timeout_s=timeout_s))
@@ -226,10 +226,10 @@ def _scenario(name: str, parameters: dict[str, float]) -> Scenario:
 
 def _make_rows(order: dict[str, Any], memory: int) -> GameSlice:
     games = [make_game(order["factory"], order["options"]) for _ in range(order["low"], order["high"])]
-    buffer = mmap.mmap(memory, order["num_bytes"])
+    buffer = mmap.mmap(memory, 0)
     arrays = allocate(games[0].spec, games[0].masked_roles, num_matches=order["num_matches"], buffer=buffer)
-    if arrays.num_bytes != order["num_bytes"]:
-        raise ValueError(f"the game's spaces need {arrays.num_bytes} bytes here and {order['num_bytes']} elsewhere")
+    if arrays.layout != order["layout"]:
+        raise ValueError(f"the game has other spaces in this process: {arrays.layout} instead of {order['layout']}")
     return GameSlice(games, arrays.rows(order["low"], order["high"]))
 
 

@@ -68,12 +68,14 @@ class Arrays:
     Attributes:
         actions: Per role ``[B, S, L] int64`` or ``[B, S, D] float32``.
         tick: The tick of all matches.
-        num_bytes: How much memory they need when they lie in one buffer.
+        num_bytes: How much memory the whole batch needs in one buffer.
+        layout: Dtypes and shapes of all arrays in their order: equal where two processes agree on every byte.
     """
 
     actions: dict[str, np.ndarray]
     tick: Tick
     num_bytes: int
+    layout: str
 
     def rows(self, low: int, high: int) -> Arrays:
         """Return views of the rows ``low : high``."""
@@ -81,7 +83,8 @@ class Arrays:
         return Arrays(
             actions={name: part(array) for name, array in self.actions.items()},
             tick=_map_tick(part, self.tick),
-            num_bytes=0,
+            num_bytes=self.num_bytes,
+            layout=self.layout,
         )
 
     def row(self, index: int) -> Row:
@@ -116,10 +119,11 @@ def _map_tick(part: Callable[[np.ndarray], np.ndarray], tick: Tick) -> Tick:
 
 def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches: int, buffer: Any = None) -> Arrays:
     """Lay out zeroed arrays, one after another in `buffer` where one is given (it must be zeroed)."""
-    used = 0
+    used, layout = 0, []
 
     def take(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         nonlocal used
+        layout.append(f"{np.dtype(dtype)}{list(shape)}")
         size, offset = int(np.prod(shape)), used
         used += -(-size * np.dtype(dtype).itemsize // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
         if buffer is None:
@@ -144,7 +148,7 @@ def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches
         truncated=take((num_matches,), np.bool_),
         outcome=take((num_matches, spec.num_teams), np.float32),
     )
-    return Arrays(actions=actions, tick=tick, num_bytes=max(used, _ALIGNMENT_BYTES))
+    return Arrays(actions=actions, tick=tick, num_bytes=used, layout=" ".join(layout))
 
 
 @define

@@ -178,14 +178,15 @@ class Sampler:
             return False
         played = self._play.step()
         for player, lane in self._lanes.items():
-            if lane.actor.recorder.full:
+            if lane.actor.blocks:
                 self._ship(player, lane)
         return played
 
     def _ship(self, player: str, lane: _Lane) -> None:
-        batch = lane.actor.flush()
-        block = lane.sent + len(lane.outbox) + 1
-        lane.outbox.append(Segments(worker=self.name, player=player, block=block, arrays=batch.arrays()))
+        while lane.actor.blocks:
+            block = lane.sent + len(lane.outbox) + 1
+            arrays = lane.actor.blocks.popleft().arrays()
+            lane.outbox.append(Segments(worker=self.name, player=player, block=block, arrays=arrays))
         self._drain(lane)
         self._refresh(lane)
 

@@ -46,20 +46,26 @@ def score(wins: int, draws: int, losses: int) -> Score:
     """Return the share of points (wins + ½ draws) / n with its 95 % interval.
 
     Without draws this is Wilson's interval: the p with (p̂ - p)² ≤ z²/n · p(1 - p), where p(1 - p) is the variance of
-    one match. A match that may be drawn has the variance p(1 - p) - d/4 (d: the chance of a draw). d is estimated
-    with one draw's worth of doubt removed, (draws - 1) / n at most, so that a run of draws never gives an interval of
-    length 0, and the interval is never wider than Wilson's.
+    one match. A match that is drawn with probability d has the variance p(1 - p) - d/4. For d stands the lower end of
+    Wilson's interval of the share of draws, so that the interval is never wider than without draws, and a run of
+    nothing but draws still leaves room for a decision.
     """
     n = wins + draws + losses
     if n == 0:
         return Score(wins, draws, losses, math.nan, 0.0, 1.0)
     share = (wins + 0.5 * draws) / n
-    sure_draws = max(draws - 1, 0) / n
+    low, high = _interval(share, n, spared=_interval(draws / n, n, spared=0.0)[0] / 4)
+    if wins == draws == 0:
+        low = 0.0
+    if losses == draws == 0:
+        high = 1.0
+    return Score(wins, draws, losses, share, min(low, share), max(high, share))
+
+
+def _interval(share: float, n: int, *, spared: float) -> tuple[float, float]:
+    """Return the ends of (share - p)² ≤ z²/n · (p - p² - spared), within [0, 1]."""
     z2 = _Z95 * _Z95 / n
-    # (share - p)² ≤ z2 (p - p² - d/4) is the quadratic (1 + z2) p² - (2 share + z2) p + share² + z2 d/4 ≤ 0.
+    # the same as (1 + z2) p² - (2 share + z2) p + share² + z2 spared ≤ 0
     middle = (share + z2 / 2) / (1 + z2)
-    root = max(middle * middle - (share * share + z2 * sure_draws / 4) / (1 + z2), 0.0)
-    half = math.sqrt(root)
-    low = 0.0 if wins == draws == 0 else min(max(middle - half, 0.0), share)
-    high = 1.0 if losses == draws == 0 else max(min(middle + half, 1.0), share)
-    return Score(wins, draws, losses, share, low, high)
+    half = math.sqrt(max(middle * middle - (share * share + z2 * spared) / (1 + z2), 0.0))
+    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -89,26 +89,6 @@ class Store(MatchLog):
             lock.release()
             raise
 
-    def commit(self) -> None:
-        """Make everything since the last commit durable, all of it or nothing.
-
-        Raises:
-            StoreError: The disk refused; nothing of it is kept.
-        """
-        try:
-            self._begin()
-            self._flush()
-            self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self.rollback()
-            raise StoreError(f"{self.run_dir}: the league could not be written: {error}") from error
-
-    def rollback(self) -> None:
-        """Drop everything since the last commit."""
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
-        self._forget()
-
     def close(self) -> None:
         """Drop what is not committed and give the folder free; closing twice is harmless."""
         self._db.close()

@@ -45,7 +45,8 @@ class StructuringError(Exception):
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
     """Return `` — did you mean 'x'?`` for the closest choice, nothing where none is close."""
-    close = difflib.get_close_matches(str(word), list(choices), n=1)
+    text, known = str(word), sorted(choices)
+    close = difflib.get_close_matches(text, known, n=1) or [choice for choice in known if text and choice.startswith(text)]
     return f" — did you mean {close[0]!r}?" if close else ""
 
 

@@ -218,7 +218,8 @@ class _AgentThrough:
 def on_environment(environment: Environment, interfaces: Mapping[str, Interface]) -> Environment:
     """Return the game as it looks through interfaces, for training or for any other wrapper on top [Arena §2.4.2].
 
-    * Roles without an interface stay as they are. `reward_parts` and privileged observations stay the game's own.
+    * Roles without an interface stay as they are. Privileged observations stay the game's own; `reward_parts` are left
+      out, as they would no longer add up to the reward.
     * A reward that arrives while a seat does not act is shown when the seat next acts or its match ends, because that
       is when the interface looks; until then the observation of that seat is the one it last decided on.
     * What an interface may break is no longer claimed by the spec: `zero_sum`, `reward_range`, `perfect_information`.
@@ -288,7 +289,7 @@ class _Seen:
     def _look(self, tick: RoleTick, chosen: np.ndarray) -> None:
         rows, seats = np.nonzero(chosen)
         mine, mask = self.tick, tick.action_mask
-        mine.acting, mine.reward_parts, mine.privileged = tick.acting, tick.reward_parts, tick.privileged
+        mine.acting, mine.privileged = tick.acting, tick.privileged
         if not rows.size:
             return
         view = View(

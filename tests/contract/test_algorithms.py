@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-
 from ludus._plugins import load_plugins
 from ludus.testing import check_algorithm
 

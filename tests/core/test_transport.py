@@ -6,6 +6,8 @@ import logging
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -213,6 +215,40 @@ def test_a_restarted_guest_takes_over_its_name(hub):
     assert old.receive(0.0) == []
 
 
+def test_a_replaced_guest_is_no_longer_heard(hub):
+    """Of a worker that hangs and its replacement only the newer one counts, and it keeps the connection."""
+    server, old, address = linked(hub)
+    new = hub.endpoint("sampler-0")
+    new.connect("coordinator", address)
+    send(new, "coordinator", Progress(worker="sampler-0", count=1))
+    collect(server, 1)
+    old.send("coordinator", Stop(reason="from the old one"))
+    assert server.receive(0.2) == []
+    send(new, "coordinator", Progress(worker="sampler-0", count=2))
+    assert collect(server, 1) == [("sampler-0", Progress(worker="sampler-0", count=2))]
+
+
+def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
+    """Nothing of a worker that was killed keeps its successor from being reached."""
+    hub = Hub("ipc", directory)
+    server, address = hub.bound("coordinator")
+    code = (
+        "import time; from ludus._messages import Hello; from ludus._transport import ZmqEndpoint\n"
+        f"worker = ZmqEndpoint('sampler-0'); worker.connect('coordinator', {address!r})\n"
+        "worker.send('coordinator', Hello(worker='sampler-0')); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code]) as process:
+        collect(server, 1)
+        assert server.send("sampler-0", Stop(reason="lost with the process"))
+        process.kill()
+    eventually(lambda: not server.send("sampler-0", Stop()))
+    new = hub.endpoint("sampler-0")
+    new.connect("coordinator", address)
+    send(server, "sampler-0", Stop(reason="for the new one"))
+    assert collect(new, 1) == [("coordinator", Stop(reason="for the new one"))]
+    hub.close()
+
+
 def test_a_restarted_host_is_found_again(hub):
     """Guests reconnect by themselves to a host that is back at its address."""
     server, client, address = linked(hub)
@@ -267,11 +303,13 @@ def test_closing_is_quick_and_final_with_messages_pending(hub, directory):
 
 
 def test_what_was_sent_just_before_closing_arrives(hub):
-    """A last word gets the time to leave."""
+    """Last words get the time to leave, even if they are many."""
     server, client, _ = linked(hub)
+    arrays = {"x": np.zeros(16 * 1024**2, np.uint8)}
+    assert client.send("coordinator", Segments(worker="sampler-0", player="p", block=1, arrays=arrays))
     assert client.send("coordinator", Stop(reason="bye"))
     client.close()
-    assert collect(server, 1) == [("sampler-0", Stop(reason="bye"))]
+    assert [type(message) for _, message in collect(server, 2)] == [Segments, Stop]
 
 
 def test_receive_waits_no_longer_than_told(hub):

@@ -158,21 +158,23 @@ class _Kit:
             self.compare(trace, alone, "a match played alone differs from the same in a batch", rows=((row, 0),))
 
     def check_reset_in_place(self) -> None:
-        """Check that resetting one row, here in mid-match, leaves the others alone and starts the right match."""
-        environment = self.make(len(_LINES))
+        """Check that resetting a row, mostly in mid-match, leaves the others alone and starts the right match."""
+        environment, fresh = self.make(len(_LINES)), self.make(1)
         play = self.play(environment)
-        for _ in range(min(5, self.steps)):
+        for tick in range(1, min(10, self.steps + 1)):
             play.advance()
-        before, tick = picture(play.tick), play.ticks[0]
-        play.restart(np.array([1]))
-        after = picture(play.tick)
-        others = tuple((row, row) for row in (0, 2))
-        self._require_equal(difference(before, after, others), "reset changed a row it was not asked for", tick=tick)
-        fresh = self.make(1)
-        start = picture(fresh.reset(play.seeds()[1:2]))
-        fresh.close()
-        self._require_equal(difference(after, start, ((1, 0),)), "reset left something of the old match", tick=tick)
+            row = tick % len(_LINES)
+            before = picture(play.tick)
+            play.restart(np.array([row]))
+            after = picture(play.tick)
+            others = tuple((other, other) for other in range(len(_LINES)) if other != row)
+            found = difference(before, after, others)
+            self._require_equal(found, "reset changed a row it was not asked for", tick=tick)
+            start = picture(fresh.reset(play.seeds()[row : row + 1]))
+            found = difference(after, start, ((row, 0),))
+            self._require_equal(found, "reset left something of the old match", tick=tick)
         environment.close()
+        fresh.close()
 
     def check_scenarios(self) -> None:
         """Check that the scenarios offered can be played, others are refused, and "default" is the default."""
@@ -225,13 +227,20 @@ class _Kit:
             play.advance(actions)
         except ContractError:
             rows = _same(_LINES)
-            play.advance()
+            self._advance_after_refusal(play, tick)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the wrong answer
             problem = f"an illegal action raised {type(error).__name__}: {error}"
             self.fail(f"{problem}; expected ContractError or a result of the rules", row=0, tick=tick)
         reference.advance()
         found = difference(picture(play.tick), picture(reference.tick), rows)
         self._require_equal(found, "an illegal action in row 0 disturbed a match", tick=tick)
+
+    def _advance_after_refusal(self, play: Play, tick: int) -> None:
+        try:
+            play.advance()
+        except Exception as error:  # noqa: BLE001 - legal actions must not fail
+            problem = f"after an illegal action was refused, legal ones raised {type(error).__name__}: {error}"
+            self.fail(f"{problem}; a refused step must not advance any match", tick=tick)
 
     def check_symmetric(self, trace: list[Picture]) -> None:
         """Check that exchanging the teams (each seat goes to the next team) exchanges rewards, outcomes and turns."""

@@ -54,8 +54,8 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
             fail(spec, f"a Box action space is one-dimensional float32, got {dtype} {shape}", role=role.name)
     elif not sizes or min(sizes) < 1:
         fail(spec, f"expected at least one action label with at least one choice, got {sizes}", role=role.name)
-    if getattr(role.action_space, "start", 0) != 0:
-        fail(spec, "a Discrete action space starts at 0", role=role.name)
+    if np.any(getattr(role.action_space, "start", 0)):
+        fail(spec, "choices of an action label are counted from 0, without a start", role=role.name)
     if role.privileged_space is not None and not isinstance(role.privileged_space, spaces.Dict):
         fail(spec, "the privileged space must be a Dict space", role=role.name)
     shared = sorted(observed.keys() & hidden.keys())

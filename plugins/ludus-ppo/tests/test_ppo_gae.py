@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from torch import tensor
-
 from ludus_ppo.losses import gae
+from torch import tensor
 
 
 class Segments:

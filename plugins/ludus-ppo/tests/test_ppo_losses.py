@@ -6,8 +6,6 @@ import math
 
 import pytest
 import torch
-from torch import distributions, tensor
-
 from ludus_ppo.losses import (
     categorical_terms,
     gaussian_terms,
@@ -17,13 +15,12 @@ from ludus_ppo.losses import (
     ratio_statistics,
     value_loss,
 )
+from torch import distributions, tensor
 
 
 def objective(ratio: float, advantage: float, *, dual_clip: float = 3.0) -> float:
     log_prob = tensor([[math.log(ratio)]])
-    result = policy_objective(
-        log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip
-    )
+    result = policy_objective(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip)
     return result.item()
 
 

@@ -223,7 +223,7 @@ def features(observation: Leaves) -> np.ndarray:
     """Return ``[n, F] float32``: a constant 1 and all leaves flattened, in the order of their names."""
     leaves = [observation[name] for name in sorted(observation)]
     rows = len(leaves[0])
-    flat = [leaf.reshape(rows, -1).astype(np.float32) for leaf in leaves]
+    flat = [leaf.reshape(rows, math.prod(leaf.shape[1:])).astype(np.float32) for leaf in leaves]
     return np.concatenate([np.ones((rows, 1), np.float32), *flat], axis=1)
 
 

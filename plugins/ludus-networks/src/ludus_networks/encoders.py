@@ -63,7 +63,7 @@ class ConvEncoder(nn.Module):
         config: Sizes and activation.
 
     Raises:
-        ContractError: No leaf is an image, or one is too small for the convolutions.
+        ContractError: No leaf is an image.
     """
 
     def __init__(self, leaves: Mapping[str, Space[Any]], config: ConvConfig) -> None:
@@ -79,7 +79,7 @@ class ConvEncoder(nn.Module):
         others = {name: space for name, space in leaves.items() if name not in images}
         self._others = FlatInput(others, scale=config.scale) if others else None
         self.towers = nn.ModuleList(_tower(space, config) for space in images.values())
-        size = sum(_tower_size(name, space, config) for name, space in images.items())
+        size = sum(_tower_size(space, config) for space in images.values())
         size += self._others.size if self._others else 0
         self.layers = _hidden_layers(size, config.hidden, config.activation)
 
@@ -106,12 +106,10 @@ def _tower(space: Space[Any], config: ConvConfig) -> nn.Sequential:
     return nn.Sequential(*layers)
 
 
-def _tower_size(name: str, space: Space[Any], config: ConvConfig) -> int:
+def _tower_size(space: Space[Any], config: ConvConfig) -> int:
     height, width, _ = space.shape or ()
     for _ in config.channels:
         height, width = (
             (side + 2 * (config.kernel // 2) - config.kernel) // config.stride + 1 for side in (height, width)
         )
-    if min(height, width) < 1:
-        raise ContractError(f"network 'conv': leaf {name!r} {space.shape} is too small for the configured convolutions")
     return height * width * config.channels[-1]

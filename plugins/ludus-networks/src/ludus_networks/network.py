@@ -87,7 +87,7 @@ def make_conv(config: ConvConfig, *, request: NetworkRequest) -> HeadedNetwork:
     """Make a convolutional network; privileged leaves pass through hidden layers alone.
 
     Raises:
-        ContractError: No observation leaf is an image, or one is too small.
+        ContractError: No observation leaf is an image.
     """
     flat = MLPConfig(hidden=config.hidden, activation=config.activation, scale=config.scale)
     return HeadedNetwork(

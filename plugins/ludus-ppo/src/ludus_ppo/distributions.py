@@ -169,8 +169,8 @@ class Gaussian:
         self._role = role.name
         self._low, self._high = space.low.astype(np.float32), space.high.astype(np.float32)
         bounded = np.isfinite(self._low) & np.isfinite(self._high)
-        self._centre = np.where(bounded, self._low / 2 + self._high / 2, 0).astype(np.float32)
-        self._half = np.where(bounded, self._high / 2 - self._low / 2, 1).astype(np.float32)
+        low, high = np.where(bounded, self._low, -1), np.where(bounded, self._high, 1)
+        self._centre, self._half = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
         self.head_size = self.log_std_size = int(space.shape[0])
         self.fields: tuple[Field, ...] = (Field("log_prob", (1,)), Field("unbounded_action", (self.head_size,)))
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 __all__ = [
     "categorical_terms",
+    "explained_variance",
     "gae",
     "gaussian_terms",
     "joint_log_prob",
@@ -25,6 +26,9 @@ __all__ = [
 
 # Beyond e^20 a ratio is clipped anyway, and its exponential would overflow into NaN gradients.
 _MAX_LOG_RATIO = 20.0
+
+# Rounding alone gives equal returns a variance.
+_NO_VARIANCE = 1e-8
 
 
 def categorical_terms(
@@ -146,6 +150,13 @@ def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip:
         near = old_value + (value - old_value).clamp(-value_clip, value_clip)
         error = torch.maximum(error, (near - returns).square())
     return error.mean()
+
+
+def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
+    """Return the share of the variance of `returns` that `value` predicts, a scalar ≤ 1; 0 if they do not vary."""
+    spread = returns.var(correction=0)
+    share = 1 - (returns - value).var(correction=0) / spread
+    return torch.where(spread > _NO_VARIANCE, share, torch.zeros_like(share))
 
 
 def gae(

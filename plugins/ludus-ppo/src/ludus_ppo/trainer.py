@@ -15,7 +15,15 @@ from torch import Tensor, nn
 
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
-from ludus_ppo.losses import gae, joint_log_prob, mean_over_labels_used, policy_objective, ratio_statistics, value_loss
+from ludus_ppo.losses import (
+    explained_variance,
+    gae,
+    joint_log_prob,
+    mean_over_labels_used,
+    policy_objective,
+    ratio_statistics,
+    value_loss,
+)
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.policy import to_tensor
 
@@ -226,9 +234,7 @@ class PPOTrainer:
 
     def _batch_metrics(self, rows: _Rows, chosen: Tensor) -> dict[str, float]:
         value, returns = rows.extras["value"][chosen], rows.returns[chosen]
-        spread = returns.var(correction=0)
-        explained = 1 - (returns - value).var(correction=0) / spread if spread > 0 else spread
-        numbers = torch.stack([explained, value.mean(), returns.mean()]).tolist()
+        numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
         return dict(zip(("explained_variance", "value_mean", "return_mean"), numbers, strict=True))
 
     def weights(self) -> dict[str, np.ndarray]:

@@ -1,0 +1,131 @@
+"""Small PettingZoo environments, importable here and in worker processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+CHASE = '''
+"""A hunter catches one prey after another: they name cells, a prey on the hunter's cell is caught and leaves."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Chase(ParallelEnv):
+    metadata = {"name": "chase_v0", "is_parallelizable": True}
+
+    def __init__(self, prey=2, limit=8):
+        self.possible_agents = ["hunter_0", *(f"prey_{i}" for i in range(prey))]
+        self.limit = limit
+        self.hunter = spaces.Box(0, 99, (2,), np.float32), spaces.Discrete(3, start=5)
+        self.prey = spaces.Box(0, 99, (3,), np.float32), spaces.MultiDiscrete([3, 2])
+
+    def observation_space(self, agent):
+        return (self.hunter if agent == "hunter_0" else self.prey)[0]
+
+    def action_space(self, agent):
+        return (self.hunter if agent == "hunter_0" else self.prey)[1]
+
+    def observations(self, agents):
+        lengths = {agent: 2 if agent == "hunter_0" else 3 for agent in agents}
+        everything = np.array([self.now, self.start, 1], np.float32)
+        return {agent: everything[:length] for agent, length in lengths.items()}, {agent: {} for agent in agents}
+
+    def reset(self, seed=None, options=None):
+        self.agents = self.possible_agents[:]
+        self.now, self.start = 1, int(np.random.default_rng(seed).integers(1, 90))
+        return self.observations(self.agents)
+
+    def step(self, actions):
+        assert set(actions) == set(self.agents)
+        assert actions["hunter_0"] in (5, 6, 7)
+        self.now += 1
+        played = self.agents
+        caught = [a for a in played if a != "hunter_0" and actions[a][0] == actions["hunter_0"] - 5]
+        left = [a for a in played if a not in caught]
+        rewards = {a: -1.0 if a in caught else 0.0 for a in played} | {"hunter_0": float(len(caught))}
+        terminations = {a: a in caught or left == ["hunter_0"] for a in played}
+        truncations = dict.fromkeys(played, self.now > self.limit)
+        self.agents = [a for a in played if not (terminations[a] or truncations[a])]
+        return self.observations(played)[0], rewards, terminations, truncations, {a: {} for a in played}
+
+
+def nameless():
+    env = Chase()
+    del env.possible_agents
+    return env
+'''
+
+ELIMINATION = '''
+"""Three players in turn; who says 0 is out, the last one wins. Saying the same twice is barred (mask in infos)."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import AECEnv
+from pettingzoo.utils import AgentSelector
+
+
+class Elimination(AECEnv):
+    metadata = {"name": "elimination_v0", "is_parallelizable": False}
+
+    def __init__(self):
+        super().__init__()
+        self.possible_agents = ["red_0", "blue_0", "green_0"]
+        self.seen = spaces.Dict({"left": spaces.Discrete(4), "said": spaces.Tuple([spaces.Discrete(4)])})
+        self.actions = spaces.Discrete(3)
+
+    def observation_space(self, agent):
+        return self.seen
+
+    def action_space(self, agent):
+        return self.actions
+
+    def observe(self, agent):
+        return {"left": len(self.agents), "said": (self.said,)}
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.said = self.possible_agents[:], 3
+        self.rewards = dict.fromkeys(self.agents, 0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.mask()
+        self.order = self.possible_agents[seed % 3 :] + self.possible_agents[: seed % 3]
+        self.agent_selection = self.order[0]
+
+    def mask(self):
+        self.infos = {a: {"action_mask": (np.arange(3) != self.said).astype(np.int8)} for a in self.agents}
+
+    def step(self, action):
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            return self._was_dead_step(action)
+        assert action != self.said
+        self._clear_rewards()
+        self._cumulative_rewards[agent] = 0
+        self.said = int(action)
+        following = [a for a in self.order if not self.terminations[a]]
+        following = following[following.index(agent) + 1 :] + following[: following.index(agent)]
+        if action == 0:
+            self.order.remove(agent)
+            self.rewards[agent] = -1
+            self.terminations[agent] = True
+            if len(following) == 1:
+                self.rewards[following[0]] = 2
+                self.terminations[following[0]] = True
+        self.mask()
+        self._accumulate_rewards()
+        self.agent_selection = following[0]
+        self._deads_step_first()
+'''
+
+
+@pytest.fixture(autouse=True)
+def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make ``toy_chase:Chase`` and ``toy_elimination:Elimination`` importable."""
+    (tmp_path / "toy_chase.py").write_text(CHASE)
+    (tmp_path / "toy_elimination.py").write_text(ELIMINATION)
+    monkeypatch.syspath_prepend(str(tmp_path))

@@ -1,0 +1,273 @@
+"""PettingZoo environments as ludus environments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pettingzoo
+import pytest
+from attrs import fields
+from ludus.errors import ConfigError, ContractError
+from ludus.testing import check_environment
+from ludus_pettingzoo.config import PettingZooConfig
+from ludus_pettingzoo.environment import make_environment
+from ludus_pettingzoo.plugin import ludus_register_environments
+
+CHASE = "toy_chase:Chase"
+ELIMINATION = "toy_elimination:Elimination"
+
+
+@pytest.fixture
+def make():
+    """Make an environment, and close it at the end."""
+    made = []
+
+    def make_one(id, num_matches=1, **options):
+        made.append(make_environment(PettingZooConfig(id=id, **options), num_matches=num_matches))
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+def seeds(*values):
+    """Return match seeds."""
+    return np.array(values, np.uint64)
+
+
+def play_row(*cells):
+    """Return the actions of Connect Four or Tic-Tac-Toe in one match, one after another."""
+    return [{"player": np.full((1, 2, 1), cell)} for cell in cells]
+
+
+def chase(hunter, *prey):
+    """Return the actions of one chase."""
+    return {"hunter": np.array([[[hunter]]]), "prey": np.array([[[cell, 0] for cell in prey]])}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"id": "classic/connect_four_v3"},
+        {"id": "classic/tictactoe_v3"},
+        {"id": "classic/tictactoe_v3", "workers": 2},
+        {"id": "classic/rps_v2"},
+        {"id": "classic/rps_v2", "api": "aec"},
+        {"id": "classic/leduc_holdem_v4"},
+    ],
+    ids=str,
+)
+def test_contract(options) -> None:
+    """PettingZoo's classic games keep the contract, here and in another process."""
+    (component,) = ludus_register_environments()
+    check_environment(component, options=options, steps=80)
+
+
+@pytest.mark.parametrize("id", [CHASE, ELIMINATION])
+@pytest.mark.parametrize("api", ["auto", "aec"])
+@pytest.mark.parametrize("workers", [0, 2])
+def test_contract_with_vanishing_agents(make, id, api, workers) -> None:
+    """Agents that leave before the match ends break nothing."""
+    check_environment(lambda num_matches: make(id, num_matches, api=api, workers=workers), steps=40)
+
+
+def test_roles_by_spaces(make) -> None:
+    """Agents of equal spaces share a role named after them; actions count from 0."""
+    hunter, prey = make(CHASE, options={"prey": 3}).spec.roles
+    assert (hunter.name, hunter.seats, prey.name, prey.seats) == ("hunter", 1, "prey", 3)
+    assert hunter.action_space.start == 0
+    assert hunter.teams + prey.teams == (0, 1, 2, 3)
+
+
+def test_classic_roles(make) -> None:
+    """A symmetric game has the role player, and its mask is no part of the observation."""
+    spec = make("classic/connect_four_v3").spec
+    (role,) = spec.roles
+    assert (role.name, role.seats, role.observation_space.shape) == ("player", 2, (6, 7, 2))
+    assert (spec.turn, spec.constant_sum) == ("turn-based", True)
+
+
+def test_observation_dict_without_mask_is_kept(make) -> None:
+    """Dict and Tuple observations become leaves."""
+    tick = make(ELIMINATION).reset(seeds(0))
+    assert list(tick.roles["player"].observation) == ["left", "said.0"]
+
+
+def test_same_match_as_bare(make) -> None:
+    """Observations, masks, rewards and turns are those of PettingZoo's own loop."""
+    random = np.random.default_rng(3)
+    env, bare = make("classic/connect_four_v3"), pettingzoo.make("aec", "classic/connect_four_v3")
+    for match in range(5):
+        tick = env.reset(seeds(match)).roles["player"]
+        bare.reset(seed=match)
+        for agent in bare.agent_iter():
+            observation, reward, terminated, _, _ = bare.last()
+            seat = bare.possible_agents.index(agent)
+            assert np.array_equal(tick.observation["obs"][0, seat], observation["observation"])
+            if terminated:
+                assert tick.reward[0, seat] == reward
+                bare.step(None)
+                continue
+            assert tick.acting[0].tolist() == [seat == 0, seat == 1]
+            assert tick.action_mask[0, seat].tolist() == observation["action_mask"].tolist()
+            column = random.choice(np.flatnonzero(observation["action_mask"]))
+            bare.step(int(column))
+            tick = env.step({"player": np.full((1, 2, 1), column)}).roles["player"]
+
+
+def test_win(make) -> None:
+    """The match ends once with a reward for both seats and a win."""
+    env = make("classic/connect_four_v3")
+    env.reset(seeds(0))
+    for actions in play_row(0, 1, 0, 1, 0, 1, 0):
+        tick = env.step(actions)
+    assert tick.terminated.tolist() == [True]
+    assert tick.truncated.tolist() == [False]
+    assert tick.roles["player"].reward.tolist() == [[1, -1]]
+    assert tick.outcome.tolist() == [[1, 0]]
+
+
+def test_draw(make) -> None:
+    """Equal totals are a draw."""
+    env = make("classic/tictactoe_v3")
+    env.reset(seeds(0))
+    for actions in play_row(0, 4, 8, 1, 7, 6, 2, 5, 3):
+        tick = env.step(actions)
+    assert tick.terminated.tolist() == [True]
+    assert tick.outcome.tolist() == [[0.5, 0.5]]
+
+
+def test_limit_of_the_environment_truncates(make) -> None:
+    """Where the environment says truncated, so do we, with the final observation."""
+    env = make("classic/rps_v2", options={"max_cycles": 2})
+    env.reset(seeds(0))
+    for action in (1, 2):
+        tick = env.step({"player": np.array([[[action], [0]]])})
+    assert tick.truncated.tolist() == [True]
+    assert tick.terminated.tolist() == [False]
+    assert tick.roles["player"].observation["obs"].tolist() == [[0, 2]]
+
+
+@pytest.mark.parametrize(("id", "api"), [("classic/tictactoe_v3", "aec"), ("classic/rps_v2", "parallel")])
+def test_max_ticks(make, id, api) -> None:
+    """max_ticks truncates matches of either interface, and the spec says so."""
+    env = make(id, api=api, max_ticks=2)
+    env.reset(seeds(0))
+    ends = [env.step(actions).truncated.item() for actions in play_row(0, 1)]
+    assert ends == [False, True]
+    assert env.spec.max_ticks == 2
+
+
+def test_vanished_agents_do_not_act(make) -> None:
+    """A caught prey gets its reward, stops acting, and the match goes on."""
+    env = make(CHASE)
+    env.reset(seeds(0))
+    tick = env.step(chase(1, 1, 2))
+    assert tick.roles["prey"].reward.tolist() == [[-1, 0]]
+    assert tick.roles["prey"].acting.tolist() == [[False, True]]
+    assert not tick.terminated.any()
+    tick = env.step(chase(2, 0, 2))
+    assert tick.terminated.tolist() == [True]
+    assert tick.outcome.tolist() == [[1, 0, 0]]
+
+
+def test_parallel_time_limit(make) -> None:
+    """Agents that leave because time is up make a truncated match; ties for the best share half points."""
+    env = make(CHASE, options={"limit": 1})
+    env.reset(seeds(0))
+    tick = env.step(chase(0, 1, 2))
+    assert (tick.terminated.item(), tick.truncated.item()) == (False, True)
+    assert tick.outcome.tolist() == [[0.5, 0.5, 0.5]]
+
+
+def test_dead_agents_in_turns(make) -> None:
+    """An agent out of a turn-based game is passed over, and its reward arrives when it is earned."""
+    env = make(ELIMINATION)
+    tick = env.reset(seeds(1)).roles["player"]
+    assert tick.acting[0].tolist() == [False, True, False]
+    tick = env.step({"player": np.zeros((1, 3, 1), np.int64)}).roles["player"]
+    assert tick.reward.tolist() == [[0, -1, 0]]
+    assert tick.acting[0].tolist() == [False, False, True]
+    tick = env.step({"player": np.full((1, 3, 1), 2)}).roles["player"]
+    assert tick.action_mask[0, 0].tolist() == [True, True, False]
+    tick = env.step({"player": np.zeros((1, 3, 1), np.int64)})
+    assert tick.roles["player"].reward.tolist() == [[-1, 0, 2]]
+    assert tick.terminated.item()
+    assert tick.outcome.tolist() == [[0, 0, 1]]
+
+
+def test_teams(make) -> None:
+    """Agents of one team share the outcome, in the order of the table."""
+    env = make(CHASE, teams={"prey": ["prey_*"], "hunters": ["hunter_0"]})
+    assert [role.teams for role in env.spec.roles] == [(1,), (0, 0)]
+    env.reset(seeds(0))
+    tick = env.step(chase(1, 1, 1))
+    assert tick.outcome.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"), [("total", [1, 0, 0]), ("last", [0.5, 0.5, 0.5]), ("positive", [1, 0, 0.5])]
+)
+def test_outcome_rules(make, outcome, expected) -> None:
+    """The hunter catches one prey, then time is up: best total, no winner on the last tick, or above and below 0."""
+    env = make(CHASE, options={"limit": 2}, outcome=outcome)
+    env.reset(seeds(0))
+    env.step(chase(1, 1, 0))
+    assert env.step(chase(1, 0, 0)).outcome.tolist() == [expected]
+
+
+def test_seed_reaches_the_environment(make) -> None:
+    """Matches differ by seed and repeat with it."""
+    env = make(CHASE, 3)
+    start = env.reset(seeds(1, 2, 1)).roles["hunter"].observation["obs"][:, 0, 1]
+    assert start[0] == start[2] != start[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"id": "classic/checkers_v9"}, "id: PettingZoo has no environment 'classic/checkers_v9'"),
+        ({"id": "no_such_module"}, "id: cannot import 'no_such_module'"),
+        ({"id": "toy_chase"}, "id: module 'toy_chase' has no parallel_env or env"),
+        (
+            {"id": "json:dumps", "options": {"obj": 1}},
+            "expected 'json:dumps' to make an AECEnv or a ParallelEnv, got str",
+        ),
+        ({"id": CHASE, "options": {"wolves": 1}}, "options: 'toy_chase:Chase' cannot be made"),
+        ({"id": "classic/tictactoe_v3", "api": "parallel"}, "api: 'classic/tictactoe_v3' is turn-based"),
+        ({"id": CHASE, "teams": {"a": ["prey_*"]}}, "teams: expected agent 'hunter_0' in one team, found it in 0"),
+        ({"id": CHASE, "teams": {"a": ["*"], "b": ["dog_*"]}}, "teams: no agent is in team 'b'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_wrong_configuration(make, options, message) -> None:
+    """A mistake in the configuration is told with its option and what was found."""
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+def test_agents_must_be_known(make) -> None:
+    """An environment that makes up its agents on the way cannot have seats."""
+    with pytest.raises(ContractError, match="has no possible_agents"):
+        make("toy_chase:nameless")
+
+
+@pytest.mark.parametrize("id", ["", "a b", "a/b/c", "a:b:c"])
+def test_malformed_id(id) -> None:
+    """What cannot be an id is refused with examples of what can."""
+    with pytest.raises(ValueError, match="expected an id such as"):
+        PettingZooConfig(id=id)
+
+
+def test_options_are_explained() -> None:
+    """Every option has a line of help."""
+    assert all(field.metadata["help"] for field in fields(PettingZooConfig))
+
+
+def test_plugin_is_light() -> None:
+    """Listing plugins and reading configuration imports no PettingZoo."""
+    code = "import sys, ludus_pettingzoo.plugin, ludus_pettingzoo.config; assert 'pettingzoo' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,151 @@
+"""Sampling in NumPy: frequencies, masks, recorded log-probabilities, bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus import ContractError, Role
+from ludus_ppo.distributions import Categorical, Gaussian, distribution_for
+
+
+class FixedUniform:
+    """A generator stand-in that always draws the same number."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self, shape, dtype):
+        return np.full(shape, self.number, dtype)
+
+
+def role(action_space) -> Role:
+    return Role(name="cat", observation_space=spaces.Discrete(1), action_space=action_space, teams=(0,))
+
+
+def draw(distribution, parameters, mask=None, *, rng=None, deterministic=False):
+    parameters = np.asarray(parameters, np.float32)
+    rng = rng or np.random.default_rng(0)
+    return distribution.sample(parameters, mask, rng=rng, deterministic=deterministic)
+
+
+def test_choices_come_with_their_probabilities():
+    """Over many draws, legal choices appear as often as the masked softmax says."""
+    logits = np.log(np.tile([[1, 2, 3, 4, 2, 2]], (40_000, 1)))
+    mask = np.tile([[True, True, False, True, True, True]], (40_000, 1))
+    action = draw(Categorical(role(spaces.MultiDiscrete([4, 2]))), logits, mask).action
+    np.testing.assert_allclose(np.bincount(action[:, 0]) / 40_000, np.array([1, 2, 0, 4]) / 7, atol=0.01)
+    np.testing.assert_allclose(np.bincount(action[:, 1]) / 40_000, [0.5, 0.5], atol=0.01)
+
+
+@given(seed=st.integers(0, 10_000), scale=st.sampled_from([0.1, 3.0, 1e3, 1e30]))
+@settings(deadline=None, max_examples=30)
+def test_masked_choices_are_never_drawn(seed, scale):
+    """Whatever the logits, only legal choices are drawn, and their log-probability is finite or very small."""
+    rng = np.random.default_rng(seed)
+    mask = rng.random((50, 6)) < 0.3
+    mask[np.arange(50), rng.integers(0, 6, 50)] = True
+    for deterministic in (False, True):
+        sample = draw(
+            Categorical(role(spaces.Discrete(6))),
+            rng.standard_normal((50, 6)) * scale,
+            mask,
+            rng=rng,
+            deterministic=deterministic,
+        )
+        assert np.take_along_axis(mask, sample.action, axis=1).all()
+        assert np.isfinite(sample.extras["log_prob"]).all()
+
+
+@pytest.mark.parametrize("number", [0.0, 1 - 2**-24])
+def test_the_ends_of_the_unit_interval_draw_legal_choices(number):
+    """The smallest and the largest random number lead to legal choices, not to masked ones at the edges."""
+    mask = np.array([[False, True, True, False]] * 64)
+    logits = np.random.default_rng(0).standard_normal((64, 4))
+    sample = draw(Categorical(role(spaces.Discrete(4))), logits, mask, rng=FixedUniform(number))
+    assert set(sample.action.ravel()) == {1 if number == 0.0 else 2}
+
+
+def test_recorded_log_prob_is_the_one_learned_from():
+    """NumPy sampling and the torch loss agree about the log-probability of what was drawn."""
+    distribution = Categorical(role(spaces.MultiDiscrete([3, 2])))
+    rng = np.random.default_rng(1)
+    logits = rng.standard_normal((20, 5)).astype(np.float32)
+    mask = np.tile([[True, False, True, True, True]], (20, 1))
+    sample = draw(distribution, logits, mask)
+    log_prob, _ = distribution.terms(
+        torch.from_numpy(logits), action=torch.from_numpy(sample.action), extras={}, mask=torch.from_numpy(mask)
+    )
+    np.testing.assert_allclose(sample.extras["log_prob"], log_prob, rtol=1e-5, atol=1e-6)
+
+
+def test_deterministic_takes_the_most_likely_legal_choice():
+    """The best logit wins unless it is masked."""
+    mask = np.array([[True, True, False], [True, True, True]])
+    sample = draw(Categorical(role(spaces.Discrete(3))), [[1.0, 2.0, 3.0]] * 2, mask, deterministic=True)
+    assert sample.action.tolist() == [[1], [2]]
+
+
+def test_a_label_without_legal_choice_is_an_error():
+    """The message names the role and the label."""
+    mask = np.array([[True, True, False, False]])
+    with pytest.raises(ContractError, match="role cat, label 1: the action mask forbids every choice"):
+        draw(Categorical(role(spaces.MultiDiscrete([2, 2]))), np.zeros((1, 4)), mask)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2), spaces.Box(-1, 1, (1,), np.float32)])
+def test_outputs_that_are_not_finite_are_an_error(space):
+    """A broken network is reported, not sampled from."""
+    with pytest.raises(ContractError, match="role cat: the network's policy outputs are not finite"):
+        draw(distribution_for(role(space)), [[np.nan, 0.0]])
+
+
+def test_a_recorded_action_against_its_mask_is_an_error():
+    """Masks and actions that do not belong together are noticed before they are learned from."""
+    distribution = Categorical(role(spaces.MultiDiscrete([2, 2])))
+    mask = torch.tensor([[True, True, True, False]])
+    distribution.check(torch.tensor([[1, 0]]), mask)
+    with pytest.raises(ContractError, match="label 1: a recorded action is forbidden"):
+        distribution.check(torch.tensor([[0, 1]]), mask)
+
+
+def test_gaussian_actions_are_scaled_into_the_box():
+    """Means of -1, 0 and 1 are the low end, the centre and the high end; beyond is clipped."""
+    distribution = Gaussian(role(spaces.Box(np.array([0.0], np.float32), np.array([10.0], np.float32))))
+    sample = draw(distribution, [[-1, 0], [0, 0], [1, 0], [7, 0]], deterministic=True)
+    assert sample.action.ravel().tolist() == [0.0, 5.0, 10.0, 10.0]
+    assert sample.extras["unbounded_action"].ravel().tolist() == [-1.0, 0.0, 1.0, 7.0]
+
+
+def test_gaussian_actions_of_an_unbounded_box_are_taken_as_drawn():
+    """Without bounds there is no scaling."""
+    distribution = Gaussian(role(spaces.Box(-np.inf, np.inf, (2,), np.float32)))
+    sample = draw(distribution, [[3.0, -4.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(sample.action, sample.extras["unbounded_action"])
+
+
+def test_gaussian_log_prob_is_that_of_the_unclipped_draw():
+    """NumPy sampling and the torch loss agree, also where the action was clipped."""
+    distribution = Gaussian(role(spaces.Box(-1, 1, (2,), np.float32)))
+    parameters = np.tile(np.float32([[0.9, -0.9, 0.5, 0.1]]), (50, 1))
+    sample = draw(distribution, parameters)
+    assert (np.abs(sample.action) == 1).any()
+    extras = {"unbounded_action": torch.from_numpy(sample.extras["unbounded_action"])}
+    log_prob, _ = distribution.terms(torch.from_numpy(parameters), action=torch.zeros(50, 2), extras=extras, mask=None)
+    np.testing.assert_allclose(sample.extras["log_prob"], log_prob, rtol=1e-5)
+
+
+def test_gaussian_spread_follows_the_log_std():
+    """Draws have the mean and the standard deviation of the parameters."""
+    distribution = Gaussian(role(spaces.Box(-np.inf, np.inf, (1,), np.float32)))
+    drawn = draw(distribution, np.tile([[2.0, np.log(0.5)]], (20_000, 1))).action
+    assert drawn.mean() == pytest.approx(2.0, abs=0.02)
+    assert drawn.std() == pytest.approx(0.5, abs=0.02)
+
+
+def test_a_matrix_of_actions_is_refused():
+    """Only vectors of real actions are supported."""
+    with pytest.raises(ContractError, match="one-dimensional Box"):
+        distribution_for(role(spaces.Box(-1, 1, (2, 2), np.float32)))

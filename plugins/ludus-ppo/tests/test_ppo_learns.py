@@ -1,0 +1,65 @@
+"""PPO learns small things in seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus.segment import SegmentBatch
+
+
+def play(policy, rng, *, reward, rows=256):
+    """Return one-decision matches of a contextual bandit: `reward` of observation and action."""
+    shape = (2, rows)
+    observation = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
+    decision = policy.act({"obs": observation.reshape(-1, 3)}, action_mask=None, privileged={}, state={}, rng=rng)
+    action = decision.action.reshape(*shape, -1)
+    return SegmentBatch(
+        observation={"obs": observation},
+        action=action,
+        reward=reward(observation, action).astype(np.float32),
+        terminated=np.ones(shape, bool),
+        truncated=np.zeros(shape, bool),
+        decided=np.array([[True], [False]]).repeat(rows, axis=1),
+        elapsed_ticks=np.ones(shape, np.int32),
+        extras={name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()},
+        length=np.ones(rows, np.int32),
+        version=np.zeros(rows, np.int64),
+    )
+
+
+def right_arm(observation, action):
+    return (action[..., 0] == (observation[..., 0] > 0)) * 1.0
+
+
+def both_right(observation, action):
+    return ((action == (observation[..., :2] > 0)).sum(-1)) / 2
+
+
+def near_target(observation, action):
+    return -np.abs(action[..., 0] - observation[..., 0])
+
+
+@pytest.mark.parametrize(
+    ("space", "reward", "label_objective", "enough"),
+    [
+        (spaces.Discrete(2), right_arm, "per-label", 0.95),
+        (spaces.MultiDiscrete([2, 2]), both_right, "per-label", 0.93),
+        (spaces.MultiDiscrete([2, 2]), both_right, "joint", 0.93),
+        (spaces.Box(-1, 1, (1,), np.float32), near_target, "per-label", -0.2),
+    ],
+)
+def test_a_contextual_bandit_is_solved(make_ppo, space, reward, label_objective, enough):
+    """The reward of greedy play passes the threshold, far above that of the start."""
+    torch.set_num_threads(1)
+    ppo = make_ppo(space, label_objective=label_objective, learning_rate=0.01, epochs=4)
+    trainer, policy, rng = ppo.make_trainer(seed=0), ppo.make_policy(), np.random.default_rng(0)
+    policy.load(trainer.weights())
+    start = play(policy, rng, reward=reward).reward[0].mean()
+    for _ in range(40):
+        trainer.update(play(policy, rng, reward=reward), progress=0.0)
+        policy.load(trainer.weights())
+    end = play(policy, rng, reward=reward).reward[0].mean()
+    assert start < enough - 0.2
+    assert end > enough

@@ -1,0 +1,253 @@
+"""The trainer: one update against a plain re-implementation, schedules, refusals, resuming."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus import ContractError, ModelError
+
+BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
+
+
+def update(ppo, batch, *, progress=0.0, seed=1):
+    trainer = ppo.make_trainer(seed=seed)
+    return trainer, trainer.update(batch, progress=progress)
+
+
+def same(one, other) -> bool:
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_one_update_is_the_textbook_one(make_ppo, make_batch):
+    """A gradient step equals one written down with torch.distributions and scalar advantages."""
+    ppo = make_ppo(num_minibatches=1, gamma=0.9, gae_lambda=0.8, max_grad_norm=0.3, learning_rate=1e-2)
+    batch = make_batch(ppo)
+    trainer, _ = update(ppo, batch)
+    model = ppo._model()
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in ppo.make_trainer(seed=1).weights().items()})
+    advantage = np.zeros_like(batch.reward)
+    value = batch.extras["value"]
+    for t in reversed(range(8)):
+        alive = 1.0 - batch.terminated[t]
+        delta = batch.reward[t] + 0.9 * alive * value[t + 1] - value[t]
+        advantage[t] = delta + 0.9 * 0.8 * alive * advantage[t + 1]
+    target = torch.from_numpy((advantage + value)[:8].ravel())
+    scaled = torch.from_numpy(((advantage - advantage[:8].mean()) / advantage[:8].std())[:8].ravel())
+    logits, new_value = model({"obs": torch.from_numpy(batch.observation["obs"][:8].reshape(-1, 3))}, {})
+    distribution = torch.distributions.Categorical(logits=logits)
+    new = distribution.log_prob(torch.from_numpy(batch.action[:8].ravel()))
+    ratio = (new - torch.from_numpy(batch.extras["log_prob"][:8].ravel())).exp()
+    gain = torch.minimum(ratio * scaled, ratio.clamp(0.8, 1.2) * scaled).mean()
+    loss = -gain + 0.5 * (new_value - target).square().mean() - 0.01 * distribution.entropy().mean()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-5)
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+    optimizer.step()
+    for name, array in trainer.weights().items():
+        np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):
+    """Three passes in five minibatches over 48 decisions."""
+    ppo = make_ppo(epochs=3, num_minibatches=5)
+    _, result = update(ppo, make_batch(ppo))
+    assert (result.samples, result.gradient_steps) == (144, 15)
+
+
+def test_fewer_decisions_than_minibatches(make_ppo, make_batch):
+    """A tiny batch has as many minibatches as decisions."""
+    ppo = make_ppo(num_minibatches=5)
+    _, result = update(ppo, make_batch(ppo, steps=1, segments=2))
+    assert (result.samples, result.gradient_steps) == (2, 2)
+
+
+def test_what_is_undefined_does_not_matter(make_ppo, make_batch):
+    """Entries that are not trainable may hold anything."""
+    ppo = make_ppo()
+    clean, dirty = make_batch(ppo), make_batch(ppo)
+    for batch in (clean, dirty):
+        batch.length[:3] = 4
+        batch.truncated[1, 5] = True
+        batch.decided[2, 5] = False
+    dirty.reward[2, 5] = np.nan
+    dirty.reward[4:, :3] = np.nan
+    dirty.action[5:, :3] = 99
+    dirty.observation["obs"][5:, :3] = np.nan
+    dirty.extras["value"][5:, :3] = np.nan
+    dirty.extras["log_prob"][5:, :3] = np.nan
+    assert same(update(ppo, clean)[0].weights(), update(ppo, dirty)[0].weights())
+
+
+def test_objectives_agree_on_a_single_label(make_ppo, make_batch):
+    """With one label, the sum over labels and the joint ratio are the same thing."""
+    per_label, joint = (make_ppo(label_objective=name) for name in ("per-label", "joint"))
+    batch = make_batch(per_label)
+    assert same(update(per_label, batch)[0].weights(), update(joint, batch)[0].weights())
+
+
+def test_objectives_differ_on_several_labels(make_ppo, make_batch):
+    """With two labels they are not, once the policy has moved."""
+    options = {"learning_rate": 0.05, "num_minibatches": 4}
+    per_label = make_ppo(BUTTON_AND_MOVE, **options)
+    joint = make_ppo(BUTTON_AND_MOVE, label_objective="joint", **options)
+    batch = make_batch(per_label)
+    assert not same(update(per_label, batch)[0].weights(), update(joint, batch)[0].weights())
+
+
+@pytest.mark.parametrize("label_objective", ["per-label", "joint"])
+def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
+    """A label that no action used leaves its outputs as they were."""
+    ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective)
+    batch = make_batch(ppo)
+    batch.extras["label_used"] = np.zeros((9, 6, 2), bool)
+    batch.extras["label_used"][..., 0] = True
+    before, after = ppo.make_trainer(seed=1).weights(), update(ppo, batch)[0].weights()
+    head = "network.heads.policy.weight"
+    np.testing.assert_array_equal(after[head][3:], before[head][3:])
+    assert (after[head][:3] != before[head][:3]).all()
+
+
+def test_schedules_follow_progress(make_ppo, make_batch):
+    """Step size and entropy bonus are interpolated over the training budget."""
+    ppo = make_ppo(learning_rate=1e-3, learning_rate_schedule="linear", ent_coef=0.01, ent_coef_final=0.002)
+    _, result = update(ppo, make_batch(ppo), progress=0.75)
+    assert result.metrics["learning_rate"] == pytest.approx(2.5e-4)
+    assert result.metrics["ent_coef"] == pytest.approx(0.004)
+
+
+def test_without_schedules_everything_stays(make_ppo, make_batch):
+    """By default progress changes nothing."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+    early, late = (update(ppo, batch, progress=progress)[0].weights() for progress in (0.0, 0.9))
+    assert same(early, late)
+
+
+def test_entropy_bonus_raises_entropy(make_ppo, make_batch):
+    """With nothing else to gain, the policy becomes more random."""
+    ppo = make_ppo(ent_coef=1.0, learning_rate=0.01, vf_coef=0.0, epochs=30)
+    batch = make_batch(ppo)
+    batch.reward[:] = 0
+    batch.extras["value"][:] = 0
+    first, trainer = update(ppo, batch)[1], ppo.make_trainer(seed=1)
+    for _ in range(3):
+        last = trainer.update(batch, progress=0.0)
+    assert last.metrics["entropy"] > first.metrics["entropy"] - 1e-6
+    assert last.metrics["entropy"] == pytest.approx(np.log(4), abs=1e-3)
+
+
+def test_target_kl_stops_the_passes(make_ppo, make_batch):
+    """No further pass is made once the policy has moved too far."""
+    options = {"learning_rate": 0.05, "epochs": 10, "num_minibatches": 2}
+    free, bound = make_ppo(**options), make_ppo(target_kl=1e-4, **options)
+    batch = make_batch(free)
+    assert update(free, batch)[1].gradient_steps == 20
+    assert update(bound, batch)[1].gradient_steps == 2
+
+
+def test_discount_per_tick_uses_the_elapsed_ticks(make_ppo, make_batch):
+    """Decisions far apart in time see less of their future."""
+    per_decision, per_tick = make_ppo(gamma=0.5), make_ppo(gamma=0.5, discount_per="tick")
+    batch = make_batch(per_decision)
+    returns = [update(ppo, batch)[1].metrics["return_mean"] for ppo in (per_decision, per_tick)]
+    assert returns[0] == returns[1]
+    batch.elapsed_ticks[:] = 60
+    far = update(per_tick, batch)[1].metrics["return_mean"]
+    assert far == pytest.approx(batch.reward[:8].mean(), abs=1e-6)
+    assert update(per_decision, batch)[1].metrics["return_mean"] == returns[0]
+
+
+def test_explained_variance_of_perfect_values(make_ppo, make_batch):
+    """Values that predict the returns explain all of their variance; constant returns count as 0."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+    batch.terminated[:] = True
+    batch.extras["value"] = batch.reward.copy()
+    assert update(ppo, batch)[1].metrics["explained_variance"] == pytest.approx(1.0)
+    batch.reward[:] = 1.0
+    assert update(ppo, batch)[1].metrics["explained_variance"] == 0.0
+
+
+@pytest.mark.parametrize("array", ["reward", "observation", "value", "log_prob"])
+def test_a_batch_with_nan_is_refused(make_ppo, make_batch, array):
+    """The error says what to look at, and the trainer goes on as if nothing had happened."""
+    ppo = make_ppo()
+    trainer, untouched = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1)
+    good, bad = make_batch(ppo), make_batch(ppo, seed=5)
+    place = {"reward": bad.reward, "observation": bad.observation["obs"]} | bad.extras
+    place[array][3, 2] = np.nan
+    for _ in range(2):
+        with pytest.raises(ContractError, match="not finite; the update was dropped — check observations and rewards"):
+            trainer.update(bad, progress=0.0)
+        trainer.update(good, progress=0.0)
+        untouched.update(good, progress=0.0)
+        assert same(trainer.weights(), untouched.weights())
+        assert same(trainer.state(), untouched.state())
+
+
+def test_a_batch_without_decisions_is_refused(make_ppo, make_batch):
+    """There must be something to learn from."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+    batch.decided[:] = False
+    with pytest.raises(ContractError, match="without a single trainable decision"):
+        update(ppo, batch)
+
+
+def test_a_mask_that_forbids_a_recorded_action_is_refused(make_ppo, make_batch):
+    """Actions and masks that do not belong together are not learned from."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+    batch.action_mask = np.ones((9, 6, 4), bool)
+    batch.action_mask[2, 3, batch.action[2, 3, 0]] = False
+    with pytest.raises(ContractError, match="forbidden by its own mask"):
+        update(ppo, batch)
+
+
+def test_a_critic_without_its_privileged_leaves_is_refused(make_ppo, make_batch):
+    """Learning needs what acting can do without."""
+    hidden = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
+    ppo = make_ppo(privileged=hidden)
+    assert update(ppo, make_batch(ppo, privileged={"fog": 2}))[1].samples == 48
+    with pytest.raises(ContractError, match="the batch carries none"):
+        update(ppo, make_batch(ppo))
+
+
+def test_resuming_is_bit_exact(make_ppo, make_batch, tmp_path):
+    """Three updates, a file, three updates: the same as six updates."""
+    ppo = make_ppo(epochs=2, learning_rate=0.01)
+    batches = [make_batch(ppo, seed=seed) for seed in range(6)]
+    straight, first, second = (ppo.make_trainer(seed=seed) for seed in (1, 1, 77))
+    for batch in batches:
+        straight.update(batch, progress=0.0)
+    for batch in batches[:3]:
+        first.update(batch, progress=0.0)
+    np.savez(tmp_path / "weights.npz", **first.weights())
+    np.savez(tmp_path / "state.npz", **first.state())
+    with np.load(tmp_path / "weights.npz") as weights, np.load(tmp_path / "state.npz") as state:
+        second.load_weights(dict(weights))
+        second.load_state(dict(state))
+    for batch in batches[3:]:
+        second.update(batch, progress=0.0)
+    assert same(second.weights(), straight.weights())
+    assert same(second.state(), straight.state())
+
+
+def test_the_state_of_another_network_is_refused(make_ppo):
+    """An optimiser state that does not fit is not half loaded."""
+    trainer, other = make_ppo().make_trainer(seed=1), make_ppo(spaces.Discrete(5)).make_trainer(seed=1)
+    with pytest.raises(ModelError, match="has shape"):
+        trainer.load_state(other.state())
+
+
+def test_seeds_make_the_weights(make_ppo):
+    """Equal seeds give equal weights and leave torch's global generator alone."""
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    one, same_seed, other = (make_ppo().make_trainer(seed=seed).weights() for seed in (3, 3, 4))
+    assert torch.rand(1) == expected
+    assert same(one, same_seed)
+    assert not same(one, other)

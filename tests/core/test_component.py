@@ -1,0 +1,62 @@
+"""Components: what may be registered, and what loading one can go wrong with."""
+
+from __future__ import annotations
+
+import pytest
+from ludus import Component, PluginError
+
+
+def component(**changes):
+    """Return a component that loads, but for the changes."""
+    return Component(**({"name": "thing", "factory": "collections:OrderedDict"} | changes))
+
+
+def test_factory_is_imported_when_asked_for():
+    """The path leads to the object."""
+    from collections import OrderedDict
+
+    assert component().load_factory() is OrderedDict
+
+
+def test_attributes_may_be_nested():
+    """A path may go on behind the first attribute."""
+    assert component(factory="collections:OrderedDict.fromkeys").load_factory()("a") == {"a": None}
+
+
+def test_config_is_optional():
+    """A component without options has no configuration class."""
+    assert component().load_config() is None
+    assert component(config="collections:Counter").load_config().__name__ == "Counter"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "Thing"}, "a name of 1 to 64 characters"),
+        ({"name": "../thing"}, "a name of 1 to 64 characters"),
+        ({"factory": "collections"}, "package.module:attribute"),
+        ({"factory": "os;x:y"}, "package.module:attribute"),
+        ({"factory": ":y"}, "package.module:attribute"),
+        ({"config": "collections:"}, "package.module:attribute"),
+        ({"summary": "two\nlines"}, "one line of text"),
+    ],
+)
+def test_wrong_values_are_refused_when_registered(changes, message):
+    """What could not be used later is an error at once."""
+    with pytest.raises(ValueError, match=message):
+        component(**changes)
+
+
+@pytest.mark.parametrize("path", ["no.such.module:x", "collections:no_such_name"])
+def test_a_failing_import_is_a_plugin_error(path):
+    """The message names component, path and what to do."""
+    with pytest.raises(PluginError, match=r"component 'thing': cannot import .* LUDUS_BLOCK_PLUGINS"):
+        component(factory=path).load_factory()
+
+
+def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch):
+    """A plugin's module may raise whatever it likes."""
+    (tmp_path / "ludus_test_broken.py").write_text("raise ZeroDivisionError('oh')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match="ZeroDivisionError: oh"):
+        component(config="ludus_test_broken:Config").load_config()

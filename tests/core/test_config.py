@@ -1,0 +1,410 @@
+"""The configuration of a run: sections, choices of components, and everything that can be wrong."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import attrs
+import pytest
+from attrs import frozen
+from ludus._config import (
+    AnchorConfig,
+    Chosen,
+    EvaluationSection,
+    MetricsSection,
+    PlayerConfig,
+    RunConfig,
+    RunSection,
+    SamplingSection,
+    choose_components,
+    dump_config,
+    load_config,
+    parse_config,
+)
+from ludus._plugins import PluginReport, Plugins
+from ludus._toml import apply_overrides
+from ludus.component import Component
+from ludus.errors import ConfigError
+from ludus.option import at_least, between, option
+
+
+@frozen(kw_only=True)
+class GameConfig:
+    width: int = option(7, at_least(1), help="Columns.")
+
+
+@frozen(kw_only=True)
+class AlgoConfig:
+    learning_rate: float = option(3e-4, between(0, 1, open=True), help="Step size.")
+    clip_epsilon: float = option(0.2, between(0, 1, open=True), help="Clip range.")
+
+
+@frozen(kw_only=True)
+class MixConfig:
+    parts: dict[str, float] = option({}, help="Weights of parts.")
+
+
+@frozen(kw_only=True)
+class NeedyConfig:
+    opponent: str = option(help="Must be given.")
+
+
+@frozen(kw_only=True)
+class BrokenConfig:
+    thing: "NoSuchType" = option(None, help="Cannot be resolved.")  # noqa: F821, UP037
+
+
+MODULE = "ludus_test_config_components"
+
+
+@pytest.fixture(autouse=True)
+def _importable(monkeypatch):
+    """Make the configuration classes importable by path, as those of a plugin are."""
+    module = ModuleType(MODULE)
+    for cls in (GameConfig, AlgoConfig, MixConfig, NeedyConfig, BrokenConfig):
+        setattr(module, cls.__name__, cls)
+    monkeypatch.setitem(sys.modules, MODULE, module)
+
+
+def component(name, config=None, **kwargs):
+    path = None if config is None else f"{MODULE}:{config.__name__}"
+    return Component(name=name, factory=f"{MODULE}:nothing", config=path, **kwargs)
+
+
+OFFERS = {
+    "environment": (component("game", GameConfig), component("plain")),
+    "algorithm": (component("algo", AlgoConfig), component("other", AlgoConfig), component("same", AlgoConfig)),
+    "network": (component("net", AlgoConfig), component("same", AlgoConfig)),
+    "matchmaker": (component("mix", MixConfig), component("pfsp", AlgoConfig), component("needy", NeedyConfig)),
+    "interface": (component("stack", GameConfig), component("broken", BrokenConfig)),
+    "agent": (component("bot", AlgoConfig, environments=("game",)), component("stranger", environments=("plain",))),
+    "launcher": (component("local"), component("cloud", GameConfig)),
+    "metric-sink": (component("console"), component("board", GameConfig)),
+}
+
+
+@pytest.fixture
+def plugins():
+    report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
+    return Plugins([(report, None)])
+
+
+MINIMAL = {
+    "environment": {"name": "game"},
+    "players": {"main": {"algorithm": "algo", "matchmaker": "mix"}},
+}
+
+
+def parse(plugins, *overrides, data=MINIMAL) -> RunConfig:
+    return parse_config(apply_overrides(data, overrides), source="run.toml", plugins=plugins)
+
+
+def problems(plugins, *overrides, data=MINIMAL) -> list[str]:
+    with pytest.raises(ConfigError) as error:
+        parse(plugins, *overrides, data=data)
+    return [problem.removeprefix("run.toml:") for problem in error.value.problems]
+
+
+# -- what is right ---------------------------------------------------------------------------------------------
+
+
+def test_minimal_file_gets_every_default(plugins):
+    """An environment and a player are enough."""
+    config = parse(plugins)
+    assert config.run == RunSection()
+    assert config.sampling == SamplingSection()
+    assert config.evaluation == EvaluationSection()
+    assert config.metrics == MetricsSection()
+    assert config.anchors == {}
+    assert config.environment.config == GameConfig()
+    assert config.players["main"].algorithm.config == AlgoConfig()
+
+
+def test_every_option_is_documented():
+    """Each plain option of each section has a line of help."""
+    own = {"name", "parts"}
+    for cls in (RunSection, SamplingSection, PlayerConfig, AnchorConfig, EvaluationSection, MetricsSection):
+        for attribute in attrs.fields(cls):
+            assert attribute.name in own or attribute.metadata.get("help"), f"{cls.__name__}.{attribute.name}"
+
+
+def test_plain_options_are_read(plugins):
+    """Sections take their own options."""
+    config = parse(plugins, "run.seed=5", "run.minutes=2", "sampling.matches=4", "players.main.share=0.5")
+    assert (config.run.seed, config.run.minutes, config.sampling.matches) == (5, 2.0, 4)
+    assert config.players["main"].share == 0.5
+
+
+def test_component_options_come_from_the_table_of_its_name(plugins):
+    """The options of a chosen component stand beside the choice."""
+    config = parse(plugins, "environment.game.width=9", "players.main.algo.clip_epsilon=0.1")
+    assert config.environment.config == GameConfig(width=9)
+    assert config.players["main"].algorithm.config == AlgoConfig(clip_epsilon=0.1)
+
+
+def test_component_without_options(plugins):
+    """A component without a configuration class has None."""
+    assert parse(plugins, "environment.name=plain").environment.config is None
+
+
+def test_player_with_everything(plugins):
+    """Network and interfaces are chosen the same way, interfaces in order."""
+    player = parse(
+        plugins, "players.main.network=net", 'players.main.interfaces=["stack", "stack"]', "players.main.stack.width=2"
+    ).players["main"]
+    assert player.network is not None
+    assert player.network.name == "net"
+    assert [chosen.config for chosen in player.interfaces] == [GameConfig(width=2)] * 2
+
+
+def test_players_keep_their_order(plugins):
+    """The first player of the file stays the first."""
+    data = {**MINIMAL, "players": {name: MINIMAL["players"]["main"] for name in ("z", "a", "m")}}
+    assert list(parse(plugins, data=data).players) == ["z", "a", "m"]
+
+
+def test_tables_of_other_matchmakers_are_parts(plugins):
+    """A mixture's parts are configured in the player's section."""
+    player = parse(plugins, "players.main.pfsp.clip_epsilon=0.4").players["main"]
+    assert player.parts["pfsp"].config == AlgoConfig(clip_epsilon=0.4)
+    assert player.matchmaker_part(plugins, "pfsp") is player.parts["pfsp"]
+
+
+def test_part_without_table_has_defaults(plugins):
+    """A part that is not configured is made with its defaults, on demand."""
+    part = parse(plugins).players["main"].matchmaker_part(plugins, "pfsp")
+    assert part.config == AlgoConfig()
+
+
+def test_the_chosen_matchmaker_is_its_own_part(plugins):
+    """Asking for the chosen one by name gives it with its options."""
+    player = parse(plugins, "players.main.mix.parts.pfsp=1").players["main"]
+    assert player.matchmaker_part(plugins, "mix") is player.matchmaker
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("needy", "players.main.needy.opponent: missing; expected a string"), ("nobody", "no installed plugin provides")],
+)
+def test_part_that_cannot_be_made(plugins, name, problem):
+    """A part that lacks an option or is not installed is one line."""
+    with pytest.raises(ConfigError) as error:
+        parse(plugins).players["main"].matchmaker_part(plugins, name)
+    assert problem in str(error.value)
+
+
+def test_evaluation_may_choose_a_matchmaker(plugins):
+    """Evaluations can have a matchmaker of their own, with parts."""
+    evaluation = parse(
+        plugins, "evaluation.matchmaker=mix", "evaluation.mix.parts.pfsp=1", "evaluation.pfsp.clip_epsilon=0.3"
+    ).evaluation
+    assert evaluation.matchmaker is not None
+    assert evaluation.matchmaker.config == MixConfig(parts={"pfsp": 1.0})
+    assert evaluation.matchmaker_part(plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
+
+
+def test_anchors(plugins):
+    """An anchor is an agent under a name of its own."""
+    config = parse(plugins, "anchors.rock.agent=bot", "anchors.rock.bot.clip_epsilon=0.5")
+    assert config.anchors["rock"].agent.config == AlgoConfig(clip_epsilon=0.5)
+
+
+def test_sinks_and_launcher(plugins):
+    """Metric sinks and the launcher have option tables too."""
+    config = parse(
+        plugins, 'metrics.sinks=["console", "board"]', "metrics.board.width=3", "run.launcher=cloud", "run.cloud.width=1"
+    )
+    assert [chosen.config for chosen in config.metrics.sinks] == [None, GameConfig(width=3)]
+    assert config.launcher is not None
+    assert config.launcher.config == GameConfig(width=1)
+    assert config.run.launcher == "cloud"
+
+
+def test_no_launcher_is_needed_in_one_process(plugins):
+    """Without worker processes a launcher need not be installed."""
+    assert parse(plugins, "run.launcher=absent", "run.workers=0").launcher is None
+
+
+def test_load_names_the_file(plugins, tmp_path):
+    """Errors begin with the path as the user gave it."""
+    path = tmp_path / "mine.toml"
+    path.write_text('[environment]\nname = "game"\n[players.main]\nalgorithm = "algo"\nmatchmaker = "mix"\n')
+    assert load_config(path, plugins=plugins) == parse(plugins)
+    with pytest.raises(ConfigError) as error:
+        load_config(path, overrides=["run.seed=-1"], plugins=plugins)
+    assert error.value.problems == (f"{path}:run.seed: expected a number ≥ 0, got -1",)
+
+
+def test_dump_loads_to_an_equal_config(plugins, tmp_path):
+    """What the run folder stores gives the same configuration, overrides included."""
+    config = parse(
+        plugins, "run.seed=9", 'metrics.sinks=["board"]', "players.main.algo.learning_rate=1e-5", "anchors.a.agent=bot"
+    )
+    path = tmp_path / "run.toml"
+    path.write_text(dump_config(config), encoding="utf-8")
+    assert load_config(path, plugins=plugins) == config
+
+
+def test_chosen_from_the_command_line(plugins):
+    """Components can be chosen without a file, their options by name."""
+    game, bot = choose_components(
+        plugins, [("environment", "game"), ("agent", "bot")], overrides=["bot.clip_epsilon=0.1"]
+    )
+    assert isinstance(game, Chosen)
+    assert bot.config == AlgoConfig(clip_epsilon=0.1)
+
+
+def test_chosen_from_the_command_line_wrongly(plugins):
+    """Options of what was not chosen, and unknown names, are one line each."""
+    with pytest.raises(ConfigError) as error:
+        choose_components(plugins, [("environment", "gane")], overrides=["bot.clip_epsilon=0.1"])
+    assert len(error.value.problems) == 2
+    assert "did you mean 'game'?" in error.value.problems[0]
+    assert error.value.problems[1] == "bot: unknown key: the agent 'bot' is not chosen in this section"
+
+
+# -- what is wrong ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        ("run.seed=x", "run.seed: expected an integer, got 'x'"),
+        ("run.seed=1.5", "run.seed: expected an integer, got 1.5"),
+        ("run.workers=-1", "run.workers: expected a number ≥ 0, got -1"),
+        ("run.wrokers=1", "run.wrokers: unknown key — did you mean 'workers'?"),
+        ("run.launcher=3", "run.launcher: expected a string, got 3"),
+        ("runs.seed=1", "runs: unknown section — did you mean 'run'?"),
+        ("run=3", "run: expected a table, got 3"),
+        ("players=3", "players: expected a table, got 3"),
+        ("players.main=3", "players.main: expected a table, got 3"),
+        ("sampling.matches=0", "sampling.matches: expected a number ≥ 1, got 0"),
+        ("environment.name=7", "environment.name: expected the name of an installed environment, got 7"),
+        ("environment.widht=7", "environment.widht: unknown key"),
+        ("environment.game.widht=7", "environment.game.widht: unknown key — did you mean 'width'?"),
+        ("environment.game=7", "environment.game: expected a table, got 7"),
+        ("players.main.share=0", "players.main.share: expected a number > 0, got 0"),
+        ("players.main.algo.clip_epsilon=2.0", "players.main.algo.clip_epsilon: expected a number in (0, 1), got 2.0"),
+        ("players.main.algo.clip=0.1", "players.main.algo.clip: unknown key — did you mean 'clip_epsilon'?"),
+        ("players.main.pfsp.clip_epsilon=5", "players.main.pfsp.clip_epsilon: expected a number in (0, 1), got 5"),
+        ("players.main.net.x=1", "players.main.net: unknown key: the network 'net' is not chosen in this section"),
+        ("players.main.pfps.x=1", "players.main.pfps: unknown key — did you mean 'pfsp'?"),
+        ("players.main.interfaces=stack", "players.main.interfaces: expected a list of names, got 'stack'"),
+        (
+            "players.main.interfaces=[1]",
+            "players.main.interfaces.0: expected the name of an installed interface, got 1",
+        ),
+        ("anchors.main.agent=bot", "anchors.main: a player has this name; choose another"),
+        ("anchors.a.agent=stranger", "anchors.a.agent: 'stranger' plays plain, not game"),
+        ("anchors.a.bot.clip_epsilon=0.1", "anchors.a.agent: missing; expected the name of an installed agent"),
+        ("evaluation.matches=x", "evaluation.matches: expected an integer, got 'x'"),
+        ("evaluation.enabled=1", "evaluation.enabled: expected true or false, got 1"),
+        ("metrics.console.x=1", "metrics.console: unknown key: the metric-sink 'console' is not chosen in this section"),
+        ("metrics.interval_s=0", "metrics.interval_s: expected a number ≥ 0.1, got 0"),
+    ],
+)
+def test_one_mistake(plugins, override, problem):
+    """A single mistake is reported where it is, with what was expected."""
+    assert problems(plugins, override)[0].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("override", "where", "meant"),
+    [
+        ("environment.name=gaem", "environment.name", "game"),
+        ("players.main.algorithm=alog", "players.main.algorithm", "algo"),
+        ("players.main.matchmaker=pfps", "players.main.matchmaker", "pfsp"),
+        ('players.main.interfaces=["stack", "stak"]', "players.main.interfaces.1", "stack"),
+        ("run.launcher=locla", "run.launcher", "local"),
+        ('metrics.sinks=["bord"]', "metrics.sinks.0", "board"),
+    ],
+)
+def test_unknown_component(plugins, override, where, meant):
+    """A component that is not installed is one line with the installed ones and the one that was meant."""
+    [problem] = problems(plugins, override)
+    assert problem.startswith(f"{where}: no installed plugin provides the ")
+    assert f"did you mean {meant!r}?" in problem
+    assert "installed: " in problem
+
+
+def test_component_without_options_refuses_them(plugins):
+    """Options of a component that has none are an error."""
+    [problem] = problems(plugins, "environment.name=plain", "environment.plain.x=1")
+    assert problem == "environment.plain: it has no options"
+
+
+def test_missing_choices(plugins):
+    """Every required choice is asked for, with what is installed."""
+    found = problems(plugins, data={"players": {"main": {}}})
+    assert found == [
+        "environment.name: missing; expected the name of an installed environment (game, plain installed)",
+        "players.main.algorithm: missing; expected the name of an installed algorithm (algo, other, same installed)",
+        "players.main.matchmaker: missing; expected the name of an installed matchmaker (mix, needy, pfsp installed)",
+    ]
+
+
+def test_no_player(plugins):
+    """A run needs a player."""
+    assert problems(plugins, data={"environment": {"name": "game"}}) == [
+        "players: missing; expected at least one table [players.NAME]"
+    ]
+
+
+@pytest.mark.parametrize("name", ["Main", "a@1", "a b", ""])
+def test_bad_player_names(plugins, name):
+    """Names of players become parts of model names and must be plain."""
+    data = {**MINIMAL, "players": {name: MINIMAL["players"]["main"]}}
+    assert problems(plugins, data=data)[0].startswith(f"players.{name}: expected a name of 1 to 64 characters")
+
+
+def test_one_table_for_two_components(plugins):
+    """A table that two chosen components could claim is refused, not guessed."""
+    found = problems(
+        plugins, "players.main.algorithm=same", "players.main.network=same", "players.main.same.clip_epsilon=0.1"
+    )
+    assert found == ["players.main.same: ambiguous: both the algorithm and the network chosen here are called 'same'"]
+
+
+def test_two_components_of_one_name_without_options(plugins):
+    """Two components may share a name as long as neither is configured."""
+    player = parse(plugins, "players.main.algorithm=same", "players.main.network=same").players["main"]
+    assert player.network is not None
+    assert player.network.kind == "network"
+
+
+def test_all_mistakes_at_once(plugins):
+    """Mistakes in different sections are all reported."""
+    found = problems(
+        plugins, "run.seed=x", "sampling.matches=0", "players.main.algo.clip_epsilon=2.0", "anchors.a.agent=nobody"
+    )
+    assert [problem.partition(":")[0] for problem in found] == [
+        "run.seed",
+        "sampling.matches",
+        "players.main.algo.clip_epsilon",
+        "anchors.a.agent",
+    ]
+
+
+def test_broken_configuration_class_of_a_plugin(plugins):
+    """A configuration class that cannot be read is a problem of its component, not a traceback."""
+    [problem] = problems(plugins, 'players.main.interfaces=["broken"]')
+    assert problem.startswith(f"players.main.interfaces.0: 'broken': its configuration class {MODULE}:BrokenConfig")
+    assert "NoSuchType" in problem
+
+
+def test_configuration_class_that_is_missing():
+    """A configuration class that cannot be imported is a problem of its component."""
+    lost = Component(name="game", factory="nowhere:f", config="nowhere_at_all:Config")
+    report = PluginReport(name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)})
+    [problem] = problems(Plugins([(report, None)]))
+    assert problem.startswith("environment.name: component 'game': cannot import 'nowhere_at_all:Config'")
+
+
+def test_clashing_component(plugins):
+    """A component that two plugins provide is a problem that says what to block."""
+    reports = [
+        PluginReport(name=name, distribution=name, version="1", status="ok", offers=OFFERS) for name in ("one", "two")
+    ]
+    found = problems(Plugins([(report, None) for report in reports]))
+    assert any("is provided by one (plugin one) and two (plugin two)" in problem for problem in found)

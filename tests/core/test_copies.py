@@ -1,0 +1,426 @@
+"""Copies of a scalar game, in series and in worker processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.copies import (
+    Copies,
+    action_reader,
+    fold_seed,
+    observation_writer,
+    plain_action_space,
+    plain_observation_space,
+)
+from ludus.environment import Scenario
+from ludus.errors import ContractError, WorkerError
+from ludus.spaces import leaf_spaces
+from ludus.testing import check_environment
+
+TOY = '''
+"""A toy: two seats bid 0 to 3, one bid is barred on each tick, the difference is the reward."""
+
+import os, signal, time
+
+import numpy as np
+from gymnasium import spaces
+
+from ludus.environment import EnvironmentSpec, Role
+
+
+class Bids:
+    masked_roles = frozenset({"bidder"})
+
+    def __init__(self, ticks=4, trouble="", home=0):
+        away = os.getpid() != home
+        size = 3 if trouble == "other spaces" and away else 2
+        if trouble == "no start" and away:
+            raise OSError("no licence")
+        seen = spaces.Dict({"clock": spaces.Box(0, 99, (size,), np.float32), "theirs": spaces.Discrete(4)})
+        role = Role(name="bidder", observation_space=seen, action_space=spaces.Discrete(4), teams=(0, 1))
+        self.spec = EnvironmentSpec(
+            name="bids", roles=(role,), turn="simultaneous", zero_sum=True, constant_sum=True, scenarios=("brief",)
+        )
+        self.ticks, self.trouble = ticks, trouble
+
+    def bind(self, row):
+        self.row, self.seen = row, row.tick.roles["bidder"]
+
+    def reset(self, seed, scenario):
+        self.limit = int(scenario.parameters.get("ticks", 2)) if scenario.name == "brief" else 99
+        self.length, self.now, self.bid, self.total = self.ticks + seed % 3, 0, np.zeros(2, np.int64), 0
+        self.show()
+
+    def step(self):
+        if self.trouble and self.now == 1:
+            self.make_trouble()
+        self.now += 1
+        self.bid = self.row.actions["bidder"][:, 0].copy()
+        gain = float(self.bid[0] - self.bid[1])
+        self.total += gain
+        self.seen.reward[:] = gain, -gain
+        self.row.tick.terminated[...] = self.now == self.length
+        self.row.tick.truncated[...] = self.now == self.limit != self.length
+        won = (1 + np.sign(self.total)) / 2
+        self.row.tick.outcome[:] = won, 1 - won
+        self.show()
+
+    def show(self):
+        self.seen.observation["clock"][:] = self.now, self.length
+        self.seen.observation["theirs"][:] = self.bid[::-1]
+        self.seen.action_mask[:] = np.arange(4) != self.now % 4
+        self.seen.acting[:] = True
+
+    def make_trouble(self):
+        if self.trouble == "raise":
+            raise RuntimeError("the engine is gone")
+        if self.trouble == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    def close(self):
+        pass
+'''
+FACTORY = "toy_bids:Bids"
+
+
+@pytest.fixture(autouse=True)
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Make the toy importable, here and in workers."""
+    (tmp_path / "toy_bids.py").write_text(TOY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.fixture
+def make():
+    """Make copies of the toy, and close them at the end."""
+    made = []
+
+    def make_copies(num_matches=3, workers=0, timeout_s=30.0, **options):
+        copies = Copies(FACTORY, options, num_matches=num_matches, workers=workers, timeout_s=timeout_s)
+        made.append(copies)
+        return copies
+
+    yield make_copies
+    for copies in made:
+        copies.close()
+
+
+def bids(copies, value=3):
+    """Return the same bid for all seats, or the next one where it is barred."""
+    mask = copies.reset(np.array([], np.uint64), rows=np.array([], np.int64)).roles["bidder"].action_mask
+    wanted = np.full((copies.num_matches, 2, 1), value)
+    barred = ~np.take_along_axis(mask, wanted, axis=2)
+    return {"bidder": np.where(barred, (wanted + 1) % 4, wanted)}
+
+
+def seeds(*values):
+    """Return match seeds."""
+    return np.array(values, np.uint64)
+
+
+def play(copies, steps):
+    """Play random legal bids and return everything seen."""
+    random = np.random.default_rng(5)
+    tick = copies.reset(seeds(*range(copies.num_matches)))
+    seen = []
+    for step in range(steps):
+        mask = tick.roles["bidder"].action_mask
+        tick = copies.step({"bidder": (random.random(mask.shape) * mask).argmax(axis=2)[..., None]})
+        role = tick.roles["bidder"]
+        arrays = [*role.observation.values(), role.acting, role.action_mask, role.reward]
+        seen.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
+        ended = np.flatnonzero(tick.terminated | tick.truncated)
+        if len(ended) > 1:  # a single ended row idles until another ends
+            tick = copies.reset(seeds(*(100 * step + ended)), rows=ended)
+    return seen
+
+
+def processes():
+    """Return state, parent and command by process id."""
+    listing = subprocess.run(["ps", "-A", "-o", "pid=,stat=,ppid=,args="], check=True, capture_output=True, text=True)
+    rows = [line.split(None, 3) for line in listing.stdout.splitlines()]
+    return {int(pid): (stat, int(parent), command) for pid, stat, parent, command in rows}
+
+
+def is_alive(pid):
+    """Return whether a process exists and is not a zombie."""
+    state, *_ = processes().get(pid, "Z")
+    return not state.startswith("Z")
+
+
+def children():
+    """Return the process ids of this process's workers."""
+    mine = (os.getpid(), "ludus._row_workers")
+    return [pid for pid, (_, parent, command) in processes().items() if parent == mine[0] and mine[1] in command]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_contract(make, workers) -> None:
+    """Copies keep the environment contract in series and in workers."""
+    check_environment(lambda num_matches: make(num_matches, workers), steps=20)
+
+
+def test_workers_play_the_same_matches(make) -> None:
+    """Any number of workers, also more than rows, gives what one process gives."""
+    expected = play(make(5), 30)
+    for workers in (2, 9):
+        got = play(make(5, workers), 30)
+        for mine, theirs in zip(expected, got, strict=True):
+            assert all(map(np.array_equal, mine, theirs))
+
+
+def test_reset_in_place(make) -> None:
+    """A reset clears its rows and leaves the others as they are."""
+    copies = make(2)
+    copies.reset(seeds(0, 0))
+    copies.step({"bidder": np.array([[[3], [1]], [[2], [3]]])})
+    tick = copies.reset(seeds(1), rows=np.array([1]))
+    assert tick.roles["bidder"].reward.tolist() == [[2, -2], [0, 0]]
+    assert tick.roles["bidder"].observation["theirs"].tolist() == [[1, 3], [0, 0]]
+
+
+def test_ended_rows_idle(make) -> None:
+    """A match ends once, nobody acts in it after that, and it earns nothing."""
+    copies = make(2, ticks=1)
+    copies.reset(seeds(0, 2))
+    tick = copies.step({"bidder": np.array([[[3], [1]], [[3], [1]]])})
+    assert tick.terminated.tolist() == [True, False]
+    assert tick.outcome[0].tolist() == [1, 0]
+    assert tick.roles["bidder"].acting.tolist() == [[False, False], [True, True]]
+    tick = copies.step(bids(copies))
+    assert tick.terminated.tolist() == [False, False]
+    assert tick.roles["bidder"].reward[0].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_scenarios_reach_the_game(make, workers) -> None:
+    """A scenario arrives with its parameters, in workers too."""
+    copies = make(2, workers)
+    copies.reset(seeds(0, 0), scenarios=[Scenario(), Scenario(name="brief", parameters={"ticks": 1.0})])
+    assert copies.step(bids(copies)).truncated.tolist() == [False, True]
+
+
+def test_seeds_above_63_bits(make) -> None:
+    """The whole range of seeds reaches a worker unharmed."""
+    large = 2**64 - 1
+    tick = make(1, 1).reset(seeds(large))
+    assert tick.roles["bidder"].observation["clock"][0, 0, 1] == 4 + large % 3
+
+
+def test_unknown_scenario(make) -> None:
+    """A scenario that the game does not offer is refused by name."""
+    with pytest.raises(ContractError, match="no scenario 'boss'; it has default, brief"):
+        make(1).reset(seeds(0), scenarios=[Scenario(name="boss")])
+
+
+def test_reset_of_different_lengths(make) -> None:
+    """There must be as many seeds as rows."""
+    with pytest.raises(ContractError, match="2 rows, 1 seeds and 2 scenarios"):
+        make(2).reset(seeds(0))
+
+
+@pytest.mark.parametrize("actions", [{}, {"bidder": np.zeros((1, 2, 1), np.int64)}])
+def test_wrong_shape(make, actions) -> None:
+    """Actions of a role must be there and have one entry per match, seat and label."""
+    copies = make(2)
+    copies.reset(seeds(0, 0))
+    with pytest.raises(ContractError, match=r"expected actions \(2, 2, 1\) of role 'bidder'"):
+        copies.step(actions)
+
+
+@pytest.mark.parametrize("action", [0, 4, -1])
+def test_illegal_action(make, action) -> None:
+    """A masked or impossible action of an acting seat is refused before any match moves."""
+    copies = make(2)
+    copies.reset(seeds(0, 0))
+    actions = bids(copies)
+    actions["bidder"][1, 0] = action
+    with pytest.raises(ContractError, match=rf"illegal action \[{action}\] of role 'bidder', match 1, seat 0"):
+        copies.step(actions)
+    assert copies.step(bids(copies)).roles["bidder"].observation["clock"][:, 0, 0].tolist() == [1, 1]
+
+
+def test_actions_of_idle_rows_are_ignored(make) -> None:
+    """Nobody acts in an ended row, so anything may stand there."""
+    copies = make(2, ticks=1)
+    copies.reset(seeds(0, 2))
+    copies.step(bids(copies))
+    actions = bids(copies)
+    actions["bidder"][0] = -7
+    copies.step(actions)
+
+
+@pytest.mark.parametrize(("num_matches", "workers"), [(0, 0), (1, -1)])
+def test_impossible_sizes(make, num_matches, workers) -> None:
+    """There is at least one match, and no negative number of workers."""
+    with pytest.raises(ContractError, match="num_matches ≥ 1 and workers ≥ 0"):
+        make(num_matches, workers)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "message"),
+    [
+        ("raise", "matches 1 to 2 failed: RuntimeError: the engine is gone"),
+        ("die", "matches 1 to 2 died .signal SIGKILL"),
+        ("hang", "matches 1 to 2 did not answer for 2 s"),
+    ],
+)
+def test_failing_worker(make, monkeypatch, trouble, message) -> None:
+    """A game that raises, crashes or hangs in a worker is one clear error, and no process is left."""
+    monkeypatch.setattr("ludus._row_workers._CLOSE_TIMEOUT_S", 0.2)
+    copies = make(3, 2, timeout_s=2.0, trouble=trouble)
+    copies.reset(seeds(0), rows=np.array([2]))
+    copies.step(bids(copies))
+    with pytest.raises(WorkerError, match=message):
+        copies.step(bids(copies))
+    assert not children()
+    with pytest.raises(WorkerError, match="were closed"):
+        copies.step(bids(copies))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "message"),
+    [
+        ("no start", "OSError: no licence"),
+        ("other spaces", r"other spaces .*float32\[2, 2, 3\].* instead of .*float32\[2, 2, 2\]"),
+    ],
+)
+def test_worker_that_cannot_start(make, trouble, message) -> None:
+    """What goes wrong while a worker makes its games is told, and no process is left."""
+    with pytest.raises(WorkerError, match=message):
+        make(2, 1, trouble=trouble, home=os.getpid())
+    assert not children()
+
+
+def test_options_that_json_cannot_carry(make) -> None:
+    """Options of workers are plain values; other ones start no process."""
+    with pytest.raises(TypeError, match="JSON"):
+        make(2, 1, ticks=np.int64(3))
+    assert not children()
+
+
+def test_close_twice(make) -> None:
+    """Closing ends all workers, and closing again is harmless."""
+    copies = make(2, 2)
+    assert len(children()) == 2
+    copies.close()
+    copies.close()
+    assert not children()
+
+
+def test_workers_end_with_their_parent(tmp_path) -> None:
+    """Workers of a process that is killed end by themselves."""
+    script = textwrap.dedent("""
+        import subprocess, sys, time
+        from ludus.copies import Copies
+        copies = Copies("toy_bids:Bids", {}, num_matches=2, workers=2)
+        print(*(worker._process.pid for worker in copies._rows._workers), flush=True)
+        time.sleep(60)
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, env=environment) as parent:
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        assert [is_alive(pid) for pid in pids] == [True, True]
+        parent.send_signal(signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(map(is_alive, pids))
+
+
+@given(st.integers(0, 2**64 - 1))
+@settings(deadline=None, max_examples=50)
+def test_fold_seed(seed: int) -> None:
+    """Every seed becomes one of 31 bits, and small ones stay as they are."""
+    assert 0 <= fold_seed(seed) < 2**31
+    assert fold_seed(seed % 2**31) == seed % 2**31
+
+
+def test_fold_seed_uses_all_bits() -> None:
+    """Seeds that differ in one bit differ after folding."""
+    assert len({fold_seed(1 << bit ^ 0b101) for bit in range(31, 62)}) == 31
+
+
+NESTED = spaces.Dict(
+    {"board": spaces.Box(0, 9, (2,), np.int8), "hand": spaces.Tuple([spaces.Discrete(3), spaces.MultiBinary(2)])}
+)
+
+
+def test_tuples_become_leaves() -> None:
+    """Tuple parts are leaves named by their position."""
+    assert list(leaf_spaces(plain_observation_space(NESTED))) == ["board", "hand.0", "hand.1"]
+
+
+def test_plain_observation_space_is_kept() -> None:
+    """A space without parts is itself."""
+    space = spaces.Box(0, 1, (3,))
+    assert plain_observation_space(space) is space
+
+
+@given(st.integers(0, 2**32))
+@settings(deadline=None, max_examples=20)
+def test_observation_writer(seed: int) -> None:
+    """Every part of an observation ends up in the leaf of its name."""
+    NESTED.seed(seed)
+    observation = NESTED.sample()
+    leaves = leaf_spaces(plain_observation_space(NESTED))
+    views = {name: np.zeros(leaf.shape, leaf.dtype) for name, leaf in leaves.items()}
+    observation_writer(NESTED, views)(observation)
+    assert views["board"].tolist() == observation["board"].tolist()
+    assert views["hand.0"] == observation["hand"][0]
+    assert views["hand.1"].tolist() == observation["hand"][1].tolist()
+
+
+def test_observation_writer_of_a_scalar() -> None:
+    """A Discrete observation is written into the array of no dimensions."""
+    view = np.zeros((), np.int64)
+    observation_writer(spaces.Discrete(5), {"obs": view})(np.array(4))
+    assert view == 4
+
+
+@pytest.mark.parametrize(
+    ("space", "plain"),
+    [
+        (spaces.Discrete(3, start=5), spaces.Discrete(3)),
+        (spaces.MultiDiscrete([[2, 3], [4, 5]]), spaces.MultiDiscrete([2, 3, 4, 5])),
+        (spaces.MultiBinary(2), spaces.MultiDiscrete([2, 2])),
+        (spaces.Box(-1.0, 0.1, (2, 1), np.float64), spaces.Box(-1.0, 0.1, (2,), np.float32)),
+    ],
+)
+def test_plain_action_space(space, plain) -> None:
+    """Roles declare labels that count from 0, and vectors."""
+    assert plain_action_space(space) == plain
+
+
+@pytest.mark.parametrize(
+    ("space", "given", "expected"),
+    [
+        (spaces.Discrete(3), [2], 2),
+        (spaces.Discrete(3, start=5), [2], 7),
+        (spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, 0]]), [1, 2, 3, 4], [[2, 2], [3, 4]]),
+        (spaces.MultiBinary(2), [0, 1], [0, 1]),
+        (spaces.Box(-1.0, 1.0, (2, 1), np.float64), [0.5, -0.5], [[0.5], [-0.5]]),
+    ],
+)
+def test_action_reader(space, given, expected) -> None:
+    """What is read is an action of the library's own space."""
+    action = action_reader(space, np.array(given))()
+    assert np.array_equal(action, expected)
+    assert space.contains(action)
+
+
+def test_action_reader_keeps_within_bounds() -> None:
+    """The float32 just above a float64 bound is not passed on."""
+    space = spaces.Box(-1.0, 0.1, (1,), np.float64)
+    assert action_reader(space, plain_action_space(space).high)().item() == 0.1

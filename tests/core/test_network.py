@@ -1,0 +1,60 @@
+"""Weights in and out of modules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ludus import ModelError
+from ludus.network import get_weights, set_weights
+
+
+def module(seed: int = 0, inputs: int = 2) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(inputs, 3), torch.nn.BatchNorm1d(3))
+
+
+def test_weights_travel_from_module_to_module():
+    """Parameters and buffers arrive, whatever their dtype."""
+    one, two = module(1), module(2)
+    one(torch.rand(5, 2))
+    set_weights(two, get_weights(one))
+    for name, array in get_weights(one).items():
+        np.testing.assert_array_equal(get_weights(two)[name], array)
+    assert get_weights(two)["1.num_batches_tracked"] == 1
+
+
+def test_get_weights_copies():
+    """What happens to the arrays does not reach the module."""
+    net = module()
+    get_weights(net)["0.weight"][:] = 7
+    assert (net[0].weight != 7).all()
+
+
+def test_set_weights_copies_in_place():
+    """The module keeps its tensors, and later changes of the arrays do not reach it."""
+    net, weights = module(1), get_weights(module(2))
+    before = net[0].weight.data_ptr()
+    set_weights(net, weights)
+    weights["0.bias"][:] = 7
+    assert net[0].weight.data_ptr() == before
+    assert net[0].weight.requires_grad
+    assert (net[0].bias != 7).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda weights: weights.pop("0.bias"), "0.bias is missing"),
+        (lambda weights: weights.update(extra=np.zeros(1)), "extra is unknown"),
+        (lambda weights: weights.update({"0.bias": np.zeros(4)}), r"0.bias has shape \(4,\), expected \(3,\)"),
+    ],
+)
+def test_weights_that_do_not_fit_are_refused_whole(change, message):
+    """The message says what does not fit, and nothing is copied."""
+    net, weights = module(1), get_weights(module(2))
+    before = get_weights(net)
+    change(weights)
+    with pytest.raises(ModelError, match=message):
+        set_weights(net, weights)
+    np.testing.assert_array_equal(get_weights(net)["0.weight"], before["0.weight"])

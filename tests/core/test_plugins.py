@@ -1,0 +1,316 @@
+"""Loading plugins: one that breaks, clashes or misspells a hook never takes the others down."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import pytest
+from ludus import API_LEVEL, PluginError, UnknownComponent
+from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, EVENTS, load_plugins
+
+GOOD = """
+from ludus import Component, hookimpl
+@hookimpl
+def ludus_register_agents():
+    return [Component(name={name!r}, factory="collections:OrderedDict")]
+"""
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """Install distributions made of one plugin module each, and nothing else."""
+    monkeypatch.delenv(ALLOW_VARIABLE, raising=False)
+    monkeypatch.delenv(BLOCK_VARIABLE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+
+    def install(name, code="", *, points=None, distribution=None):
+        module = f"ludus_test_{tmp_path.name.replace('-', '_')}_{name}"
+        distribution = distribution or f"ludus-{name}"
+        (tmp_path / f"{module}.py").write_text(code)
+        info = tmp_path / f"{distribution.replace('-', '_')}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.2\n")
+        lines = "\n".join(f"{point} = {module}" for point in points or [name])
+        (info / "entry_points.txt").write_text(f"[ludus]\n{lines}\n")
+        names.append(distribution)
+        return module
+
+    def load(**options):
+        loaded = load_plugins(**options)
+        loaded.reports = tuple(report for report in loaded.reports if report.distribution in names)
+        return loaded
+
+    install.load = load
+    return install
+
+
+def only(loaded):
+    """Return the single report."""
+    (report,) = loaded.reports
+    return report
+
+
+def test_a_good_plugin_is_listed(installed):
+    """Its report says where it comes from and what it offers."""
+    installed("good", GOOD.format(name="a"))
+    report = only(installed.load())
+    assert (report.name, report.distribution, report.version, report.status) == ("good", "ludus-good", "1.2", "ok")
+    assert [part.name for part in report.offers["agent"]] == ["a"]
+    assert report.problems == ()
+
+
+def test_components_are_found_by_kind_and_name(installed):
+    """`components`, `get` and `provider` agree."""
+    installed("good", GOOD.format(name="test-a"))
+    loaded = installed.load(allow=["good"])
+    assert list(loaded.components("agent")) == ["test-a"]
+    assert loaded.get("agent", "test-a") is loaded.components("agent")["test-a"]
+    assert loaded.provider("agent", "test-a").name == "good"
+    assert loaded.components("network") == {}
+
+
+BROKEN = {
+    "raises when imported": ("raise ZeroDivisionError('first\\nsecond')", "ZeroDivisionError: first second"),
+    "exits when imported": ("raise SystemExit(3)", "SystemExit: 3"),
+    "does not parse": ("def", "SyntaxError"),
+    "misspells a hook": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agent(): return []",
+        "implements unknown hook ludus_register_agent — did you mean ludus_register_agents?",
+    ),
+    "knows a strange hook": (
+        "from ludus import hookimpl\n@hookimpl\ndef zzz(): return []",
+        "implements unknown hook zzz",
+    ),
+    "forgets the decorator": ("def ludus_register_agents(): return []", "ludus_register_agents lacks the decorator"),
+    "takes an unknown argument": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_model_frozen(player, color): pass",
+        "PluginValidationError",
+    ),
+    "raises in a hook": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return 1 / 0",
+        "ZeroDivisionError: division by zero",
+    ),
+    "returns nothing": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): pass",
+        "ludus_register_agents returned None",
+    ),
+    "returns a number": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return 7",
+        "ludus_register_agents returned 7, expected a list",
+    ),
+    "returns names": (
+        "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return ['a']",
+        "returned a list with 'a'",
+    ),
+    "returns one component bare": (
+        GOOD.format(name="a").replace("[", "").replace("]", ""),
+        "expected a list of ludus.Component",
+    ),
+    "offers a name twice": (GOOD.format(name="a").replace("]", "] * 2"), "two components named 'a'"),
+    "offers a wrong name": (GOOD.format(name="A b"), "ValueError: expected a name"),
+    "has a level that is no number": ("LUDUS_API = 'one'", "TypeError"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plugin_is_one_line(installed, case):
+    """It is reported in one line with the cause and how to disable it, and the good one is there all the same."""
+    code, cause = BROKEN[case]
+    installed("bad", code)
+    installed("good", GOOD.format(name="test-good"))
+    loaded = installed.load()
+    bad, good = loaded.reports
+    assert (bad.status, good.status) == ("broken", "ok")
+    (problem,) = bad.problems
+    assert cause in problem
+    assert "\n" not in problem
+    assert "LUDUS_BLOCK_PLUGINS=bad" in problem
+    assert "test-good" in loaded.components("agent")
+    assert bad.offers == {}
+
+
+def test_generators_are_fine(installed):
+    """A register hook may yield its components."""
+    installed("good", GOOD.format(name="a").replace("return [", "yield ").replace(")]", ")"))
+    assert [part.name for part in only(installed.load()).offers["agent"]] == ["a"]
+
+
+def test_a_newer_api_level_is_refused(installed):
+    """The line says which level is needed and what to upgrade."""
+    installed("new", f"LUDUS_API = {API_LEVEL + 1}\n" + GOOD.format(name="a"))
+    report = only(installed.load())
+    assert report.status == "refused"
+    assert report.offers == {}
+    assert f"needs plugin API level {API_LEVEL + 1}" in report.problems[0]
+    assert "upgrade ludus" in report.problems[0]
+
+
+def test_the_own_api_level_is_fine(installed):
+    """A plugin made for this level loads."""
+    installed("same", f"LUDUS_API = {API_LEVEL}")
+    assert only(installed.load()).status == "ok"
+
+
+def test_two_entry_points_of_one_name_both_load(installed):
+    """Neither shadows the other."""
+    installed("one", GOOD.format(name="a"), points=["same"])
+    installed("two", GOOD.format(name="b"), points=["same"])
+    assert [(report.name, report.status) for report in installed.load().reports] == [("same", "ok")] * 2
+
+
+def test_two_entry_points_of_one_module_clash_openly(installed):
+    """A module named twice is two plugins that offer the same."""
+    installed("one", GOOD.format(name="a"), points=["x", "y"])
+    assert all("'a' is provided by" in report.problems[0] for report in installed.load().reports)
+
+
+@pytest.fixture
+def clashing(installed):
+    """Load two distributions that both offer the agent test-a, and the second one test-b too."""
+    both = GOOD.format(name="test-a").replace("]", ", Component(name='test-b', factory='collections:Counter')]")
+    installed("zebra", both)
+    installed("ant", GOOD.format(name="test-a"))
+    return installed
+
+
+def test_a_clash_is_a_line_in_both_reports(clashing):
+    """Each names both distributions and what to block; both stay loaded."""
+    for report in clashing.load().reports:
+        assert report.status == "ok"
+        (problem,) = report.problems
+        assert "agent 'test-a' is provided by ludus-ant (plugin ant) and ludus-zebra (plugin zebra)" in problem
+        assert "LUDUS_BLOCK_PLUGINS=zebra keeps that of ludus-ant" in problem
+
+
+def test_of_a_clash_the_first_distribution_is_listed(clashing):
+    """Sorted by name, whatever the order on disk."""
+    assert clashing.load().provider("agent", "test-a").distribution == "ludus-ant"
+
+
+def test_a_clash_must_be_settled_before_use(clashing):
+    """Asking for it is an error; what does not clash can be had."""
+    loaded = clashing.load()
+    with pytest.raises(PluginError, match="LUDUS_BLOCK_PLUGINS=zebra"):
+        loaded.get("agent", "test-a")
+    assert loaded.get("agent", "test-b").name == "test-b"
+
+
+def test_blocking_one_settles_a_clash(clashing):
+    """The other one is used then."""
+    loaded = clashing.load(block=["ant"])
+    assert loaded.get("agent", "test-a")
+    assert loaded.provider("agent", "test-a").distribution == "ludus-zebra"
+
+
+@pytest.mark.parametrize("name", ["bad", "ludus-bad", "LUDUS_Bad"])
+def test_blocked_plugins_are_not_imported(installed, name):
+    """By the name of entry point or distribution, spelled as pip would accept it."""
+    installed("bad", "raise AssertionError")
+    assert only(installed.load(block=[name])).status == "blocked"
+
+
+def test_only_allowed_plugins_are_loaded(installed):
+    """Where anything is allowed, the rest is blocked."""
+    installed("one", GOOD.format(name="a"))
+    installed("two", "raise AssertionError")
+    loaded = installed.load(allow=["ludus-one"])
+    assert [report.status for report in loaded.reports] == ["ok", "blocked"]
+
+
+def test_blocking_is_stronger_than_allowing(installed):
+    """A plugin that is both allowed and blocked is blocked."""
+    installed("one")
+    assert only(installed.load(allow=["one"], block=["one"])).status == "blocked"
+
+
+def test_the_environment_names_plugins_too(installed, monkeypatch):
+    """The variables add to the arguments; spaces and empty names do not matter."""
+    for name in ("one", "two", "three"):
+        installed(name)
+    monkeypatch.setenv(BLOCK_VARIABLE, " one ,,")
+    assert [report.status for report in installed.load(block=["two"]).reports] == ["blocked", "ok", "blocked"]
+    monkeypatch.setenv(ALLOW_VARIABLE, "two")
+    assert [report.status for report in installed.load().reports] == ["blocked", "blocked", "ok"]
+
+
+def test_names_that_match_nothing_are_told(installed):
+    """A misspelt name to block does not go unnoticed."""
+    installed("one")
+    assert installed.load(allow=["one"], block=["oen"]).unmatched == ("oen",)
+
+
+def test_unreadable_metadata_is_no_obstacle(installed, tmp_path, caplog):
+    """A distribution whose entry points cannot be decoded is skipped with a warning."""
+    installed("good", GOOD.format(name="a"))
+    info = tmp_path / "damaged-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: damaged\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_bytes(b"[ludus]\n\xff\xfe = x\n")
+    assert only(installed.load()).status == "ok"
+    assert "cannot read the metadata" in caplog.text
+
+
+def test_unknown_components_are_explained(installed):
+    """The error proposes a similar name, lists what there is, and says how to get more."""
+    installed("good", GOOD.format(name="test-agent"))
+    installed("bad", "raise AssertionError")
+    loaded = installed.load(allow=["good", "bad"])
+    for ask in (loaded.get, loaded.provider):
+        with pytest.raises(UnknownComponent) as caught:
+            ask("agent", "test-agnet")
+        message = str(caught.value)
+        assert "no installed plugin provides the agent 'test-agnet'" in message
+        assert "did you mean 'test-agent'?" in message
+        assert "installed: test-agent" in message
+        assert "pip install ludus-" in message
+        assert "not loaded: bad" in message
+
+
+def test_an_empty_kind_is_said_to_be_empty(installed):
+    """With nothing of the kind installed there is nothing to propose."""
+    installed("good")
+    with pytest.raises(UnknownComponent, match="no network is installed"):
+        installed.load(allow=["good"]).get("network", "x")
+
+
+LISTENER = """
+from ludus import hookimpl
+heard = []
+@hookimpl
+def ludus_model_frozen(player, model):
+    heard.append((player, model))
+    {then}
+"""
+
+
+def test_events_reach_every_plugin_in_spite_of_one(installed, caplog):
+    """An exception in one listener is logged once; every other one hears every event."""
+    installed("bad", LISTENER.format(then="raise ZeroDivisionError('oh')"))
+    module = installed("good", LISTENER.format(then="pass"))
+    loaded = installed.load(allow=["bad", "good"])
+    with caplog.at_level(logging.ERROR, "ludus.plugins"):
+        for number in range(3):
+            loaded.emit("ludus_model_frozen", player="p", model=f"p@{number}", manifest={})
+    assert sys.modules[module].heard == [("p", "p@0"), ("p", "p@1"), ("p", "p@2")]
+    (record,) = (record for record in caplog.records if record.name == "ludus.plugins")
+    assert "plugin bad" in record.getMessage()
+    assert "ZeroDivisionError: oh" in record.getMessage()
+
+
+def test_reports_say_who_listens(installed):
+    """The event hooks a plugin implements are in its report."""
+    installed("one", LISTENER.format(then="pass"))
+    assert only(installed.load()).listens == ("ludus_model_frozen",)
+
+
+def test_events_that_do_not_exist_are_refused(installed):
+    """A misspelt event is a mistake of the caller, not of a plugin."""
+    with pytest.raises(ValueError, match="ludus_match_ended"):
+        installed.load().emit("match_ended")
+
+
+def test_there_are_three_events():
+    """Everything that does not register is an event."""
+    assert EVENTS == ("ludus_match_ended", "ludus_metrics_reported", "ludus_model_frozen")

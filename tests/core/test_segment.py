@@ -1,0 +1,112 @@
+"""Segments as arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus import ContractError
+from ludus.segment import SegmentBatch
+
+
+def batch(segments: int = 3, steps: int = 4, *, seed: int = 0, mask: bool = True) -> SegmentBatch:
+    rng = np.random.default_rng(seed)
+    shape = (steps + 1, segments)
+    return SegmentBatch(
+        observation={"obs": rng.integers(0, 255, (*shape, 2), np.uint8)},
+        privileged={"fog": rng.random((*shape, 1), np.float32)},
+        action=rng.integers(0, 3, (*shape, 1)),
+        action_mask=np.ones((*shape, 3), bool) if mask else None,
+        reward=rng.random(shape, np.float32),
+        terminated=np.zeros(shape, bool),
+        truncated=np.zeros(shape, bool),
+        decided=np.ones(shape, bool),
+        elapsed_ticks=np.ones(shape, np.int32),
+        extras={"value": rng.random(shape, np.float32)},
+        initial_state={"memory": rng.random((segments, 5), np.float32)},
+        length=np.full(segments, steps, np.int32),
+        version=np.arange(segments),
+    )
+
+
+def test_only_decisions_before_the_bootstrap_entry_are_trainable():
+    """Neither the entry at `length` nor undecided entries are trained on."""
+    played = batch()
+    played.length[:] = [4, 2, 0]
+    played.decided[1, 0] = False
+    expected = [[True, True, False], [False, True, False], [True, False, False], [True, False, False], [False] * 3]
+    assert played.trainable().tolist() == expected
+    assert played.num_decisions == 5
+    assert played.num_segments == 3
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_arrays_are_the_inverse_of_from_arrays(mask):
+    """A batch survives being taken apart and put together."""
+    played = batch(mask=mask)
+    again = SegmentBatch.from_arrays(played.arrays())
+    assert again.arrays().keys() == played.arrays().keys()
+    assert all(again.arrays()[name] is array for name, array in played.arrays().items())
+    assert (again.action_mask is None) is not mask
+
+
+def test_flat_names_tell_the_group():
+    """Leaves are named after their group."""
+    assert {"observation/obs", "privileged/fog", "extras/value", "initial_state/memory"} < batch().arrays().keys()
+
+
+def test_a_missing_array_is_refused():
+    """The message names what is missing."""
+    arrays = batch().arrays()
+    del arrays["reward"], arrays["version"]
+    with pytest.raises(ContractError, match="lacks reward, version"):
+        SegmentBatch.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("name", ["bonus", "extra/value", "observation", "observation/"])
+def test_an_unknown_array_is_refused(name):
+    """Only known names and groups are taken."""
+    with pytest.raises(ContractError, match=f"unknown array '{name}'"):
+        SegmentBatch.from_arrays(batch().arrays() | {name: np.zeros((5, 3))})
+
+
+@pytest.mark.parametrize("name", ["action", "observation/obs", "action_mask", "extras/value", "version"])
+def test_a_wrong_shape_is_refused(name):
+    """The message names the array and its shape."""
+    arrays = batch().arrays()
+    arrays[name] = arrays[name][:-1]
+    with pytest.raises(ContractError, match=f"{name} has shape"):
+        SegmentBatch.from_arrays(arrays)
+
+
+def test_initial_state_has_one_entry_per_segment():
+    """It is not time-major."""
+    arrays = batch().arrays() | {"initial_state/memory": np.zeros((5, 3, 5), np.float32)}
+    with pytest.raises(ContractError, match="initial_state/memory has shape"):
+        SegmentBatch.from_arrays(arrays)
+
+
+@pytest.mark.parametrize("length", [-1, 5])
+def test_impossible_lengths_are_refused(length):
+    """There must be room for the bootstrap entry."""
+    played = batch()
+    played.length[1] = length
+    with pytest.raises(ContractError, match=r"lengths must lie in \[0, 4\]"):
+        played.check()
+
+
+def test_concatenate_joins_segments():
+    """Segments are put side by side in order, with everything that belongs to them."""
+    one, two = batch(3, seed=1), batch(2, seed=2)
+    joined = SegmentBatch.concatenate([one, two])
+    assert joined.num_segments == 5
+    for name, array in joined.arrays().items():
+        axis = 0 if name in {"length", "version", "initial_state/memory"} else 1
+        first, second = np.split(array, [3], axis=axis)
+        np.testing.assert_array_equal(first, one.arrays()[name])
+        np.testing.assert_array_equal(second, two.arrays()[name])
+
+
+def test_concatenate_one_is_no_copy():
+    """A single batch is passed through."""
+    played = batch()
+    assert SegmentBatch.concatenate([played]) is played

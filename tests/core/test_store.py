@@ -1,0 +1,597 @@
+"""The league store: what is committed stays, what is not is gone, and the sums agree with the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ludus._database import connect_writer
+from ludus._seeding import match_seeds
+from ludus._store import CheckpointRecord, ModelRecord, PlayerRecord, Store
+from ludus.environment import Scenario, Seat
+from ludus.errors import RunError, StoreError, WireError
+from ludus.matchmaker import PoolChange
+
+SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
+PLAYERS = (PlayerRecord(name="main", role="player", team=None),)
+
+
+def make(folder, seats=SEATS):
+    store = Store.create(folder, {"seed": 3, "environment": "a game"})
+    store.declare(PLAYERS, anchors=["random"], seats=seats)
+    store.commit()
+    return store
+
+
+@pytest.fixture
+def store(tmp_path):
+    with make(tmp_path / "run") as store:
+        yield store
+
+
+def results(fixture, number, outcome, ticks=None):
+    """Return the arrays of a report; `outcome` is the points of the first of two teams, or rows of all teams."""
+    outcome = np.asarray(outcome, np.float32)
+    if outcome.ndim == 1:
+        outcome = np.stack([outcome, 1 - outcome], axis=1)
+    return {
+        "fixture": np.asarray(fixture, np.int64),
+        "number": np.asarray(number, np.int64),
+        "ticks": np.full(len(outcome), 9, np.int32) if ticks is None else np.asarray(ticks, np.int32),
+        "outcome": outcome,
+    }
+
+
+def add_fixture(store, seats=("main@0+", "random"), *, matches=10, kind="train", **more):
+    return store.add_fixture(kind, seats, player="main", seed=5, matches=matches, reason="test", **more)
+
+
+def listed(payoffs):
+    return {key: count.tolist() for key, count in payoffs.items()}
+
+
+def model(number, **more):
+    values = {
+        "participant": f"main@{number}",
+        "player": "main",
+        "number": number,
+        "hash": f"{number:064x}",
+        "parent": None,
+        "decisions": 100 * number,
+        "version": number,
+        "created_s": 1.0,
+        "manifest": {"network": "mlp"},
+    }
+    return ModelRecord(**{**values, **more})
+
+
+# --- opening ------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_given_at_the_start_is_kept(tmp_path):
+    """Seed, environment, players, anchors and seats come back."""
+    make(tmp_path / "run").close()
+    with Store.open(tmp_path / "run") as store:
+        assert (store.meta("seed"), store.meta("environment"), store.meta("nothing", 7)) == (3, "a game", 7)
+        assert store.meta("created_s") == pytest.approx(time.time(), abs=60)
+        assert (store.players(), store.anchors(), store.seats()) == (PLAYERS, ("random",), SEATS)
+
+
+def test_a_folder_holds_one_league(tmp_path):
+    """Creating a second one in the same folder is refused and harms nothing."""
+    make(tmp_path).close()
+    with pytest.raises(RunError, match="already holds a league; resume it"):
+        Store.create(tmp_path, {})
+    Store.open(tmp_path).close()
+
+
+def test_creation_is_all_or_nothing(tmp_path):
+    """A writer that dies while creating leaves a folder in which a league can be created."""
+    connect_writer(tmp_path, create=True).close()
+    assert (tmp_path / "league.sqlite").exists()
+    with pytest.raises(StoreError, match="not a league database"):
+        Store.open(tmp_path)
+    make(tmp_path).close()
+
+
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
+@pytest.mark.parametrize("name", [".", "nowhere"])
+def test_a_folder_without_a_league_is_one_clear_error(tmp_path, open_store, name):
+    """The message says what the folder lacks."""
+    with pytest.raises(RunError, match="is not a run folder"):
+        open_store(tmp_path / name)
+
+
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
+def test_a_newer_schema_is_refused(tmp_path, open_store):
+    """An older ludus does not guess."""
+    make(tmp_path).close()
+    with sqlite3.connect(tmp_path / "league.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(StoreError, match="schema 99, this ludus reads 1"):
+        open_store(tmp_path)
+
+
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
+@pytest.mark.parametrize("data", [b"", b"this is no database, whatever its name says" * 100])
+def test_another_file_is_refused(tmp_path, open_store, data):
+    """A file that is no league database is one clear error."""
+    (tmp_path / "league.sqlite").write_bytes(data)
+    with pytest.raises(StoreError, match="league.sqlite: "):
+        open_store(tmp_path)
+
+
+def test_a_second_writer_is_refused(store):
+    """The message names the process that holds the folder."""
+    with pytest.raises(RunError, match=f"is in use by pid {os.getpid()}"):
+        Store.open(store.run_dir)
+
+
+def test_a_refused_writer_gives_the_folder_free(tmp_path):
+    """A failed opening does not keep the lock."""
+    for _ in range(2):
+        with pytest.raises(RunError, match="is not a run folder"):
+            Store.open(tmp_path)
+
+
+def test_a_closed_store_gives_the_folder_free(tmp_path):
+    """The next writer may come, and closing twice is harmless."""
+    store = make(tmp_path)
+    store.close()
+    store.close()
+    Store.open(tmp_path).close()
+
+
+def test_every_commit_reaches_the_disk(store):
+    """The database runs with a write-ahead log and full synchronisation."""
+    assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
+
+
+def test_a_reader_sees_one_commit(store):
+    """Readers work while a run goes on, and what they see does not change under them."""
+    store.set_counter("x", 1)
+    store.commit()
+    with Store.read(store.run_dir) as reader:
+        store.set_counter("x", 2)
+        assert reader.counters() == {"x": 1}
+        store.commit()
+        assert reader.counters() == {"x": 1}
+    with Store.read(store.run_dir) as reader:
+        assert reader.counters() == {"x": 2}
+
+
+def test_a_reader_cannot_write(store):
+    """Looking changes nothing."""
+    with Store.read(store.run_dir) as reader:
+        assert not reader.writable
+        with pytest.raises(StoreError, match="for reading only"):
+            reader.set_counter("x", 1)
+
+
+def test_a_store_on_read_only_media_can_be_read(tmp_path, monkeypatch):
+    """A copied run needs no right to write."""
+    make(tmp_path).close()
+    for path in tmp_path.glob("league.sqlite-*"):
+        path.unlink()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store.read(tmp_path) as reader:
+        assert reader.meta("seed") == 3
+    assert not list(tmp_path.glob("league.sqlite-*"))
+
+
+# --- transactions -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_not_committed_is_gone(tmp_path):
+    """Closing drops the fixture, its results, and their sums together."""
+    with make(tmp_path) as store:
+        fixture = add_fixture(store)
+        store.add_results(results([fixture.id], [0], [1]))
+    with Store.open(tmp_path) as store:
+        assert store.num_matches() == 0
+        assert store.payoffs() == {}
+        assert store.open_fixtures() == []
+
+
+def test_a_rollback_forgets_everything_since_the_commit(store):
+    """The same results can be added after a rollback and count once."""
+    fixture = add_fixture(store)
+    store.commit()
+    for _ in range(3):
+        assert store.add_results(results([fixture.id], [0], [1])).new.tolist() == [0]
+        store.rollback()
+    store.add_results(results([fixture.id], [0], [1]))
+    store.commit()
+    assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 0]
+
+
+def test_a_full_disk_is_one_clear_error(store):
+    """The whole transaction is dropped, also what came before the statement that failed."""
+    store._db.execute("PRAGMA max_page_count = 1")  # no page more than there are
+    store.set_counter("x", 1)
+    fixture = add_fixture(store, matches=5000)
+    with pytest.raises(StoreError, match="could not be written: database or disk is full"):
+        store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
+    store.commit()
+    assert (store.num_matches(), store.counters(), store.payoffs()) == (0, {}, {})
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM matches", "UPDATE matches SET ticks = 1", "DELETE FROM pools", "UPDATE pools SET enters = 0"],
+)
+def test_the_logs_only_grow(store, statement):
+    """Even SQL by hand cannot change what has happened."""
+    fixture = add_fixture(store)
+    store.add_results(results([fixture.id], [0], [1]))
+    store.pool_change(PoolChange(pool="p", model="main@1", enters=True))
+    store.commit()
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        store._db.execute(statement)
+
+
+# --- players, counters, checkpoints, models, pools ----------------------------------------------------------------
+
+
+def test_other_seats_are_refused(store):
+    """The log of one environment cannot be continued with another."""
+    with pytest.raises(StoreError, match="its matches have seats"):
+        store.declare(PLAYERS, anchors=[], seats=(Seat("cat", 0, 0), Seat("mouse", 0, 1)))
+
+
+def test_players_and_anchors_may_be_added(store):
+    """A resumed run may have more participants, in the order of its configuration."""
+    second = PlayerRecord(name="second", role="player", team=1)
+    store.declare((second, *PLAYERS), anchors=["random", "strong"], seats=SEATS)
+    assert store.players() == (second, *PLAYERS)
+    assert store.anchors() == ("random", "strong")
+
+
+def test_counters_add_up(store):
+    """A counter starts at 0, can be added to, and set."""
+    store.add_counter("a", 2)
+    store.add_counter("a", 0.5)
+    store.set_counter("b", 7)
+    store.set_counter("b", 8)
+    assert store.counters() == {"a": 2.5, "b": 8}
+
+
+def test_the_last_checkpoint_of_every_player_is_kept(store):
+    """A newer one takes the place of the older one."""
+    first = CheckpointRecord(player="main", path="a", hash="1", version=1, decisions=10, counters={"updates": 1})
+    last = CheckpointRecord(player="main", path="b", hash="2", version=2, decisions=20, counters={"updates": 2})
+    store.put_checkpoint(first)
+    store.put_checkpoint(last)
+    assert store.checkpoints() == {"main": last}
+
+
+def test_models_come_back_in_order(store):
+    """Number 10 comes after number 9, with its manifest."""
+    models = tuple(model(number) for number in range(1, 12))
+    for record in models:
+        store.add_model(record)
+    assert store.models() == models
+
+
+def test_a_model_is_added_once(store):
+    """A name stands for one model for ever."""
+    store.add_model(model(1))
+    with pytest.raises(StoreError, match="main@1 is already in the league"):
+        store.add_model(model(1, hash="f" * 64))
+
+
+def test_pool_changes_are_a_log(store):
+    """Entering and leaving are kept in order."""
+    changes = [PoolChange(pool="p", model="main@1", enters=enters) for enters in (True, False, True)]
+    for change in changes:
+        store.pool_change(change)
+    assert list(store.pool_changes()) == changes
+
+
+# --- fixtures -----------------------------------------------------------------------------------------------------
+
+
+def test_a_fixture_is_kept_whole(store):
+    """Everything that fixes its matches comes back."""
+    scenario = Scenario(name="corner", parameters={"wind": 0.5})
+    fixture = add_fixture(store, scenario=scenario, paired="7")
+    store.commit()
+    with Store.read(store.run_dir) as reader:
+        ((record, remaining),) = reader.open_fixtures()
+    assert record == fixture
+    assert (record.scenario, record.paired, record.seats) == (scenario, "7", ("main@0+", "random"))
+    assert remaining.tolist() == list(range(10))
+
+
+def test_ids_go_on_after_a_restart(tmp_path):
+    """An id is given once."""
+    with make(tmp_path) as store:
+        first = [add_fixture(store).id for _ in range(3)]
+        store.commit()
+    with Store.open(tmp_path) as store:
+        assert add_fixture(store).id == first[-1] + 1 == 4
+
+
+@pytest.mark.parametrize(("seats", "matches"), [(("main@0+",), 5), (("main@0+", "random"), 0)])
+def test_a_fixture_must_fit_the_environment(store, seats, matches):
+    """Every seat is filled and there is a match to play."""
+    with pytest.raises(StoreError, match="a fixture needs 2 participants and at least 1 match"):
+        add_fixture(store, seats, matches=matches)
+
+
+def test_only_what_is_missing_is_open(tmp_path):
+    """After a restart the finished matches are known; a finished or closed fixture is not open."""
+    with make(tmp_path) as store:
+        half, whole, closed = add_fixture(store, matches=4), add_fixture(store, matches=2), add_fixture(store)
+        store.add_results(results([half.id] * 2 + [whole.id] * 2, [3, 1, 0, 1], [1, 1, 0, 0]))
+        store.close_fixture(closed.id)
+        store.commit()
+    with Store.open(tmp_path) as store:
+        assert [(record.id, missing.tolist()) for record, missing in store.open_fixtures()] == [(half.id, [0, 2])]
+
+
+def test_results_of_a_closed_fixture_still_count(store):
+    """A match that was played is never thrown away."""
+    fixture = add_fixture(store)
+    store.close_fixture(fixture.id)
+    store.commit()
+    assert len(store.add_results(results([fixture.id], [0], [1])).new) == 1
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_counted_and_described(store):
+    """The summary has the points of both teams and says whether the fixture is finished."""
+    fixture = add_fixture(store, matches=3)
+    first = store.add_results(results([fixture.id] * 2, [2, 0], [1, 0.5]))
+    last = store.add_results(results([fixture.id], [1], [0]))
+    assert (first.fixtures[0].outcome, first.fixtures[0].matches, first.fixtures[0].finished) == ((1.5, 0.5), 2, False)
+    assert (last.fixtures[0].outcome, last.fixtures[0].matches, last.fixtures[0].finished) == ((0, 1), 1, True)
+    assert first.fixtures[0].participants == ("main@0+", "random")
+    assert (first.fixtures[0].kind, first.fixtures[0].player) == ("train", "main")
+
+
+def test_an_empty_report_changes_nothing(store):
+    """A report without results is fine."""
+    recorded = store.add_results(results([], [], np.zeros((0, 2))))
+    assert (recorded.new.tolist(), recorded.fixtures, recorded.payoffs) == ([], (), {})
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("restart", [True, False])
+def test_a_repeated_report_counts_once(tmp_path, commit, restart):
+    """A worker that did not hear the answer reports again, before or after a commit, also to a new coordinator."""
+    store = make(tmp_path)
+    fixture = add_fixture(store, matches=2)
+    report = results([fixture.id] * 2, [0, 1], [1, 0])
+    store.add_results(report)
+    if commit or restart:
+        store.commit()
+    if restart:
+        store.close()
+        store = Store.open(tmp_path)
+    again = store.add_results(report)
+    store.commit()
+    assert (again.new.tolist(), again.duplicates, again.refused, again.fixtures) == ([], 2, 0, ())
+    assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 1]
+    assert store.counters()["results_duplicate"] == 2
+    store.close()
+
+
+def test_a_repetition_inside_a_report_counts_once(store):
+    """The first of two rows about one match is kept."""
+    fixture = add_fixture(store)
+    recorded = store.add_results(results([fixture.id] * 3, [4, 4, 5], [1, 0, 0.5]))
+    assert (recorded.new.tolist(), recorded.duplicates) == ([0, 2], 1)
+    assert [match.outcome for match in store.matches()] == [(1, 0), (0.5, 0.5)]
+
+
+def test_results_of_unknown_matches_are_refused_and_counted(store):
+    """Neither an unknown fixture nor a number that a fixture does not have gets into the log."""
+    fixture = add_fixture(store, matches=3)
+    recorded = store.add_results(results([fixture.id] * 4 + [99, 99], [-1, 3, 0, 10**12, 0, 0], [1] * 6))
+    assert (recorded.new.tolist(), recorded.refused) == ([2], 5)
+    assert store.counters()["results_refused"] == 5
+    assert store.num_matches() == 1
+
+
+def test_old_fixtures_do_not_stay_in_memory(store):
+    """Neither finished ones nor those that a late repetition brought back."""
+    fixture = add_fixture(store, matches=1)
+    for _ in range(2):
+        store.add_results(results([fixture.id], [0], [1]))
+        store.commit()
+    assert store._blocks == {}
+
+
+GOOD = results([1], [0], [1])
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {name: array for name, array in GOOD.items() if name != "ticks"},
+        {**GOOD, "fixture": GOOD["fixture"].astype(np.float64)},
+        {**GOOD, "number": np.zeros(2, np.int64)},
+        {**GOOD, "ticks": np.zeros((1, 1), np.int32)},
+        {**GOOD, "outcome": np.ones((1, 3), np.float32)},
+        {**GOOD, "outcome": np.full((1, 2), np.nan, np.float32)},
+        {**GOOD, "outcome": np.full((1, 2), 1.5, np.float32)},
+        {**GOOD, "fixture": np.int64(1).reshape(())},
+    ],
+)
+def test_malformed_results_are_refused(store, arrays):
+    """A peer's arrays are checked before anything is written."""
+    with pytest.raises(WireError, match="results: expected"):
+        store.add_results(arrays)
+
+
+def test_evaluation_and_training_are_summed_apart(store):
+    """Ratings must not see training matches."""
+    train, evaluation = add_fixture(store), add_fixture(store, kind="eval")
+    store.add_results(results([train.id, evaluation.id], [0, 0], [1, 0]))
+    store.commit()
+    payoffs = listed(store.payoffs())
+    assert payoffs["train", "main@0+", "random"] == [1, 0, 0]
+    assert payoffs["eval", "main@0+", "random"] == [0, 0, 1]
+
+
+def test_self_matches_are_logged_but_not_counted(store):
+    """They are matches, yet say nothing about strength."""
+    fixture = add_fixture(store, ("main@0+", "main@0+"))
+    recorded = store.add_results(results([fixture.id], [0], [1]))
+    store.commit()
+    assert store.num_matches() == 1
+    assert recorded.fixtures[0].outcome == (1, 0)
+    assert store.payoffs() == {}
+
+
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_the_sums_agree_with_the_log(tmp_path_factory, data):
+    """Whatever is reported, repeated and committed in between, sums and log agree, and each match is there once."""
+    seats = tuple(Seat("player", i, team) for i, team in enumerate((0, 1, 1, 2)))
+    rows = st.tuples(
+        st.integers(1, 6), st.integers(-1, 5), st.lists(st.sampled_from([0, 0.5, 1]), min_size=3, max_size=3)
+    )
+    expected = {}
+    with make(tmp_path_factory.mktemp("runs") / "run", seats) as store:
+        for names in ("aabc", "abab", "abcd", "dcba"):
+            add_fixture(store, tuple(names), matches=5)
+        for _ in range(data.draw(st.integers(1, 4))):
+            report = data.draw(st.lists(rows, max_size=12))
+            for fixture, number, outcome in report:
+                if fixture <= 4 and 0 <= number < 5:
+                    expected.setdefault((fixture, number), tuple(outcome))
+            columns = list(zip(*report, strict=True)) or [(), (), np.zeros((0, 3))]
+            store.add_results(results(*columns))
+            if data.draw(st.booleans()):
+                store.commit()
+        store.commit()
+        assert {(match.fixture.id, match.number): match.outcome for match in store.matches()} == expected
+        assert listed(store.payoffs()) == listed(store.recompute_payoffs())
+
+
+def test_a_long_log_is_counted_in_parts(store, monkeypatch):
+    """A fixture whose matches lie in two parts is counted whole."""
+    monkeypatch.setattr("ludus._match_log._CHUNK", 3)
+    ids = [add_fixture(store).id for _ in range(2)]
+    store.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
+    store.commit()
+    assert listed(store.recompute_payoffs())["train", "main@0+", "random"] == [6, 2, 2]
+
+
+# --- listing ------------------------------------------------------------------------------------------------------
+
+
+def test_a_match_record_has_everything_that_was_fixed(store):
+    """Seats, seed, scenario and reason come from the fixture, the seed of the match from its number."""
+    fixture = add_fixture(store)
+    store.add_results(results([fixture.id], [3], [0.5], ticks=[17]))
+    (match,) = store.matches()
+    assert match.fixture == fixture
+    assert (match.number, match.outcome, match.ticks) == (3, (0.5, 0.5), 17)
+    assert match.seed == match_seeds(5, np.array([3]))[0]
+
+
+def test_the_last_matches_are_listed_in_order(store):
+    """The end of the log, oldest first; and only those of one kind if asked."""
+    train, evaluation = add_fixture(store, matches=3), add_fixture(store, matches=2, kind="eval")
+    store.add_results(results([train.id] * 3 + [evaluation.id] * 2, [0, 1, 2, 0, 1], [1] * 5))
+
+    def ids(**options):
+        return [(match.fixture.id, match.number) for match in store.matches(**options)]
+
+    assert ids() == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
+    assert ids(last=3) == [(1, 2), (2, 0), (2, 1)]
+    assert ids(last=2, kind="train") == [(1, 1), (1, 2)]
+    assert ids(kind="eval") == [(2, 0), (2, 1)]
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------
+
+_WRITER = """
+    import os, sys
+    from pathlib import Path
+    import numpy as np
+    from ludus._store import Store
+
+    run, acks = Path(sys.argv[1]), os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write():
+        store = Store.open(run)
+        while True:
+            fixture = store.add_fixture("train", ("main@0+", "random"), player="main", seed=1, matches=20, reason="x")
+            for half in (np.arange(10), np.arange(10, 20)):
+                wins = ((fixture.id + half) % 3 / 2).astype(np.float32)
+                store.add_results({
+                    "fixture": np.full(10, fixture.id), "number": half, "ticks": np.ones(10, np.int32),
+                    "outcome": np.stack([wins, 1 - wins], axis=1),
+                })
+            store.add_counter("batches", 1)
+            store.commit()
+            os.write(acks, b"%d\\n" % fixture.id)
+
+    for line in sys.stdin:  # every line asks for one more writer, which lives until it is killed
+        child = os.fork()
+        if not child:
+            write()
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("dead", flush=True)
+"""
+
+
+def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
+    """SIGKILL at 20 random moments: acknowledged results are there, half transactions are not, the sums agree."""
+    make(tmp_path / "run").close()
+    acks = tmp_path / "acks"
+    argv = [sys.executable, "-c", textwrap.dedent(_WRITER), str(tmp_path / "run"), str(acks)]
+    rng, seen = random.Random(0), 0
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nursery:
+        for _ in range(20):
+            print("go", file=nursery.stdin, flush=True)
+            child = int(nursery.stdout.readline())
+            deadline = time.monotonic() + 30
+            while (not acks.exists() or acks.stat().st_size <= seen) and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(rng.uniform(0, 0.03))
+            os.kill(child, signal.SIGKILL)
+            assert nursery.stdout.readline() == "dead\n"
+            seen = acks.stat().st_size
+            with Store.read(tmp_path / "run") as store:
+                _check_after_crash(store, [int(line) for line in acks.read_text().split()])
+        nursery.stdin.close()
+    assert seen > 0
+
+
+def _check_after_crash(store, acknowledged):
+    batches = int(store.counters()["batches"])
+    assert len(acknowledged) <= batches <= len(acknowledged) + 20  # at most one commit per kill came unannounced
+    assert store.num_matches() == 20 * batches
+    assert set(acknowledged) <= {match.fixture.id for match in store.matches()}
+    assert store.open_fixtures() == []
+    assert listed(store.payoffs()) == listed(store.recompute_payoffs())
+    assert sum(listed(store.payoffs())["train", "main@0+", "random"]) == store.num_matches()
+    assert store.damage() == []
+
+
+def test_json_is_readable_by_other_programs(store):
+    """Seats and scenarios are plain JSON in the database, for people with sqlite3 at hand."""
+    add_fixture(store, scenario=Scenario(name="corner", parameters={"wind": 0.5}))
+    (row,) = store._db.execute("SELECT seats, scenario FROM fixtures").fetchall()
+    assert [json.loads(text) for text in row] == [["main@0+", "random"], ["corner", {"wind": 0.5}]]

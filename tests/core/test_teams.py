@@ -1,0 +1,387 @@
+"""Joint seats: side-by-side interfaces, teams of agents and teams of seats [Arena §2.4.1, §2.4.3]."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
+from ludus.errors import ContractError
+from ludus.interface import Identity, Spaces, View, on_environment, stack
+from ludus.spaces import leaf_spaces
+from ludus.streams import StreamRows
+from ludus.teams import as_team, combine, join_spaces, split_spaces, team
+from ludus.testing import check_environment
+
+PART = Spaces(spaces.Dict({"x": spaces.Box(-1, 9, (2,)), "n": spaces.Discrete(5)}), spaces.MultiDiscrete([3, 2]))
+PLAIN = Spaces(spaces.Box(-1, 9, (1,)), spaces.Discrete(4))
+ONE = np.zeros(1, np.int64)
+
+
+class Pairs:
+    """Two teams of two seats; on tick t only seats 0, 1 and, on odd ticks, 2 and 3 act.
+
+    Seats 0 and 2 are team 0. Every seat sees its own number and the tick; whoever chooses its own number modulo 3 as
+    label 0 earns 1, and everybody of the team earns ¼ with it.
+    """
+
+    def __init__(self, num_matches=1, *, teams=(0, 1, 0, 1), masked=True):
+        self.num_matches, self.masked = num_matches, masked
+        self.tick = np.zeros(num_matches, np.int64)
+        self.running = np.zeros(num_matches, bool)
+        role = Role(
+            name="unit",
+            observation_space=spaces.Dict({"seat": spaces.Discrete(4), "tick": spaces.Box(0, 9, (1,))}),
+            action_space=spaces.MultiDiscrete([3, 2]),
+            teams=teams,
+            privileged_space=spaces.Dict({"twice": spaces.Box(0, 9, (1,))}),
+        )
+        self.spec = EnvironmentSpec(name="pairs", roles=(role,), turn="asynchronous", reward_range=(0.0, 1.5))
+        self.actions = None
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        if scenarios is not None and any(s.name != "default" for s in scenarios):
+            raise ContractError("pairs has no scenarios")
+        rows = np.arange(self.num_matches) if rows is None else rows
+        self.tick[rows], self.running[rows] = 0, True
+        return self.show(np.zeros((self.num_matches, 4), np.float32), np.zeros(self.num_matches, bool))
+
+    def step(self, actions):
+        self.actions = actions["unit"].copy()
+        right = self.acting() & (self.actions[..., 0] == np.arange(4) % 3)
+        shared = right + 0.25 * (right + right[:, [2, 3, 0, 1]])
+        self.tick += self.running
+        ended = self.running & (self.tick == 3)
+        self.running &= ~ended
+        return self.show(shared.astype(np.float32), ended)
+
+    def acting(self):
+        return ((np.arange(4) < 2) | (self.tick % 2 == 1)[:, None]) & self.running[:, None]
+
+    def show(self, reward, ended):
+        seats = np.tile(np.arange(4), (self.num_matches, 1))
+        ticks = np.repeat(self.tick[:, None, None], 4, axis=1).astype(np.float32)
+        mask = np.ones((self.num_matches, 4, 5), bool)
+        mask[:, 1, 2] = False
+        unit = RoleTick(
+            observation={"seat": seats, "tick": ticks},
+            acting=self.acting(),
+            action_mask=mask if self.masked else None,
+            reward=reward,
+            reward_parts={"all": reward},
+            privileged={"twice": 2 * ticks},
+        )
+        outcome = np.full((self.num_matches, 2), 0.5, np.float32)
+        return Tick(roles={"unit": unit}, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
+
+    def close(self):
+        pass
+
+
+class PlayablePairs(Pairs):
+    def render(self, match):
+        return f"tick {self.tick[match]}"
+
+    def action_name(self, role, action):
+        return f"{action[0]}-{action[1]}"
+
+    def parse_action(self, role, text):
+        return np.array([int(part) for part in text.split("-")])
+
+
+class Plus(Identity):
+    """Adds to every Box leaf, scales the reward, and shifts actions back."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def observe(self, view, streams):
+        leaves = {
+            name: leaf + np.float32(self.number) if leaf.dtype == np.float32 else leaf
+            for name, leaf in view.observation.items()
+        }
+        return attrs.evolve(view, observation=leaves, reward=view.reward * np.float32(self.number))
+
+    def act(self, action, streams):
+        return action + self.number
+
+
+class Share(Identity):
+    """Concatenates the Box leaves of both parts and shows them to each: information is shared inside the team."""
+
+    def bind(self, raw):
+        both = spaces.Box(-np.inf, np.inf, (2,))
+        return Spaces(spaces.Dict({"0.obs": both, "1.obs": both}), raw.action)
+
+    def observe(self, view, streams):
+        both = np.concatenate([view.observation["0.obs"], view.observation["1.obs"]], axis=1)
+        return attrs.evolve(view, observation={"0.obs": both, "1.obs": both})
+
+
+class Rule:
+    """An agent that computes its action from its observation by a function."""
+
+    def __init__(self, rule):
+        self.rule, self.forgotten = rule, []
+
+    def act(self, observation, *, action_mask, streams, rng):
+        return np.asarray(self.rule(observation, action_mask), np.int64)
+
+    def reset(self, streams):
+        self.forgotten.extend(streams.tolist())
+
+
+def joint_view(first, second, mask=None):
+    """Return one row of two plain parts."""
+    leaves = {"0.obs": np.array([[first]], np.float32), "1.obs": np.array([[second]], np.float32)}
+    return View(observation=leaves, action_mask=mask, reward=np.ones(1, np.float32))
+
+
+# -- joint spaces --------------------------------------------------------------------------------------------------
+
+
+def test_joint_spaces_prefix_leaves_and_concatenate_labels():
+    """Part k has the prefix "k." and its labels follow those of the parts before."""
+    joint = join_spaces([PART, PLAIN])
+    assert set(leaf_spaces(joint.observation)) == {"0.x", "0.n", "1.obs"}
+    assert joint.action == spaces.MultiDiscrete([3, 2, 4])
+
+
+def test_joint_boxes_concatenate_dimensions():
+    """Continuous parts give one longer Box."""
+    part = Spaces(PLAIN.observation, spaces.Box(np.float32([-1, 0]), np.float32([1, 2])))
+    joint = join_spaces([part, part])
+    assert joint.action == spaces.Box(np.float32([-1, 0, -1, 0]), np.float32([1, 2, 1, 2]))
+    assert split_spaces(joint, 2) == (part, part)
+
+
+def test_parts_of_different_kinds_cannot_be_joined():
+    """Labels and Box actions do not mix."""
+    with pytest.raises(ContractError, match="cannot join Box actions with labels"):
+        join_spaces([PLAIN, Spaces(PLAIN.observation, spaces.Box(0, 1, (1,)))])
+
+
+@given(st.lists(st.sampled_from([PART, PLAIN]), min_size=1, max_size=4))
+@settings(deadline=None, max_examples=20)
+def test_splitting_is_the_inverse_of_joining(parts):
+    """Joined spaces come apart into the same parts, given how many labels each has."""
+    widths = [2 if part is PART else 1 for part in parts]
+    assert split_spaces(join_spaces(parts), len(parts), widths=widths) == tuple(parts)
+
+
+def test_leaves_that_do_not_divide_are_an_error():
+    """A joint view needs the leaves of every part and no others."""
+    with pytest.raises(ContractError, match="observation of 3 parts"):
+        split_spaces(join_spaces([PLAIN, PLAIN]), 3)
+
+
+def test_labels_that_do_not_divide_are_an_error():
+    """Unequal parts need widths."""
+    with pytest.raises(ContractError, match="give `widths`"):
+        split_spaces(join_spaces([PART, PLAIN]), 2)
+
+
+# -- combining [Arena §2.4.1] --------------------------------------------------------------------------------------
+
+
+def test_combined_interfaces_transform_each_its_own_part():
+    """itf1 and itf2 side by side: observations and actions of part 0 pass itf1, those of part 1 pass itf2."""
+    both = combine(Plus(10), Plus(20))
+    both.bind(join_spaces([PLAIN, PLAIN]))
+    seen = both.observe(joint_view(1, 2), ONE)
+    assert {name: leaf.item() for name, leaf in seen.observation.items()} == {"0.obs": 11, "1.obs": 22}
+    assert both.act(np.array([[1, 2]]), ONE).tolist() == [[11, 22]]
+
+
+def test_an_interface_on_top_shares_information_inside_the_team():
+    """Combine(itf3, [itf1, itf2]): the parts are transformed first, then itf3 sees both."""
+    whole = stack(combine(Plus(10), Plus(20)), Share())
+    spaces_seen = whole.bind(join_spaces([PLAIN, PLAIN]))
+    seen = whole.observe(joint_view(1, 2), ONE)
+    assert seen.observation["0.obs"].tolist() == seen.observation["1.obs"].tolist() == [[11, 22]]
+    assert spaces_seen.observation["0.obs"].shape == (2,)
+
+
+def test_combined_reward_is_the_mean_of_the_parts():
+    """Each part is shown the joint reward."""
+    both = combine(Plus(1), Plus(4))
+    both.bind(join_spaces([PLAIN, PLAIN]))
+    assert both.observe(joint_view(0, 0), ONE).reward.tolist() == [2.5]
+
+
+def test_combined_masks_stay_with_their_parts():
+    """Every part sees and returns its own slice."""
+
+    class Reverse(Identity):
+        def observe(self, view, streams):
+            return attrs.evolve(view, action_mask=view.action_mask[:, ::-1])
+
+    both = combine(Identity(), Reverse())
+    both.bind(join_spaces([PLAIN, PLAIN]))
+    mask = np.array([[True, False, False, False, True, False, False, False]])
+    seen = both.observe(joint_view(0, 0, mask), ONE).action_mask
+    assert np.flatnonzero(seen).tolist() == [0, 7]
+
+
+def test_a_part_without_a_mask_has_everything_legal():
+    """Where only one part masks, the other's slice is all True."""
+
+    class Unmask(Identity):
+        def observe(self, view, streams):
+            return attrs.evolve(view, action_mask=None)
+
+    both = combine(Unmask(), Identity())
+    both.bind(join_spaces([PLAIN, PLAIN]))
+    seen = both.observe(joint_view(0, 0, np.eye(8, dtype=bool)[[5]]), ONE).action_mask
+    assert np.flatnonzero(seen).tolist() == [0, 1, 2, 3, 5]
+
+
+def test_combining_nothing_or_one_object_twice_is_an_error():
+    """A joint seat has parts, and parts have memories of their own."""
+    with pytest.raises(ContractError, match="at least one"):
+        combine()
+    interface = Identity()
+    with pytest.raises(ContractError, match="used twice"):
+        combine(interface, interface)
+
+
+def test_combined_reset_reaches_every_part():
+    """A new match is announced to all."""
+    told = []
+
+    class Told(Identity):
+        def reset(self, streams):
+            told.extend(streams.tolist())
+
+    combine(Told(), Told()).reset(np.array([4]))
+    assert told == [4, 4]
+
+
+# -- teams of agents [Arena §2.4.3] --------------------------------------------------------------------------------
+
+
+def test_a_team_of_agents_acts_as_one_agent():
+    """agt3 = AgtItfWrapper([A1(), A2()], itf): the interface is passed, and each agent decides for its part."""
+    members = [
+        Rule(lambda obs, mask: obs["obs"].sum(1, keepdims=True)),
+        Rule(lambda obs, mask: mask.argmax(1)[:, None]),
+    ]
+    agent = team(members, stack(combine(Plus(0), Plus(1)), Share()), raw=join_spaces([PLAIN, PLAIN]))
+    view = joint_view(1, 1, np.eye(8, dtype=bool)[[6]])
+    rng = np.random.default_rng(0)
+    action = agent.act(view.observation, action_mask=view.action_mask, streams=ONE, rng=rng)
+    assert action.tolist() == [[1 + 2, 2 + 1]]  # the sum of what both see; the legal choice 2, through Plus(1)
+
+
+def test_a_team_forgets_together():
+    """A reset reaches every member."""
+    members = [Rule(None), Rule(None)]
+    team(members, raw=join_spaces([PLAIN, PLAIN])).reset(np.array([2]))
+    assert [member.forgotten for member in members] == [[2], [2]]
+
+
+def test_a_team_with_too_many_members_is_an_error():
+    """There is one part per agent."""
+    with pytest.raises(ContractError, match="observation of 3 parts"):
+        team([Rule(None)] * 3, raw=join_spaces([PLAIN, PLAIN]))
+
+
+# -- teams of seats ------------------------------------------------------------------------------------------------
+
+
+def test_team_seats_become_one_seat_with_joint_spaces():
+    """Two seats per team: one joint seat per team with prefixed leaves and twice the labels."""
+    role = as_team(Pairs(), "unit").spec.role("unit")
+    assert role.teams == (0, 1)
+    assert set(leaf_spaces(role.observation_space)) == {"0.seat", "0.tick", "1.seat", "1.tick"}
+    assert set(leaf_spaces(role.privileged_space)) == {"0.twice", "1.twice"}
+    assert role.action_space == spaces.MultiDiscrete([3, 2, 3, 2])
+
+
+def test_joint_observations_and_actions_belong_to_the_right_seats():
+    """Seats 0 and 2 are team 0, seats 1 and 3 team 1."""
+    game = Pairs()
+    joint = as_team(game, "unit")
+    tick = joint.reset(np.zeros(1, np.uint64))
+    assert [tick.roles["unit"].observation[f"{k}.seat"].tolist() for k in (0, 1)] == [[[0, 1]], [[2, 3]]]
+    joint.step({"unit": np.array([[[0, 0, 1, 1], [2, 0, 2, 1]]])})
+    assert game.actions.tolist() == [[[0, 0], [2, 0], [1, 1], [2, 1]]]
+
+
+def test_a_joint_seat_acts_when_any_of_its_seats_does_and_idle_seats_have_one_choice():
+    """On even ticks seats 2 and 3 wait: only choice 0 of their labels is legal."""
+    tick = as_team(Pairs(), "unit").reset(np.zeros(1, np.uint64))
+    assert tick.roles["unit"].acting.tolist() == [[True, True]]
+    first, second = tick.roles["unit"].action_mask[0].astype(int).tolist()
+    assert first == [1, 1, 1, 1, 1, 1, 0, 0, 1, 0]
+    assert second == [1, 1, 0, 1, 1, 1, 0, 0, 1, 0]
+
+
+def test_rewards_of_a_team_are_summed_or_shared():
+    """The default adds the seats' rewards, "shared" takes their mean; so it is for named parts."""
+    for reward, expected in (("sum", [[1.5, 0.0]]), ("shared", [[0.75, 0.0]])):
+        joint = as_team(Pairs(), "unit", reward=reward)
+        joint.reset(np.zeros(1, np.uint64))
+        tick = joint.step({"unit": np.zeros((1, 2, 4), np.int64)})  # seat 0 is right
+        assert tick.roles["unit"].reward.tolist() == tick.roles["unit"].reward_parts["all"].tolist() == expected
+
+
+def test_reward_bounds_grow_with_summed_seats_only():
+    """Two seats may earn twice as much together."""
+    assert as_team(Pairs(), "unit").spec.reward_range == (0.0, 3.0)
+    assert as_team(Pairs(), "unit", reward="shared").spec.reward_range == (0.0, 1.5)
+
+
+def test_teams_of_different_sizes_cannot_be_joined():
+    """One role has one space."""
+    with pytest.raises(ContractError, match="the teams have 3, 1 seats"):
+        _ = as_team(Pairs(teams=(0, 0, 0, 1)), "unit").spec
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_a_game_of_teams_is_an_environment(masked):
+    """The joint game keeps the whole environment contract, with an interface per seat on top, too."""
+    check_environment(lambda n: as_team(Pairs(n, masked=masked), "unit"), steps=20)
+    check_environment(
+        lambda n: on_environment(as_team(Pairs(n, masked=masked), "unit"), {"unit": combine(Identity(), Identity())}),
+        steps=20,
+    )
+
+
+def test_a_game_of_teams_is_playable_where_the_game_is():
+    """The actions of the seats are named and typed side by side."""
+    game = as_team(PlayablePairs(), "unit")
+    assert isinstance(game, Playable)
+    assert not isinstance(as_team(Pairs(), "unit"), Playable)
+    game.reset(np.zeros(1, np.uint64))
+    assert game.render(0) == "tick 0"
+    assert game.action_name("unit", np.array([1, 0, 2, 1])) == "1-0, 2-1"
+    assert game.parse_action("unit", "1-0, 2-1").tolist() == [1, 0, 2, 1]
+    with pytest.raises(ValueError, match="expected 2 actions"):
+        game.parse_action("unit", "1-0")
+
+
+# -- rows of streams -----------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5, unique=True), max_size=6))
+@settings(deadline=None, max_examples=50)
+def test_every_stream_keeps_a_row_of_its_own(batches):
+    """Rows are stable, distinct and as many as there are streams."""
+    table, known = StreamRows(), {}
+    for streams in batches:
+        rows = table.rows(np.array(streams))
+        for stream, row in zip(streams, rows.tolist(), strict=True):
+            assert known.setdefault(stream, row) == row
+    assert sorted(known.values()) == list(range(table.count)) == list(range(len(known)))
+
+
+def test_rows_are_fresh_once_and_again_after_a_reset():
+    """New and reset streams are fresh until they are looked at; others are not."""
+    table = StreamRows()
+    streams = np.array([7, 3])
+    assert table.take_fresh(table.rows(streams)).tolist() == [True, True]
+    table.reset(np.array([3, 99]))
+    assert table.take_fresh(table.rows(streams)).tolist() == [False, True]
