@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-
 from ludus._league import League
 from ludus._store import Store
 from ludus.environment import Seat

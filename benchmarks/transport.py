@@ -11,6 +11,7 @@ import shutil
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -125,11 +126,24 @@ def codec() -> float:
     return 1e6 * (time.perf_counter() - start) / ROUND_TRIPS
 
 
-def compare(name: str, unit: str, ludus: Callable[[], float], bare: Callable[[], float]) -> None:
-    """Measure both in turn, and print the medians and their ratio."""
+def compare(ludus: Callable[[], float], bare: Callable[[], float]) -> tuple[float, float]:
+    """Measure both in turn, so that what else the machine does hits both alike, and return their medians."""
     rounds = [(ludus(), bare()) for _ in range(ROUNDS)]
-    ours, theirs = (statistics.median(column) for column in zip(*rounds, strict=True))
-    print(f"{name:12} ludus {ours:9.2f}   bare pyzmq {theirs:9.2f} {unit:10} ratio {ours / theirs:.2f}")
+    return statistics.median(ours for ours, _ in rounds), statistics.median(theirs for _, theirs in rounds)
+
+
+def report(ludus: Sender, bare: Sender) -> None:
+    """Print every figure of both, and their ratio."""
+    ours, theirs = compare(lambda: round_trip(ludus), lambda: round_trip(bare))
+    print(f"round trip   ludus {ours:6.0f}   bare pyzmq {theirs:6.0f} µs           ratio {ours / theirs:.2f}")
+    for name, (size, count) in SIZES.items():
+        array = np.random.default_rng(0).random(size // 4, np.float32)
+        ours, theirs = compare(partial(stream, ludus, array, count), partial(stream, bare, array, count))
+        print(
+            f"{name:12} ludus {ours:6.0f}   bare pyzmq {theirs:6.0f} messages/s   ratio {ours / theirs:.2f}"
+            f"   ({ours * size / 1e9:.2f} and {theirs * size / 1e9:.2f} GB/s)"
+        )
+    print(f"codec        {codec():.1f} µs to encode and decode a message of ten arrays")
 
 
 def main() -> None:
@@ -143,18 +157,7 @@ def main() -> None:
     ludus = LudusSender(ipc_address(directory, "serve_ludus"))
     bare = BareSender(ipc_address(directory, "serve_bare"))
     try:
-        round_trip(ludus), round_trip(bare)
-        compare("round trip", "µs", lambda: round_trip(ludus), lambda: round_trip(bare))
-        for name, (size, count) in SIZES.items():
-            array = np.random.default_rng(0).random(size // 4, np.float32)
-            pairs = [(stream(ludus, array, count), stream(bare, array, count)) for _ in range(ROUNDS)]
-            ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-            gigabytes = size / 1e9
-            print(
-                f"{name:12} ludus {ours:9.0f}   bare pyzmq {theirs:9.0f} messages/s ratio {ours / theirs:.2f}"
-                f"   ({ours * gigabytes:.2f} and {theirs * gigabytes:.2f} GB/s)"
-            )
-        print(f"codec        {codec():.1f} µs to encode and decode a message of ten arrays")
+        report(ludus, bare)
     finally:
         for server in servers:
             server.kill()

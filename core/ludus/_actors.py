@@ -78,7 +78,9 @@ class PolicyAgent:
         """Decide for n rows; returns raw actions ``[n, L]``."""
         if self.interface is not None:
             reward = np.zeros(streams.size, np.float32)
-            view = self.interface.observe(View(observation=observation, action_mask=action_mask, reward=reward), streams)
+            view = self.interface.observe(
+                View(observation=observation, action_mask=action_mask, reward=reward), streams
+            )
             observation, action_mask = view.observation, view.action_mask
         decision = self.policy.act(
             observation,

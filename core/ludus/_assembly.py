@@ -8,7 +8,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from attrs import frozen
 
 from ludus._actors import ActorCache, AgentActor, LiveActor, PolicyAgent
@@ -22,8 +21,8 @@ from ludus._build import (
     player_role,
 )
 from ludus._coordinator import Coordinator
-from ludus._learner import Learner, LearnerOptions
 from ludus._league import League
+from ludus._learner import Learner, LearnerOptions
 from ludus._models import load_arrays
 from ludus._recorder import Recorder, SegmentLayout
 from ludus._sampler import Link, Sampler
@@ -125,7 +124,9 @@ class Assembly:
             spec=spec,
             league=open_league(store, self.config, spec),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
-            evaluation=make_evaluation_matchmaker(self.plugins, self.config) if self.config.evaluation.enabled else None,
+            evaluation=make_evaluation_matchmaker(self.plugins, self.config)
+            if self.config.evaluation.enabled
+            else None,
             emitter=self.plugins,
             link=link,
             clock=clock,
@@ -213,7 +214,9 @@ def load_participant(
         return make_agent(config.anchors[participant].agent, spec, role)
     player = participant.partition("@")[0]
     if player not in config.players or run_dir is None:
-        raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(config.players)}")
+        raise ModelError(
+            f"model {participant!r} belongs to no player of this run; there are {', '.join(config.players)}"
+        )
     seen, interface = player_role(config.players[player], learned_role(config.players[player], spec))
     policy = make_algorithm(config.players[player], seen).make_policy()
     policy.load(load_arrays(run_dir / "models", digest))
@@ -242,5 +245,3 @@ def limit_threads(threads: int) -> None:
     import torch  # noqa: PLC0415 - only processes that compute need it
 
     torch.set_num_threads(threads)
-
-

@@ -119,7 +119,9 @@ class EvaluationSection:
     enabled: bool = option(True, help="Whether rating matches are played.")
     matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
     fixture_matches: int = option(20, at_least(1), help="Pairs of matches with swapped seats per evaluation fixture.")
-    final_matches: int = option(200, at_least(0), help="Matches of each newest model v each anchor at the end of a run.")
+    final_matches: int = option(
+        200, at_least(0), help="Matches of each newest model v each anchor at the end of a run."
+    )
     matchmaker: Chosen | None = option(None, help="Component that chooses pairs; default: the first player's.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 

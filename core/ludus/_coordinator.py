@@ -266,7 +266,14 @@ class Coordinator:
         return [self._create("train", player, seats, matches=matches, pairing=pairing)]
 
     def _create(
-        self, kind: str, player: str, seats: tuple[str, ...], *, matches: int, pairing: Pairing, pair: Fixture | None = None
+        self,
+        kind: str,
+        player: str,
+        seats: tuple[str, ...],
+        *,
+        matches: int,
+        pairing: Pairing,
+        pair: Fixture | None = None,
     ) -> Fixture:
         seed = seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62))) if pair is None else pair.seed
         return self.league.create_fixture(

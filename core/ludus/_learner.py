@@ -116,7 +116,10 @@ class Learner:
     _checkpointed_s: float = field(init=False, default=0.0)
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
     _bad_updates: int = field(init=False, default=0)
-    _meter: _Meter = field(init=False, factory=lambda: _Meter())
+    _meter: _Meter = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._meter = _Meter()
 
     @property
     def name(self) -> str:

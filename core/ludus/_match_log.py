@@ -62,7 +62,7 @@ class MatchLog:
 
     def add_counter(self, name: str, value: float) -> None:
         """Add to a counter that starts at 0."""
-        sql = "INSERT INTO counters VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
+        sql = "INSERT INTO counters VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
         self._write(sql, name, value)
 
     def add_fixture(
@@ -232,10 +232,12 @@ class MatchLog:
             outcome = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
             starts = _starts(fixture)
             ids = fixture[starts].tolist()
-            records = self._fixtures("id IN (SELECT value FROM json_each(?))", json.dumps(ids))
-            if len(records) < len(ids):
+            blocks = {
+                record.id: self._new_block(record) for record in self._fixtures("id BETWEEN ? AND ?", ids[0], ids[-1])
+            }
+            if not blocks.keys() >= set(ids):
                 raise StoreError(f"{self.run_dir}: the log has matches of fixtures that do not exist; restore a copy")
-            _accumulate(total, tally([self._new_block(record) for record in records], np.array(starts), outcome))
+            _accumulate(total, tally([blocks[i] for i in ids], np.array(starts), outcome))
         return total
 
     def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
@@ -275,7 +277,7 @@ class MatchLog:
         """
         with self._writing() as database:
             database.executemany(
-                "INSERT INTO payoffs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                "INSERT INTO payoffs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, a, b) DO UPDATE SET"
                 " wins = wins + excluded.wins, draws = draws + excluded.draws, losses = losses + excluded.losses",
                 [(*key, *count.tolist()) for key, count in self._pending.items()],
             )

@@ -112,7 +112,7 @@ class Fixture:
     matches: int
     reason: str
     paired: str = ""
-    scenario: Scenario = Scenario()
+    scenario: Scenario = field(factory=Scenario)
     models: Mapping[str, str] = field(factory=dict)
 
 

@@ -44,7 +44,7 @@ class Seats:
 
     def take(self, array: np.ndarray) -> np.ndarray:
         """Return ``[n, …]``: the entries of these seats from an array ``[B, S, …]``."""
-        return array[self.rows, self.seats]
+        return np.asarray(array[self.rows, self.seats])
 
     def part(self, chosen: np.ndarray) -> Seats:
         """Return some of the seats."""
@@ -108,7 +108,7 @@ class Play:
     _actors: list[Actor] = field(init=False, factory=list)
     _tick: Tick | None = field(init=False, default=None)
     _table_of: np.ndarray = field(init=False)  # [B]
-    _columns: dict[str, list[int]] = field(init=False)  # role → its seats among all seats
+    _columns: dict[str, np.ndarray] = field(init=False)  # role → its seats among all seats
     _occupant: np.ndarray = field(init=False)  # [B, seats] index into _actors
     _fixture_id: np.ndarray = field(init=False)  # [B]
     _number: np.ndarray = field(init=False)  # [B] which match of the fixture
@@ -126,7 +126,9 @@ class Play:
         self._tables = [_Table(range(start, min(start + step, rows))) for start in range(0, rows, step)]
         self._table_of = np.repeat(np.arange(len(self._tables)), [len(t.rows) for t in self._tables])
         seats = spec.seats
-        self._columns = {role.name: [i for i, s in enumerate(seats) if s.role == role.name] for role in spec.roles}
+        self._columns = {
+            role.name: np.array([i for i, s in enumerate(seats) if s.role == role.name]) for role in spec.roles
+        }
         self._occupant = np.full((rows, len(seats)), -1, np.int64)
         self._fixture_id = np.zeros(rows, np.int64)
         self._number = np.zeros(rows, np.int64)
@@ -171,7 +173,7 @@ class Play:
         """Start the next matches in those of the given rows for which there are any."""
         started: list[int] = []
         scenarios = []
-        seeds: list[np.uint64] = []
+        seeds: list[int] = []
         for row in rows:
             table = self._tables[self._table_of[row]]
             if not self._next_match(table):
@@ -255,14 +257,14 @@ class Play:
             rows, seats = np.nonzero(occupant == index)
             if rows.size:
                 chosen = self._seats(tick, rows, seats, columns)
-                flat = np.asarray(columns)[seats]
+                flat = columns[seats]
                 since = Reward(self._reward[rows, flat], self._elapsed[rows, flat])
                 self._actions[role][rows, seats] = actor.act(chosen, since)
                 self._reward[rows, flat], self._elapsed[rows, flat] = 0, 0
                 self.decisions += rows.size
 
-    def _seats(self, tick: RoleTick, rows: np.ndarray, seats: np.ndarray, columns: list[int]) -> Seats:
-        return Seats(tick, rows, seats, rows * self._occupant.shape[1] + np.asarray(columns)[seats])
+    def _seats(self, tick: RoleTick, rows: np.ndarray, seats: np.ndarray, columns: np.ndarray) -> Seats:
+        return Seats(tick, rows, seats, rows * self._occupant.shape[1] + columns[seats])
 
     def _collect(self, tick: Tick) -> None:
         self._elapsed += 1
@@ -298,7 +300,7 @@ class Play:
             for index in np.unique(occupant):
                 at, seats = np.nonzero(occupant == index)
                 chosen = self._seats(tick.roles[name], rows[at], seats, columns)
-                flat = np.asarray(columns)[seats]
+                flat = columns[seats]
                 since = Reward(self._reward[rows[at], flat], self._elapsed[rows[at], flat])
                 self._actors[index].end(
                     chosen, since, terminated=tick.terminated[rows[at]], truncated=tick.truncated[rows[at]]

@@ -83,7 +83,8 @@ class EloTable:
         free = np.arange(n) != self._index.get(self._reference or "", -1)
         start = np.concatenate([self._strength, np.zeros(n - len(self._strength))])
         self._strength, deviation = fit_bradley_terry(points, free=free, start=start)
-        mean, deviation = (self._strength * _POINTS).tolist(), (deviation * _POINTS).tolist()
+        # Rounded, so that the last bits do not tell in which order the matches came: a restart must change nothing.
+        mean, deviation = (np.round(x * _POINTS, 6).tolist() for x in (self._strength, deviation))
         matches = (points.sum(axis=0) + points.sum(axis=1)).round().astype(int).tolist()
         self._ratings = {name: Rating(mean[i], deviation[i], matches[i]) for name, i in self._index.items()}
         self._stale = False

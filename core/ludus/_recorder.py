@@ -94,7 +94,8 @@ class Recorder:
         entries = self.layout.decisions + 1
         # zeros: pages that are never written cost nothing, and what leaves holds no stale memory
         self._arrays = {
-            name: np.zeros((entries, self.streams, *shape), dtype) for name, (shape, dtype) in self.layout.arrays.items()
+            name: np.zeros((entries, self.streams, *shape), dtype)
+            for name, (shape, dtype) in self.layout.arrays.items()
         }
         self._state = self._zero_state()
         if not self._last_state:
@@ -157,7 +158,7 @@ class Recorder:
         self._arrays["reward"][at, chosen] = reward[pending]
         self._arrays["elapsed_ticks"][at, chosen] = elapsed_ticks[pending]
         self._pending[chosen] = False
-        return pending
+        return np.asarray(pending)
 
     def end(
         self,
@@ -185,7 +186,7 @@ class Recorder:
         at = self._position[chosen] - 1
         self._arrays["terminated"][at, chosen] = terminated[pending]
         self._arrays["truncated"][at, chosen] = truncated[pending] & ~terminated[pending]
-        return pending & truncated & ~terminated
+        return np.asarray(pending & truncated & ~terminated)
 
     def final(self, streams: np.ndarray, entry: dict[str, np.ndarray]) -> None:
         """Append the final observations of truncated matches as undecided entries.

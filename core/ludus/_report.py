@@ -18,7 +18,16 @@ if TYPE_CHECKING:
 
     from ludus._coordinator import Coordinator
 
-__all__ = ["ConsoleReporter", "PlayerReport", "QuietReporter", "Reporter", "Snapshot", "measure", "summary", "summary_json"]
+__all__ = [
+    "ConsoleReporter",
+    "PlayerReport",
+    "QuietReporter",
+    "Reporter",
+    "Snapshot",
+    "measure",
+    "summary",
+    "summary_json",
+]
 
 
 @frozen(kw_only=True)
@@ -122,11 +131,11 @@ def _sampling(values: dict[str, dict[str, float]]) -> dict[str, float]:
 class Reporter(Protocol):
     """Shows a run to a person."""
 
-    def __enter__(self) -> Reporter:
+    def start(self) -> None:
         """Start showing."""
 
-    def __exit__(self, *exc: object) -> None:
-        """Stop showing."""
+    def stop(self) -> None:
+        """Stop showing; `say` still works."""
 
     def say(self, line: str) -> None:
         """Tell one line."""
@@ -141,11 +150,11 @@ class QuietReporter:
 
     lines: list[str] = field(factory=list)
 
-    def __enter__(self) -> QuietReporter:
-        return self
+    def start(self) -> None:
+        """Do nothing."""
 
-    def __exit__(self, *exc: object) -> None:
-        pass
+    def stop(self) -> None:
+        """Do nothing."""
 
     def say(self, line: str) -> None:
         """Keep the line."""
@@ -164,15 +173,16 @@ class ConsoleReporter:
     _live: Live | None = field(init=False, default=None)
     _shown_s: float = field(init=False, default=-1e9)
 
-    def __enter__(self) -> ConsoleReporter:
+    def start(self) -> None:
+        """Start the live table."""
         if self.console.is_terminal:
             from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
 
             self._live = Live(console=self.console, refresh_per_second=4, transient=True)
             self._live.start()
-        return self
 
-    def __exit__(self, *exc: object) -> None:
+    def stop(self) -> None:
+        """Take the live table away."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -234,7 +244,7 @@ def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
     learner = player.learner
 
     def number(name: str, style: str = ",.0f") -> str:
-        return format(learner[name], style) if name in learner else "–"
+        return format(learner[name], style) if name in learner else "-"
 
     cells = {
         "decisions learned from": f"{player.decisions:,}",
@@ -256,9 +266,9 @@ def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
     drops = sum(value for name, value in learner.items() if name.startswith("dropped_"))
     cells["dropped blocks"] = f"{drops:.0f}"
     rating = player.rating
-    cells["rating of newest"] = f"{rating.mean:.0f} ± {2 * rating.deviation:.0f}" if rating and rating.matches else "–"
+    cells["rating of newest"] = f"{rating.mean:.0f} ± {2 * rating.deviation:.0f}" if rating and rating.matches else "-"
     for anchor, result in player.anchors.items():
-        cells[f"score v {anchor}"] = _percent(result) if result.matches else "–"
+        cells[f"score v {anchor}"] = _percent(result) if result.matches else "-"
     return cells
 
 

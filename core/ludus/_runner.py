@@ -9,7 +9,7 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +67,8 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
     """
     if (run_dir / "run.toml").exists():
         raise RunError(
-            f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, or choose another folder with --run"
+            f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
+            f"or choose another folder with --run"
         )
     meta = {"seed": config.run.seed, "environment": config.environment.name}
     with Store.create(run_dir, meta) as store:
@@ -75,9 +76,7 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
         return _Run(config, plugins, run_dir, store, reporter).go()
 
 
-def resume(
-    run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tuple[str, ...] = ()
-) -> Outcome:
+def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tuple[str, ...] = ()) -> Outcome:
     """Continue a run from its last committed state.
 
     Raises:
@@ -112,13 +111,12 @@ class _Run:
         session = int(self.store.counters().get("sessions", 0)) + 1
         self.store.set_counter("sessions", session)
         self.store.commit()
-        self._assembly = Assembly(
-            config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session
-        )
+        self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
         self._sinks += [make_sink(chosen, self.run_dir) for chosen in self.config.metrics.sinks]
         try:
-            with self._signals(), self.reporter:
+            self.reporter.start()
+            with self._signals():
                 drive = self._alone if self.config.run.workers == 0 else self._together
                 coordinator = drive(session)
                 reason = self._signal or coordinator.finished
@@ -129,6 +127,7 @@ class _Run:
                 self._measure(coordinator, force=True)
                 return Outcome(reason, measure(coordinator), bool(self._signal))
         finally:
+            self.reporter.stop()
             for sink in self._sinks:
                 sink.close()
 
@@ -317,17 +316,18 @@ class _Run:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before: dict[int, Callable[..., object] | int | None] = {}
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.getsignal(number) for number in numbers}
 
         def stop(number: int, _frame: object) -> None:
             self._signal = signal.Signals(number).name
             self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
-            signal.signal(number, before[number] or signal.SIG_DFL)  # type: ignore[arg-type]
+            signal.signal(number, before[signal.Signals(number)])
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            before[number] = signal.signal(number, stop)  # type: ignore[assignment]
+        for number in numbers:
+            signal.signal(number, stop)
         try:
             yield
         finally:
             for number, handler in before.items():
-                signal.signal(number, handler)  # type: ignore[arg-type]
+                signal.signal(number, handler)

@@ -204,10 +204,9 @@ class Sampler:
                 self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid(), block=lane.sent))
 
     def _report_results(self, now: float) -> None:
-        if self._results and now - self._reported_s > 0.5:
-            self._flush_results()
-            self._reported_s = now
-        elif sum(part["number"].size for part in self._results) >= self.report_matches:
+        if (self._results and now - self._reported_s > 0.5) or sum(
+            part["number"].size for part in self._results
+        ) >= self.report_matches:
             self._flush_results()
             self._reported_s = now
         for report, (sent_s, message) in list(self._unacked.items()):

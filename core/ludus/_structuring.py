@@ -46,7 +46,9 @@ class StructuringError(Exception):
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
     """Return `` — did you mean 'x'?`` for the closest choice, nothing where none is close."""
     text, known = str(word), sorted(choices)
-    close = difflib.get_close_matches(text, known, n=1) or [choice for choice in known if text and choice.startswith(text)]
+    close = difflib.get_close_matches(text, known, n=1) or [
+        choice for choice in known if text and choice.startswith(text)
+    ]
     return f" — did you mean {close[0]!r}?" if close else ""
 
 
@@ -200,7 +202,7 @@ def _each(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
     for where, item, kind in items:
         try:
             made.append(structure(item, kind))
-        except StructuringError as error:
+        except StructuringError as error:  # noqa: PERF203 - the problems of every item are wanted
             problems += [problem.below(where) for problem in error.problems]
     if problems:
         raise StructuringError(*problems)
@@ -221,7 +223,7 @@ def _union(value: object, kind: Any) -> Any:
     for member in members:
         try:
             return structure(value, member)
-        except StructuringError as error:
+        except StructuringError as error:  # noqa: PERF203 - a failure is the way to the next member
             failures.append(error)
     if len(members) == 1:
         raise failures[0]

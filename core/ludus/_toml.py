@@ -60,7 +60,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:
     for override in overrides:
         try:
             _apply(merged, override)
-        except ValueError as error:
+        except ValueError as error:  # noqa: PERF203 - the problems of every override are wanted
             problems.append(f"--set {override}: {error}")
     if problems:
         raise ConfigError(*problems)
@@ -76,7 +76,7 @@ def _apply(merged: Table, override: str) -> None:
     for depth, parent in enumerate(parents, start=1):
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
-            raise ValueError(f"{'.'.join(parents[:depth])} is a value, not a table")
+            raise ValueError(f"{'.'.join(parents[:depth])} is a value, not a table")  # noqa: TRY004 - of the user
     table[last] = _value(text.strip())
 
 

@@ -30,8 +30,13 @@ _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
 class Worker(Protocol):
     """What samplers, evaluators and learners have in common."""
 
-    name: str
-    stopped: bool
+    @property
+    def name(self) -> str:
+        """Return its unique name."""
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether it was told to stop."""
 
     @property
     def settled(self) -> bool:

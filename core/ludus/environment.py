@@ -22,7 +22,7 @@ checks all of this.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field, frozen
 
@@ -71,10 +71,10 @@ class Role:
     """
 
     name: str = field(validator=option.name())
-    observation_space: Space
-    action_space: Space
+    observation_space: Space[Any]
+    action_space: Space[Any]
     teams: tuple[int, ...]
-    privileged_space: Space | None = None
+    privileged_space: Space[Any] | None = None
 
     @property
     def seats(self) -> int:
@@ -224,7 +224,8 @@ class Environment(Protocol):
 
         Args:
             actions: Per role ``[B, S, L] int64``, or ``[B, S, D] float32`` for a Box action space. Entries of
-                seats that are not acting are ignored. The arrays belong to the caller and are not written to.
+                seats that are not acting are ignored. The arrays belong to the caller, who uses them again: they
+                are neither written to nor kept.
 
         Raises:
             ContractError: An action is illegal and the rules do not say what follows from it; no match has advanced.

@@ -36,7 +36,7 @@ class Check:
     accepts: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
 
-    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:
+    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:  # noqa: ARG002 - attrs'
         """Validate as an attrs validator.
 
         Raises:

@@ -32,9 +32,7 @@ from ludus.option import option
 
 MODULE = "ludus_test_build_components"
 
-ROLE = Role(
-    name="player", observation_space=spaces.Box(0, 1, (3,)), action_space=spaces.Discrete(4), teams=(0, 1)
-)
+ROLE = Role(name="player", observation_space=spaces.Box(0, 1, (3,)), action_space=spaces.Discrete(4), teams=(0, 1))
 SPEC = EnvironmentSpec(name="game", roles=(ROLE,), turn="turn-based")
 TWO_ROLES = EnvironmentSpec(
     name="game",
@@ -95,18 +93,22 @@ class Crashing(Configured):
 
 
 def crash(config, **arguments):
+    """Fail as a careless plugin does."""
     raise ZeroDivisionError("division by zero")
 
 
 def reject(config, **arguments):
+    """Fail as a careful plugin does."""
     raise ContractError("no such board")
 
 
 def lack(config, **arguments):
+    """Fail with another error of ludus."""
     raise ModelError("weights are missing")
 
 
 def component(name, factory, config=None, **kwargs):
+    """Return a component of this module's factories."""
     path = None if config is None else f"{MODULE}:{config.__name__}"
     return Component(name=name, factory=f"{MODULE}:{factory.__name__}", config=path, **kwargs)
 
@@ -141,12 +143,15 @@ def _importable(monkeypatch):
 
 @pytest.fixture
 def plugins():
+    """Return plugins that offer all of the above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
     return Plugins([(report, None)])
 
 
 @pytest.fixture
 def configure(plugins):
+    """Return a parser of a small configuration with overrides."""
+
     def parse(*overrides):
         data = {"environment": {"name": "game"}, "players": {"main": {"algorithm": "algo", "matchmaker": "mix"}}}
         return parse_config(apply_overrides(data, overrides), source="run.toml", plugins=plugins)

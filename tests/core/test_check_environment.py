@@ -12,7 +12,6 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-
 from ludus import Component, ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.testing import check_environment
 
@@ -196,6 +195,7 @@ def tampered(change, base=Clash):
 
 
 def ended(tick):
+    """Return which rows ended on this tick."""
     return tick.terminated | tick.truncated
 
 
@@ -215,6 +215,7 @@ def test_other_seeds_pass_too(seed):
 
 
 def role(**changes):
+    """Return the specification's changes for a changed role."""
     return {"roles": (attrs.evolve(ROLE, **changes),)}
 
 
@@ -280,16 +281,20 @@ def set_player(**arrays):
 
 
 def leaf(name, make):
+    """Return a change of one observation leaf."""
     return set_player(observation=lambda p: p.observation | {name: make(p.observation[name])})
 
 
 def put(array, index, value):
+    """Return a copy with one value set."""
     array = array.copy()
     array[index] = value
     return array
 
 
 def set_tick(**arrays):
+    """Return a change of fields of the tick."""
+
     def change(tick, environment):
         for name, make in arrays.items():
             setattr(tick, name, make(getattr(tick, name)))
@@ -298,6 +303,7 @@ def set_tick(**arrays):
 
 
 def share_memory(tick, environment):
+    """Make a privileged leaf and an observation leaf two views of one array."""
     both = np.zeros((environment.num_matches, 2, 1), np.int64)
     tick.roles["player"].privileged = {"limit": both}
     tick.roles["player"].observation |= {"lead": both.view(F32)[:, :, :1]}
@@ -385,7 +391,7 @@ def test_a_wrong_tick_is_found(case):
 def test_a_message_names_role_seat_row_and_tick():
     """The place comes before the problem."""
     late = sometimes(leaf("lead", lambda a: put(a, (2, 1), 99)), every=4)
-    with pytest.raises(ContractError, match="^environment 'clash', role 'player', seat 1, row 2, tick 3: observation"):
+    with pytest.raises(ContractError, match=r"^environment 'clash', role 'player', seat 1, row 2, tick 3: observation"):
         check_environment(tampered(late), steps=STEPS)
 
 
@@ -393,16 +399,19 @@ def test_a_message_names_role_seat_row_and_tick():
 
 
 def idle_rows_act(tick, environment):
+    """Let everybody act always."""
     tick.roles["player"].acting |= True
 
 
 def idle_rows_earn(tick, environment):
+    """Give rewards after the end."""
     idle = ~environment.running & ~ended(tick)
     tick.roles["player"].reward[idle] = [1, -1]
     tick.roles["player"].reward_parts["clash"][idle] = [1, -1]
 
 
 def idle_rows_end_again(tick, environment):
+    """Keep the flag up after the end."""
     tick.truncated = ~environment.running
 
 
@@ -414,11 +423,13 @@ def show_the_start(tick, environment):
 
 
 def show_zeros(tick, environment):
+    """Clear the observation on the tick that ends a match."""
     for array in tick.roles["player"].observation.values():
         array[ended(tick)] = 0
 
 
 def bad_final_observation(tick, environment):
+    """Leave the space on the tick that ends a match."""
     tick.roles["player"].observation["lead"][ended(tick)] = 99
 
 
@@ -553,6 +564,26 @@ class WritesActions(Clash):
     def step(self, actions):
         tick = super().step(actions)
         np.minimum(actions["player"], 0, out=actions["player"])
+        return tick
+
+
+class ShowsActions(Clash):
+    """Keeps the caller's array of actions instead of a copy, so that the next choices show before they are made."""
+
+    def step(self, actions):
+        tick = super().step(actions)
+        tick.roles["player"].privileged["limit"] = actions["player"][:, :, :1]
+        return tick
+
+
+class KeepsActions(Clash):
+    """Looks at the actions of a tick once more on the next."""
+
+    def step(self, actions):
+        kept = getattr(self, "kept", actions)
+        self.kept = actions
+        tick = super().step(actions)
+        self.lead[self.running] += (kept["player"][:, 0, 0] == 3)[self.running]
         return tick
 
 
@@ -709,6 +740,8 @@ ROLLOUTS = {
     Unseeded: "do not give the same match again: .* differs",
     ReadsIdleActions: "a match depends on more than its seed and the actions of acting seats: .* differs",
     WritesActions: "step wrote into the action arrays",
+    ShowsActions: "the tick shows what the caller writes into the action arrays next.*privileged limit differs",
+    KeepsActions: "a match depends on more than its seed and the actions of acting seats: .* differs",
     BatchDependent: "a match played alone differs from the same in a batch: .* differs",
     ResetsAll: "row [02], .* reset changed a row it was not asked for: player .* differs",
     KeepsLead: "row 1, .* reset left something of the old match: player .* differs",
@@ -792,7 +825,7 @@ def test_a_component_is_played_in_another_process_too(component):
 
 def test_a_game_that_depends_on_hash_seeds_is_found(component):
     """Python's string hashes differ between processes."""
-    with pytest.raises(ContractError, match="the same seeds give another match in another process: .* differs"):
+    with pytest.raises(ContractError, match=r"the same seeds give another match in another process: .* differs"):
         check_environment(component("hashed"), steps=20)
 
 

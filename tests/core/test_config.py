@@ -68,6 +68,7 @@ def _importable(monkeypatch):
 
 
 def component(name, config=None, **kwargs):
+    """Return a component that cannot be made, only configured."""
     path = None if config is None else f"{MODULE}:{config.__name__}"
     return Component(name=name, factory=f"{MODULE}:nothing", config=path, **kwargs)
 
@@ -86,6 +87,7 @@ OFFERS = {
 
 @pytest.fixture
 def plugins():
+    """Return plugins that offer all of the above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
     return Plugins([(report, None)])
 
@@ -97,10 +99,12 @@ MINIMAL = {
 
 
 def parse(plugins, *overrides, data=MINIMAL) -> RunConfig:
+    """Return the configuration of `data` with overrides."""
     return parse_config(apply_overrides(data, overrides), source="run.toml", plugins=plugins)
 
 
 def problems(plugins, *overrides, data=MINIMAL) -> list[str]:
+    """Return the problems of `data` with overrides, without the file name."""
     with pytest.raises(ConfigError) as error:
         parse(plugins, *overrides, data=data)
     return [problem.removeprefix("run.toml:") for problem in error.value.problems]
@@ -160,7 +164,7 @@ def test_player_with_everything(plugins):
 
 def test_players_keep_their_order(plugins):
     """The first player of the file stays the first."""
-    data = {**MINIMAL, "players": {name: MINIMAL["players"]["main"] for name in ("z", "a", "m")}}
+    data = {**MINIMAL, "players": dict.fromkeys("zam", MINIMAL["players"]["main"])}
     assert list(parse(plugins, data=data).players) == ["z", "a", "m"]
 
 
@@ -213,7 +217,11 @@ def test_anchors(plugins):
 def test_sinks_and_launcher(plugins):
     """Metric sinks and the launcher have option tables too."""
     config = parse(
-        plugins, 'metrics.sinks=["console", "board"]', "metrics.board.width=3", "run.launcher=cloud", "run.cloud.width=1"
+        plugins,
+        'metrics.sinks=["console", "board"]',
+        "metrics.board.width=3",
+        "run.launcher=cloud",
+        "run.cloud.width=1",
     )
     assert [chosen.config for chosen in config.metrics.sinks] == [None, GameConfig(width=3)]
     assert config.launcher is not None
@@ -300,7 +308,10 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         ("anchors.a.bot.clip_epsilon=0.1", "anchors.a.agent: missing; expected the name of an installed agent"),
         ("evaluation.matches=x", "evaluation.matches: expected an integer, got 'x'"),
         ("evaluation.enabled=1", "evaluation.enabled: expected true or false, got 1"),
-        ("metrics.console.x=1", "metrics.console: unknown key: the metric-sink 'console' is not chosen in this section"),
+        (
+            "metrics.console.x=1",
+            "metrics.console: unknown key: the metric-sink 'console' is not chosen in this section",
+        ),
         ("metrics.interval_s=0", "metrics.interval_s: expected a number ≥ 0.1, got 0"),
     ],
 )
@@ -396,7 +407,9 @@ def test_broken_configuration_class_of_a_plugin(plugins):
 def test_configuration_class_that_is_missing():
     """A configuration class that cannot be imported is a problem of its component."""
     lost = Component(name="game", factory="nowhere:f", config="nowhere_at_all:Config")
-    report = PluginReport(name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)})
+    report = PluginReport(
+        name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
+    )
     [problem] = problems(Plugins([(report, None)]))
     assert problem.startswith("environment.name: component 'game': cannot import 'nowhere_at_all:Config'")
 

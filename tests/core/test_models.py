@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-
 from ludus._models import (
     check_model,
     load_arrays,
@@ -27,10 +26,12 @@ ARRAYS = {"weight": np.arange(6, dtype=np.float32).reshape(2, 3), "bias": np.arr
 
 @pytest.fixture
 def folder(tmp_path):
+    """Return a folder for models that does not exist yet."""
     return tmp_path / "models"
 
 
 def flip_bit(path: Path) -> None:
+    """Change the last bit of a file."""
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)

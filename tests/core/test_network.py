@@ -10,6 +10,7 @@ from ludus.network import get_weights, set_weights
 
 
 def module(seed: int = 0, inputs: int = 2) -> torch.nn.Module:
+    """Return a small module with buffers."""
     torch.manual_seed(seed)
     return torch.nn.Sequential(torch.nn.Linear(inputs, 3), torch.nn.BatchNorm1d(3))
 

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from openskill.models import PlackettLuce
-
 from ludus._ratings import PRIOR, EloTable, SequentialElo, SkillTable, expected_score
 from ludus.matchmaker import Rating
+from openskill.models import PlackettLuce
 
 
 def table_of(records, anchors=()):
@@ -36,7 +35,9 @@ def simulate(strengths, *, matches, draw=0.0, seed=0):
 # --- expected score and the classical update ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("difference", "expected"), [(0, 0.5), (400, 10 / 11), (-400, 1 / 11), (100, 0.6401), (800, 0.9901)])
+@pytest.mark.parametrize(
+    ("difference", "expected"), [(0, 0.5), (400, 10 / 11), (-400, 1 / 11), (100, 0.6401), (800, 0.9901)]
+)
 def test_expected_scores_are_those_of_the_elo_scale(difference, expected):
     """400 points are odds of 10 to 1."""
     assert expected_score(difference, 0) == pytest.approx(expected, abs=1e-4)

@@ -9,6 +9,7 @@ from ludus.segment import SegmentBatch
 
 
 def batch(segments: int = 3, steps: int = 4, *, seed: int = 0, mask: bool = True) -> SegmentBatch:
+    """Return full segments with every group of arrays."""
     rng = np.random.default_rng(seed)
     shape = (steps + 1, segments)
     return SegmentBatch(

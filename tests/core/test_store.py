@@ -15,7 +15,6 @@ import time
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-
 from ludus._database import connect_writer
 from ludus._seeding import match_seeds
 from ludus._store import CheckpointRecord, ModelRecord, PlayerRecord, Store
@@ -28,6 +27,7 @@ PLAYERS = (PlayerRecord(name="main", role="player", team=None),)
 
 
 def make(folder, seats=SEATS):
+    """Create a store of one player and one anchor."""
     store = Store.create(folder, {"seed": 3, "environment": "a game"})
     store.declare(PLAYERS, anchors=["random"], seats=seats)
     store.commit()
@@ -36,6 +36,7 @@ def make(folder, seats=SEATS):
 
 @pytest.fixture
 def store(tmp_path):
+    """Return a new store."""
     with make(tmp_path / "run") as store:
         yield store
 
@@ -54,14 +55,17 @@ def results(fixture, number, outcome, ticks=None):
 
 
 def add_fixture(store, seats=("main@0+", "random"), *, matches=10, kind="train", **more):
+    """Add a fixture with seed 5."""
     return store.add_fixture(kind, seats, player="main", seed=5, matches=matches, reason="test", **more)
 
 
 def listed(payoffs):
+    """Return the payoffs with lists for arrays."""
     return {key: count.tolist() for key, count in payoffs.items()}
 
 
 def model(number, **more):
+    """Return the record of a model."""
     values = {
         "participant": f"main@{number}",
         "player": "main",

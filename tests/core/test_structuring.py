@@ -47,6 +47,7 @@ class Range:
 
 
 def lines(error: pytest.ExceptionInfo[StructuringError]) -> list[str]:
+    """Return path and text of each problem."""
     return [f"{'.'.join(map(str, problem.path))}: {problem.text}" for problem in error.value.problems]
 
 

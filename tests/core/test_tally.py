@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-
 from ludus._tally import Block, tally
 
 
 def block(seats, teams, *, fixture=1, kind="train"):
+    """Return a fixture with these participants in seats of these teams."""
     return Block.make(fixture, kind, player="", seats=tuple(seats), teams=teams, matches=1)
 
 
 def counts(payoffs):
+    """Return the payoffs with lists for arrays."""
     return {key: count.tolist() for key, count in payoffs.items()}
 
 

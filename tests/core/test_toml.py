@@ -17,6 +17,7 @@ else:
 
 
 def problems(error: pytest.ExceptionInfo[ConfigError]) -> list[str]:
+    """Return the lines of an error."""
     return list(error.value.problems)
 
 
@@ -134,9 +135,7 @@ def test_all_wrong_overrides_are_reported():
     assert len(problems(error)) == 2
 
 
-scalars = st.one_of(
-    st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20)
-)
+scalars = st.one_of(st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.text(max_size=20))
 values = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -16,6 +16,7 @@ from pettingzoo import ParallelEnv
 
 class Chase(ParallelEnv):
     metadata = {"name": "chase_v0", "is_parallelizable": True}
+    render_mode = None
 
     def __init__(self, prey=2, limit=8):
         self.possible_agents = ["hunter_0", *(f"prey_{i}" for i in range(prey))]

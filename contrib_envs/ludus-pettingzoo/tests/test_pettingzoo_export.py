@@ -16,7 +16,7 @@ with warnings.catch_warnings():
     from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 
 #: Remarks about spaces, which are the game's own.
-REMARKS = "Observation |Agent"
+REMARKS = "Observation|Action|Agent"
 
 
 def make(id, **options):
@@ -109,6 +109,7 @@ def test_observations_are_copies() -> None:
     env = to_aec(make("classic/connect_four_v3"))
     env.reset(seed=0)
     before = env.observe("player_0")["observation"]
+    env.step(3)
     env.step(3)
     assert not before.any()
     assert env.observe("player_0")["observation"].any()

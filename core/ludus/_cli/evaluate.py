@@ -59,9 +59,7 @@ def evaluate(
         try:
             spec = environment.spec
             if len(participants) != spec.num_teams:
-                raise click.UsageError(
-                    f"{spec.name} has {spec.num_teams} teams: name {spec.num_teams} participants, not {len(participants)}"
-                )
+                raise click.UsageError(f"{spec.name} has {spec.num_teams} teams: name one participant for each")
             sides = [
                 _agents(name, team, config, league, spec, plugins, folder, environment.num_matches, deterministic)
                 for team, name in enumerate(participants)
@@ -107,7 +105,9 @@ def _agents(
         if known or name not in plugins.components("agent"):
             participant = league.resolve(name)
             if participant.endswith("+"):
-                raise click.UsageError(f"{name} has frozen no model yet; name one, for example {name.partition('@')[0]}@1")
+                raise click.UsageError(
+                    f"{name} has frozen no model yet; name one, for example {name.partition('@')[0]}@1"
+                )
             model = league.models.get(participant)
             agents[role] = load_participant(
                 config,

@@ -24,6 +24,7 @@ from ludus.errors import ConfigError, ContractError, RunError
 from ludus.spaces import action_width, is_continuous, label_sizes
 
 if TYPE_CHECKING:
+    from ludus._config import RunConfig
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, RoleTick, Tick
 
@@ -217,13 +218,41 @@ def _run_table(run_dir: Path, overrides: Sequence[str], plugins: Plugins) -> Tab
     if not path.is_file():
         raise RunError(f"{run_dir} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
     config = load_config(path, overrides=overrides, plugins=plugins)
-    from ludus._participants import Participants  # noqa: PLC0415 - needs torch, which bots do not
+    newest = f"{next(iter(config.players))}@latest"
+    return _table(
+        config.environment,
+        lambda spec: lambda name, role: _participant(run_dir, config, spec, plugins, name=name, role=role),
+        default=newest,
+    )
 
-    def resolver(spec: EnvironmentSpec) -> Callable[[str, str], Agent]:
-        participants = Participants(run_dir, spec, config)
-        return lambda name, _role: participants.resolve(name)
 
-    return _table(config.environment, resolver, default=f"{next(iter(config.players))}@latest")
+def _participant(
+    run_dir: Path, config: RunConfig, spec: EnvironmentSpec, plugins: Plugins, *, name: str, role: str
+) -> Agent:
+    """Return a model or an anchor of the run, or an installed agent with default options."""
+    from ludus._assembly import load_participant  # noqa: PLC0415 - heavy, and bots alone do without
+    from ludus._league import League  # noqa: PLC0415
+    from ludus._store import Store  # noqa: PLC0415
+
+    with Store.read(run_dir) as store:
+        league = League.of(store)
+        known = {*league.players, *league.anchors}
+        if name.partition("@")[0] not in known and name in plugins.components("agent"):
+            [chosen] = choose_components(plugins, [("agent", name)])
+            return make_agent(chosen, spec, role)
+        participant = league.resolve(name)
+        model = league.models.get(participant)
+    if model is None and participant not in league.anchors:
+        raise RunError(f"{name} has no frozen model yet: let the run go on, or name a scripted agent")
+    return load_participant(
+        config,
+        spec,
+        run_dir=run_dir,
+        participant=participant,
+        digest=model.hash if model else "",
+        role=role,
+        rows=1,
+    )
 
 
 def _table(

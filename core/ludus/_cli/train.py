@@ -103,7 +103,9 @@ def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: 
     from ludus._report import summary, summary_json  # noqa: PLC0415 - only here: help must be fast
 
     if as_json:
-        click.echo(json.dumps({"run": str(folder), "reason": outcome.reason, **summary_json(outcome.snapshot)}, indent=2))
+        click.echo(
+            json.dumps({"run": str(folder), "reason": outcome.reason, **summary_json(outcome.snapshot)}, indent=2)
+        )
     else:
         from rich.console import Console  # noqa: PLC0415 - as above
 

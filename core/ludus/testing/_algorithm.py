@@ -158,8 +158,9 @@ def _check_plays_without_privileged(case: _Case) -> None:
 def _check_weights(case: _Case) -> None:
     trainer, policy = case.pair(seed=1)
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(5))
-    before = rows.act(policy, deterministic=True)
     weights = trainer.weights()
+    policy.load(weights)
+    before = rows.act(policy, deterministic=True)
     other = case.algorithm.make_trainer(seed=2)
     other.load_weights(weights)
     _require(_same(other.weights(), weights), "load_weights and weights are not inverse")

@@ -145,9 +145,14 @@ class _Kit:
         actions = play.actions()
         given = {role: array.copy() for role, array in actions.items()}
         play.advance(actions)
+        seen = picture(play.tick)
         for role, array in actions.items():
             if not np.array_equal(array, given[role]):
                 self.fail("step wrote into the action arrays, which belong to the caller", role=role, tick=tick)
+            np.add(array, 1, out=array)  # what a caller may do next
+        found = difference(seen, picture(play.tick), _same(_LINES))
+        problem = "the tick shows what the caller writes into the action arrays next; copy what is kept"
+        self._require_equal(found, problem, tick=tick)
 
     def check_alone(self, trace: list[Picture]) -> None:
         """Check that a match is the same whether it is played alone or in a batch."""

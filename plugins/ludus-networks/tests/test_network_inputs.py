@@ -10,6 +10,7 @@ from ludus_networks.inputs import FlatInput, scale_of
 
 
 def flat(space, rows, *, scale=True):
+    """Encode rows of a single leaf and return them as lists."""
     encode = FlatInput({"obs": space}, scale=scale)
     out = encode({"obs": torch.from_numpy(np.asarray(rows, space.dtype))})
     assert out.dtype == torch.float32

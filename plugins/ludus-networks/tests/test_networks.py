@@ -21,14 +21,17 @@ HIDDEN = {"fog": spaces.Box(-1, 1, (4,), np.float32)}
 
 
 def mlp(request, **options):
+    """Make a small perceptron."""
     return make_mlp(MLPConfig(**{"hidden": (16, 8)} | options), request=request)
 
 
 def conv(request, **options):
+    """Make a small convolutional network."""
     return make_conv(ConvConfig(**{"channels": (4, 4), "hidden": (8,)} | options), request=request)
 
 
 def ask(**changes) -> NetworkRequest:
+    """Return a request for a policy and a value, with changes."""
     request = {
         "observation": LEAVES,
         "privileged": HIDDEN,
@@ -40,6 +43,7 @@ def ask(**changes) -> NetworkRequest:
 
 
 def sample(leaves, rows=5, seed=0):
+    """Draw rows of every leaf."""
     drawn = {}
     for name, space in leaves.items():
         space.seed(seed)

@@ -22,10 +22,12 @@ class FixedUniform:
 
 
 def role(action_space) -> Role:
+    """Return a role with this action space."""
     return Role(name="cat", observation_space=spaces.Discrete(1), action_space=action_space, teams=(0,))
 
 
 def draw(distribution, parameters, mask=None, *, rng=None, deterministic=False):
+    """Sample from a distribution."""
     parameters = np.asarray(parameters, np.float32)
     rng = rng or np.random.default_rng(0)
     return distribution.sample(parameters, mask, rng=rng, deterministic=deterministic)

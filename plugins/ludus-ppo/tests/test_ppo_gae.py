@@ -52,6 +52,7 @@ class Segments:
 
 
 def constant(rows: int, number: float) -> torch.Tensor:
+    """Return a column of one number."""
     return torch.full((rows, 1), number)
 
 

@@ -30,14 +30,17 @@ def play(policy, rng, *, reward, rows=256):
 
 
 def right_arm(observation, action):
+    """Reward the arm that the observation's first number points to."""
     return (action[..., 0] == (observation[..., 0] > 0)) * 1.0
 
 
 def both_right(observation, action):
+    """Reward each label for the number it belongs to."""
     return ((action == (observation[..., :2] > 0)).sum(-1)) / 2
 
 
 def near_target(observation, action):
+    """Punish the distance from the first number."""
     return -np.abs(action[..., 0] - observation[..., 0])
 
 

@@ -19,6 +19,7 @@ from torch import distributions, tensor
 
 
 def objective(ratio: float, advantage: float, *, dual_clip: float = 3.0) -> float:
+    """Return the objective of one decision."""
     log_prob = tensor([[math.log(ratio)]])
     result = policy_objective(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip)
     return result.item()

@@ -15,6 +15,7 @@ HIDDEN = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
 
 
 def act(policy, observation=OBSERVATION, *, privileged=None, seed=0):
+    """Decide with a seeded generator."""
     rng = np.random.default_rng(seed)
     return policy.act(observation, action_mask=None, privileged=privileged or {}, state={}, rng=rng)
 

@@ -12,11 +12,13 @@ BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
 
 def update(ppo, batch, *, progress=0.0, seed=1):
+    """Return a fresh trainer after one update, and its result."""
     trainer = ppo.make_trainer(seed=seed)
     return trainer, trainer.update(batch, progress=progress)
 
 
 def same(one, other) -> bool:
+    """Return whether two sets of arrays are equal to the bit."""
     return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
 
 

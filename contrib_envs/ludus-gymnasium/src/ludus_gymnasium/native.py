@@ -15,6 +15,7 @@ import numpy as np
 from ludus.copies import fold_seed
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
+from ludus.spaces import label_sizes
 
 from ludus_gymnasium.game import ROLE, make_env, make_spec, wins_from
 
@@ -63,6 +64,7 @@ class NativeEnvironment:
         self._vector.reset(seed=0)
         self._transplant = _TRANSPLANTS[str(gymnasium.spec(id).vector_entry_point)]
         self._spec = make_spec(self._scalar)
+        (self._choices,) = label_sizes(self._scalar.action_space)
         self._wins_from = wins_from(self._scalar, win_return)
         self._num_matches = num_matches
         self._running = np.zeros(num_matches, np.bool_)
@@ -117,10 +119,17 @@ class NativeEnvironment:
         return tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        """Advance every running match by one tick, see `ludus.environment.Environment.step`."""
+        """Advance every running match by one tick, see `ludus.environment.Environment.step`.
+
+        Raises:
+            ContractError: The action of a running match is out of range. No match has moved then.
+        """
         tick, role, running = self._tick, self._tick.roles[ROLE], self._running
         # An ended row starts a match of its own inside the vectorised environment; nothing of it is shown.
         chosen = np.where(running, actions[ROLE][:, 0, 0], 0)
+        wrong = np.flatnonzero((chosen < 0) | (chosen >= self._choices))
+        if len(wrong):
+            raise ContractError(f"illegal action [{chosen[wrong[0]]}] of role {ROLE!r}, match {wrong[0]}, seat 0")
         observation, reward, terminated, truncated, _ = self._vector.step(chosen)
         np.copyto(role.observation["obs"][:, 0], observation, where=running[:, None])
         np.multiply(reward, running, out=role.reward[:, 0])

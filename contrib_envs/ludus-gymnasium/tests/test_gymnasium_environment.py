@@ -1,0 +1,295 @@
+"""Gymnasium environments as ludus environments."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+from attrs import fields
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.environment import Scenario
+from ludus.errors import ConfigError, ContractError
+from ludus.testing import check_environment
+from ludus_gymnasium.config import GymnasiumConfig
+from ludus_gymnasium.environment import make_environment
+from ludus_gymnasium.native import NativeEnvironment
+from ludus_gymnasium.plugin import ludus_register_environments
+
+EITHER_WAY = pytest.mark.parametrize("vectorized", ["series", "native"])
+
+
+class Ledger(gymnasium.Env):
+    """Two accounts and a note in a nested observation, two labels to act on, and a goal without a threshold."""
+
+    observation_space = spaces.Dict(
+        {"accounts": spaces.Box(-9, 9, (2,), np.float32), "note": spaces.Dict({"n": spaces.Discrete(9)})}
+    )
+    action_space = spaces.MultiDiscrete([2, 3])
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.accounts = self.np_random.integers(0, 3, 2).astype(np.float32)
+        self.count = 0
+        return self.show(), {}
+
+    def show(self):
+        return {"accounts": self.accounts.copy(), "note": {"n": self.count}}
+
+    def step(self, action):
+        self.count += 1
+        self.accounts += np.float32(action - 1)
+        self.accounts = self.accounts.clip(-9, 9)
+        return self.show(), float(action[0]), self.count == 8, self.count == 8, {}
+
+
+gymnasium.register("LudusLedger-v0", Ledger)
+
+
+@pytest.fixture
+def make():
+    """Make an environment, and close it at the end."""
+    made = []
+
+    def make_one(id="CartPole-v1", num_matches=1, **options):
+        made.append(make_environment(GymnasiumConfig(id=id, **options), num_matches=num_matches))
+        return made[-1]
+
+    yield make_one
+    for env in made:
+        env.close()
+
+
+def seeds(*values):
+    """Return match seeds."""
+    return np.array(values, np.uint64)
+
+
+def push(env, direction):
+    """Return the same push for all matches."""
+    return {"player": np.full((env.num_matches, 1, 1), direction)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"id": "CartPole-v1", "vectorized": "native"},
+        {"id": "CartPole-v1", "vectorized": "series"},
+        {"id": "CartPole-v1", "workers": 2},
+        {"id": "Pendulum-v1", "max_ticks": 50},
+        {"id": "Taxi-v4", "max_ticks": 50},
+        {"id": "Blackjack-v1"},
+        {"id": "MountainCarContinuous-v0"},
+    ],
+    ids=str,
+)
+def test_contract(options) -> None:
+    """Environments of all kinds of spaces keep the contract, here and in another process."""
+    (component,) = ludus_register_environments()
+    check_environment(component, options=options, steps=110)
+
+
+def test_contract_of_nested_spaces(make) -> None:
+    """Nested observations and several labels keep the contract."""
+    check_environment(lambda num_matches: make("LudusLedger-v0", num_matches), steps=40)
+
+
+@pytest.mark.parametrize("id", ["CartPole-v0", "CartPole-v1"])
+@given(seed=st.integers(0, 2**64 - 1))
+@settings(deadline=None, max_examples=10)
+@pytest.mark.filterwarnings("ignore:.*The environment CartPole-v0 is out of date")
+def test_native_plays_the_scalar_matches(id, seed) -> None:
+    """Native matches are bit by bit those of one environment after another, whenever their rows were reset."""
+    config = GymnasiumConfig(id=id, max_ticks=30)
+    native = make_environment(config, num_matches=5)
+    series = make_environment(GymnasiumConfig(id=id, max_ticks=30, vectorized="series"), num_matches=5)
+    assert isinstance(native, NativeEnvironment)
+    random = np.random.default_rng(seed)
+    matches = np.uint64(seed) ^ np.arange(5, dtype=np.uint64)
+    native.reset(matches)
+    series.reset(matches)
+    for _ in range(80):
+        actions = {"player": random.integers(0, 2, (5, 1, 1))}
+        mine, theirs = native.step(actions), series.step(actions)
+        assert_equal(mine, theirs)
+        rows = np.flatnonzero(random.random(5) < 0.05)
+        matches = random.integers(0, 2**64, len(rows), np.uint64)
+        assert_equal(native.reset(matches, rows=rows), series.reset(matches, rows=rows))
+
+
+def assert_equal(mine, theirs):
+    """Compare two ticks; where rows ended or idle, everything but the outcome before the end."""
+    for name in ("terminated", "truncated"):
+        assert np.array_equal(getattr(mine, name), getattr(theirs, name))
+    ended = mine.terminated | mine.truncated
+    assert np.array_equal(mine.outcome[ended], theirs.outcome[ended])
+    for name in ("acting", "reward"):
+        assert np.array_equal(getattr(mine.roles["player"], name), getattr(theirs.roles["player"], name))
+    assert np.array_equal(mine.roles["player"].observation["obs"], theirs.roles["player"].observation["obs"])
+
+
+def test_same_match_as_bare(make) -> None:
+    """Observations, rewards and endings are those of Gymnasium's own loop."""
+    env, bare = make(vectorized="series"), gymnasium.make("CartPole-v1")
+    for seed in range(3):
+        tick = env.reset(seeds(seed))
+        observation, _ = bare.reset(seed=seed)
+        terminated = False
+        while not terminated:
+            assert np.array_equal(tick.roles["player"].observation["obs"][0, 0], observation)
+            action = int(observation[2] > -0.05)
+            observation, reward, terminated, _, _ = bare.step(action)
+            tick = env.step(push(env, action))
+            assert tick.roles["player"].reward.item() == reward
+            assert tick.terminated.item() == terminated
+
+
+def test_spec(make) -> None:
+    """One player, one seat, one team, and the registry's time limit."""
+    spec = make().spec
+    (role,) = spec.roles
+    assert (role.name, role.teams, spec.max_ticks) == ("player", (0,), 500)
+
+
+@EITHER_WAY
+def test_time_limit_truncates(make, vectorized) -> None:
+    """The time limit truncates, it does not terminate, and the final observation is there."""
+    env = make(vectorized=vectorized, max_ticks=3)
+    start = env.reset(seeds(0)).roles["player"].observation["obs"].copy()
+    for direction in (0, 1, 0):
+        tick = env.step(push(env, direction))
+    assert (tick.terminated.item(), tick.truncated.item()) == (False, True)
+    assert not np.array_equal(tick.roles["player"].observation["obs"], start)
+    assert env.spec.max_ticks == 3
+
+
+def test_terminated_wins_over_truncated(make) -> None:
+    """A match that ends by its rules on its last tick is terminated only."""
+    env = make("LudusLedger-v0")
+    env.reset(seeds(0))
+    for _ in range(8):
+        tick = env.step({"player": np.array([[[1, 1]]])})
+    assert (tick.terminated.item(), tick.truncated.item()) == (True, False)
+
+
+@EITHER_WAY
+@pytest.mark.parametrize(("win_return", "outcome"), [(3.0, 1.0), (3.5, 0.0), (None, 0.0)])
+def test_win_return(make, vectorized, win_return, outcome) -> None:
+    """A match is won by its return; without the option by the registry's threshold."""
+    env = make(vectorized=vectorized, max_ticks=3, win_return=win_return)
+    env.reset(seeds(0))
+    for direction in (0, 1, 0):
+        tick = env.step(push(env, direction))
+    assert tick.outcome.item() == outcome
+
+
+def test_outcome_without_threshold(make) -> None:
+    """Where nothing says what a win is, every match is a draw."""
+    env = make("LudusLedger-v0")
+    env.reset(seeds(0))
+    for _ in range(8):
+        tick = env.step({"player": np.array([[[1, 1]]])})
+    assert tick.outcome.item() == 0.5
+
+
+def test_return_starts_anew(make) -> None:
+    """The return of one match does not count for the next."""
+    env = make(max_ticks=2, win_return=3.0)
+    for _ in range(2):
+        env.reset(seeds(0))
+        for direction in (0, 1):
+            tick = env.step(push(env, direction))
+        assert tick.outcome.item() == 0
+
+
+def test_masks_from_infos(make) -> None:
+    """A mask in the infos becomes the action mask."""
+    env, bare = make("Taxi-v4"), gymnasium.make("Taxi-v4")
+    mask = env.reset(seeds(7)).roles["player"].action_mask
+    assert mask[0, 0].tolist() == bare.reset(seed=7)[1]["action_mask"].astype(bool).tolist()
+
+
+def test_wrappers(make) -> None:
+    """Wrappers apply from the inside out."""
+    wrappers = ["gymnasium.wrappers:FlattenObservation", "ludus_gymnasium_wrappers:Twice"]
+    with pytest.raises(ConfigError, match="wrappers: cannot wrap 'LudusLedger-v0' in 'ludus_gymnasium_wrappers:Twice'"):
+        make("LudusLedger-v0", wrappers=wrappers)
+    (role,) = make("LudusLedger-v0", wrappers=wrappers[:1]).spec.roles
+    assert role.observation_space.shape == (2 + 9,)
+
+
+def test_options_reach_the_constructor(make) -> None:
+    """Options are the constructor's keyword arguments."""
+    env = make(options={"sutton_barto_reward": True})
+    env.reset(seeds(0))
+    assert env.step(push(env, 0)).roles["player"].reward.item() == 0
+
+
+def test_workers_play_the_same_matches(make) -> None:
+    """Worker processes give what one process gives."""
+    envs = [make("Pendulum-v1", 4, workers=workers) for workers in (0, 2)]
+    for env in envs:
+        env.reset(seeds(0, 1, 2, 3))
+    for torque in np.linspace(-2, 2, 20, dtype=np.float32):
+        ticks = [env.step({"player": np.full((4, 1, 1), torque)}).roles["player"] for env in envs]
+        assert np.array_equal(ticks[0].observation["obs"], ticks[1].observation["obs"])
+        assert np.array_equal(ticks[0].reward, ticks[1].reward)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"id": "Pendulum-v1"}, {"workers": 1}, {"wrappers": ["gymnasium.wrappers:FlattenObservation"]}, {"id": "Nope-v0"}],
+    ids=str,
+)
+def test_not_native(make, options) -> None:
+    """Native is refused where it would not play the same matches."""
+    with pytest.raises(ConfigError, match=r'vectorized: .* cannot be "native" here'):
+        make(vectorized="native", **options)
+
+
+def test_unknown_scenario(make) -> None:
+    """Native environments have no scenarios either."""
+    with pytest.raises(ContractError, match="no scenarios besides"):
+        make().reset(seeds(0), scenarios=[Scenario(name="windy")])
+
+
+@pytest.mark.parametrize("action", [2, -1])
+def test_native_refuses_illegal_actions(make, action) -> None:
+    """An impossible action is refused, in an ended row it is ignored."""
+    env = make(max_ticks=1)
+    env.reset(seeds(0))
+    with pytest.raises(ContractError, match=rf"illegal action \[{action}\]"):
+        env.step(push(env, action))
+    env.step(push(env, 0))
+    env.step(push(env, action))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"id": "Nope-v0"}, "id: cannot make .* 'Nope-v0'"), ({"options": {"gravity": 1}}, "cannot make .*gravity")],
+)
+def test_wrong_configuration(make, options, message) -> None:
+    """A mistake in the configuration is told with what was asked for."""
+    with pytest.raises(ConfigError, match=message):
+        make(**options)
+
+
+@pytest.mark.parametrize("wrappers", ["gymnasium.wrappers:FlattenObservation", ["FlattenObservation"], [1]])
+def test_malformed_wrappers(wrappers) -> None:
+    """Wrappers are a list of import paths."""
+    with pytest.raises(ValueError, match="expected a list of import paths"):
+        GymnasiumConfig(wrappers=wrappers)
+
+
+def test_options_are_explained() -> None:
+    """Every option has a line of help."""
+    assert all(field.metadata["help"] for field in fields(GymnasiumConfig))
+
+
+def test_plugin_is_light() -> None:
+    """Listing plugins and reading configuration imports no numpy."""
+    code = "import sys, ludus_gymnasium.plugin, ludus_gymnasium.config; assert 'gymnasium.envs' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,31 @@
+"""``ludus new-plugin``: write a package to start from."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import click
+
+from ludus._scaffold import KINDS, write_plugin
+
+__all__ = ["new_plugin"]
+
+
+@click.command()
+@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("name")
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path(),
+    help="Folder in which the new one is made; the current one by default.",
+)
+def new_plugin(kind: str, name: str, *, into: Path) -> None:
+    """Write the distribution ludus-NAME with a small real component and tests that pass at once."""
+    folder = write_plugin(kind, name, into=into)
+    click.echo(f"wrote {folder}; next:")
+    click.echo(f"  cd {shlex.quote(str(folder))}")
+    click.echo("  pip install -e '.[test]'")
+    click.echo("  pytest")
+    click.echo(f"  ludus plugins show {kind}:{folder.name.removeprefix('ludus-')}")

@@ -1,0 +1,81 @@
+"""Writes new plugin packages from templates: a small real component with tests that pass at once."""
+
+from __future__ import annotations
+
+import importlib.resources
+import keyword
+from pathlib import Path
+from string import Template
+
+from ludus import option
+from ludus._version import __version__
+from ludus.errors import ConfigError
+
+__all__ = ["KINDS", "write_plugin"]
+
+#: The kinds of component for which there is a template.
+KINDS = ("environment", "algorithm", "matchmaker", "interface")
+
+#: Where each template goes; ``$package`` is the import package. ``common-`` templates serve every kind.
+_COMMON = {
+    "common-pyproject.toml": "pyproject.toml",
+    "common-setup.cfg": "setup.cfg",
+    "common-gitignore": ".gitignore",
+    "common-py.typed": "src/$package/py.typed",
+    "common-init.py": "src/$package/__init__.py",
+    "common-test_plugin.py": "tests/test_${package}_plugin.py",
+    "$kind-README.md": "README.md",
+    "$kind-plugin.py": "src/$package/plugin.py",
+    "$kind-config.py": "src/$package/config.py",
+    "$kind-code.py": "src/$package/$kind.py",
+    "$kind-test.py": "tests/test_${package}_$kind.py",
+}
+
+_SUMMARIES = {
+    "environment": "Nim: take objects from heaps in turn; whoever takes the last one wins",
+    "algorithm": "REINFORCE with a learned baseline on any stateless network",
+    "matchmaker": "uniform over a pool of frozen models",
+    "interface": "maps bounded observations to [-1, 1] and scales rewards",
+}
+
+
+def write_plugin(kind: str, name: str, *, into: Path) -> Path:
+    """Write the distribution ``ludus-<name>`` with one component and return its folder.
+
+    Args:
+        kind: One of `KINDS`.
+        name: Name of the component; a leading ``ludus-`` is dropped.
+        into: Folder in which the new one is made.
+
+    Raises:
+        ConfigError: The name is not a component's name, or the folder exists already.
+    """
+    name = name.removeprefix("ludus-")
+    if not option.name().accepts(name):
+        raise ConfigError(f"plugin name {name!r}: expected {option.name().expected}")
+    package = "ludus_" + "".join(letter if letter.isalnum() else "_" for letter in name)
+    assert package.isidentifier()
+    assert not keyword.iskeyword(package)
+    folder = into / f"ludus-{name}"
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already; choose another name, or another place with --into")
+    values = {
+        "kind": kind,
+        "name": name,
+        "package": package,
+        "summary": _SUMMARIES[kind],
+        "ludus_version": ".".join(__version__.split(".")[:2]),
+    }
+    files = {
+        Template(path).substitute(values): _template(Template(template).substitute(values)).substitute(values)
+        for template, path in _COMMON.items()
+    }
+    for path, text in files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    return folder
+
+
+def _template(name: str) -> Template:
+    return Template(importlib.resources.files(__package__).joinpath(f"{name}.tmpl").read_text(encoding="utf-8"))

@@ -1,0 +1,59 @@
+"""The components of this package can be made from their options."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from gymnasium import spaces
+from ludus.interface import Spaces
+from ludus_interfaces.actions import MergeLabels
+from ludus_interfaces.config import FrameStackConfig, MergeLabelsConfig, ScaleRewardConfig, SelectLeavesConfig
+from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.observations import SelectLeaves
+from ludus_interfaces.plugin import ludus_register_interfaces
+from ludus_interfaces.rewards import ScaleReward
+
+COMPONENTS = {component.name: component for component in ludus_register_interfaces()}
+
+
+def test_every_component_can_be_made_and_bound():
+    """Factories and configuration classes exist under the paths registered."""
+    raw = Spaces(spaces.Dict({"obs": spaces.Box(0, 1, (2,))}), spaces.Discrete(2))
+    for name, component in COMPONENTS.items():
+        options = component.load_config()
+        given = {"keep": ("obs",)} if name == "select-leaves" else {}
+        interface = component.load_factory()(None if options is None else options(**given))
+        assert interface.bind(raw).action == spaces.Discrete(2)
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "expected"),
+    [
+        ("frame-stack", FrameStackConfig(frames=7), FrameStack(7)),
+        ("merge-labels", MergeLabelsConfig(max_choices=9), MergeLabels(max_choices=9)),
+        ("scale-reward", ScaleRewardConfig(factor=0.5, clip=3.0), ScaleReward(0.5, clip=3.0)),
+        ("select-leaves", SelectLeavesConfig(keep=("a",)), SelectLeaves(("a",))),
+    ],
+)
+def test_options_reach_the_interface(name, config, expected):
+    """Values of the configuration are those of the object."""
+    assert repr(COMPONENTS[name].load_factory()(config)) == repr(expected)
+
+
+@pytest.mark.parametrize("keep", [(), "obs", (1,)])
+def test_select_leaves_needs_names(keep):
+    """An empty list, a bare word and numbers are refused."""
+    with pytest.raises(ValueError, match="a list of at least one leaf name"):
+        SelectLeavesConfig(keep=keep)
+
+
+def test_the_plugin_module_imports_nothing_heavy():
+    """Listing components must not load numpy-based code of this package or torch."""
+    code = (
+        "import sys, ludus_interfaces.plugin, ludus_interfaces.config\n"
+        "assert 'torch' not in sys.modules, 'torch'\n"
+        "assert 'ludus_interfaces.frames' not in sys.modules, 'frames'\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,0 +1,227 @@
+"""What the interfaces of this package show and do, against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.errors import ContractError
+from ludus.interface import Spaces, View, stack
+from ludus.testing import check_interface
+from ludus_interfaces.actions import MergeLabels
+from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
+from ludus_interfaces.rewards import ScaleReward
+
+ACTION = spaces.MultiDiscrete([3, 2])
+LEAVES = spaces.Dict(
+    {
+        "picture": spaces.Box(0, 255, (1, 2), np.uint8),
+        "unit": spaces.Discrete(3, start=1),
+        "cards": spaces.MultiDiscrete([2, 3]),
+        "flags": spaces.MultiBinary(2),
+        "free": spaces.Box(-np.inf, np.inf, (1,)),
+    }
+)
+RAW = Spaces(LEAVES, ACTION)
+ROW = {
+    "picture": np.array([[[0, 255]]], np.uint8),
+    "unit": np.array([2]),
+    "cards": np.array([[1, 2]]),
+    "flags": np.array([[0, 1]], np.int8),
+    "free": np.array([[7.5]], np.float32),
+}
+ONE = np.array([0])
+
+
+def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, streams=ONE):
+    """Bind and observe once."""
+    interface.bind(raw)
+    view = View(observation=observation, action_mask=mask, reward=np.full(len(streams), reward, np.float32))
+    return interface.observe(view, streams)
+
+
+# -- flatten -------------------------------------------------------------------------------------------------------
+
+
+def test_flatten_concatenates_all_leaves_in_the_order_of_the_space():
+    """Dict spaces order leaves by name: cards, flags, free, picture, unit."""
+    assert show(Flatten()).observation["obs"].tolist() == [[1, 2, 0, 1, 7.5, 0, 255, 2]]
+
+
+def test_flatten_keeps_bounds():
+    """Every entry has the bounds of the leaf it comes from."""
+    box = Flatten().bind(RAW).observation
+    assert box.low.tolist() == [0, 0, 0, 0, -np.inf, 0, 0, 1]
+    assert box.high.tolist() == [1, 2, 1, 1, np.inf, 255, 255, 3]
+
+
+# -- frame-stack ---------------------------------------------------------------------------------------------------
+
+
+def test_frame_stack_shows_the_newest_last_and_repeats_the_first():
+    """Before there were enough decisions, the first observation fills the gap."""
+    interface, raw = FrameStack(3), Spaces(spaces.Discrete(9), ACTION)
+    seen = [show(interface, {"obs": np.array([n])}, raw=raw).observation["obs"].tolist() for n in (1, 2, 3, 4)]
+    assert seen == [[[1, 1, 1]], [[1, 1, 2]], [[1, 2, 3]], [[2, 3, 4]]]
+
+
+def test_frame_stack_keeps_streams_apart_and_forgets_on_reset():
+    """A reset of one stream leaves the other's frames."""
+    interface, raw = FrameStack(2), Spaces(spaces.Discrete(9), ACTION)
+    both = np.array([40, 8])
+    show(interface, {"obs": np.array([1, 2])}, raw=raw, streams=both)
+    interface.reset(np.array([8]))
+    seen = show(interface, {"obs": np.array([3, 4])}, raw=raw, streams=both).observation["obs"]
+    assert seen.tolist() == [[1, 3], [4, 4]]
+
+
+def test_frame_stack_adds_an_axis_to_every_kind_of_leaf():
+    """Shapes grow by a first axis and dtypes stay."""
+    seen = FrameStack(4).bind(RAW).observation
+    assert {name: leaf.shape for name, leaf in seen.spaces.items()} == {
+        "picture": (4, 1, 2),
+        "unit": (4,),
+        "cards": (4, 2),
+        "flags": (4, 2),
+        "free": (4, 1),
+    }
+    assert seen["picture"].dtype == np.uint8
+
+
+def test_what_frame_stack_shows_is_not_its_memory():
+    """Writing into the frames shown does not change later ones."""
+    interface, raw = FrameStack(2), Spaces(spaces.Discrete(9), ACTION)
+    show(interface, {"obs": np.array([5])}, raw=raw).observation["obs"][:] = 0
+    assert show(interface, {"obs": np.array([6])}, raw=raw).observation["obs"].tolist() == [[5, 6]]
+
+
+# -- one-hot -------------------------------------------------------------------------------------------------------
+
+
+def test_one_hot_turns_numbers_into_vectors():
+    """Discrete counts from its start; a MultiDiscrete leaf becomes one vector per number, side by side."""
+    seen = show(OneHot()).observation
+    assert seen["unit"].tolist() == [[0, 1, 0]]
+    assert seen["cards"].tolist() == [[0, 1, 0, 0, 1]]
+    assert seen["picture"] is ROW["picture"]
+
+
+def test_one_hot_can_be_limited_to_some_leaves():
+    """Other leaves stay numbers."""
+    seen = show(OneHot(["unit"])).observation
+    assert seen["unit"].shape == (1, 3)
+    assert seen["cards"] is ROW["cards"]
+
+
+def test_one_hot_refuses_a_leaf_of_another_kind():
+    """The message lists what could be changed."""
+    with pytest.raises(ContractError, match="no Discrete or MultiDiscrete leaf 'free'; there are cards, unit"):
+        OneHot(["free"]).bind(RAW)
+
+
+# -- scale-observation ---------------------------------------------------------------------------------------------
+
+
+def test_scale_observation_maps_bounds_to_the_range_and_leaves_unbounded_entries():
+    """0 … 255 becomes -1 … 1; an unbounded leaf stays."""
+    seen = show(ScaleObservation()).observation
+    assert seen["picture"].tolist() == [[[-1, 1]]]
+    assert seen["free"].tolist() == [[7.5]]
+    assert seen["unit"] is ROW["unit"]
+
+
+def test_scale_observation_takes_another_range():
+    """0 … 255 becomes 0 … 1."""
+    seen = show(ScaleObservation(0, 1), {**ROW, "picture": np.array([[[51, 255]]], np.uint8)}).observation
+    np.testing.assert_allclose(seen["picture"], [[[0.2, 1]]], rtol=1e-6)
+
+
+def test_scale_observation_refuses_an_empty_range():
+    """Low must be below high."""
+    with pytest.raises(ContractError, match="low < high"):
+        ScaleObservation(1, 1).bind(RAW)
+
+
+@given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+@settings(deadline=None, max_examples=30)
+def test_scaled_observations_stay_in_their_space(low, width):
+    """Rounding never leads out of the promised bounds."""
+    raw = Spaces(spaces.Box(np.float32(low), np.float32(low + width), (5,)), ACTION)
+    check_interface(ScaleObservation, raw, rows=3, steps=1)
+
+
+# -- scale-reward --------------------------------------------------------------------------------------------------
+
+
+def test_scale_reward_multiplies_and_clips():
+    """The factor comes first; 0 means no clipping."""
+    assert show(ScaleReward(10), reward=0.5).reward.tolist() == [5]
+    assert show(ScaleReward(10, clip=2), reward=0.5).reward.tolist() == [2]
+    assert show(ScaleReward(10, clip=2), reward=-0.5).reward.tolist() == [-2]
+
+
+# -- select-leaves -------------------------------------------------------------------------------------------------
+
+
+def test_select_leaves_shows_only_the_leaves_to_keep():
+    """The others are gone from space and view."""
+    interface = SelectLeaves(["free", "unit"])
+    assert set(interface.bind(RAW).observation.spaces) == set(show(interface).observation) == {"free", "unit"}
+
+
+def test_select_leaves_names_the_leaves_there_are():
+    """A wrong name is an error with the right ones."""
+    with pytest.raises(ContractError, match="no observation leaf 'units'; there are cards, flags"):
+        SelectLeaves(["units"]).bind(RAW)
+
+
+# -- merge-labels --------------------------------------------------------------------------------------------------
+
+
+def test_merge_labels_offers_every_combination_once():
+    """Choices 0 … 5 are all pairs of the labels."""
+    interface = MergeLabels()
+    assert interface.bind(RAW).action == spaces.Discrete(6)
+    raw = interface.act(np.arange(6)[:, None], np.arange(6))
+    assert raw.tolist() == [[0, 0], [0, 1], [1, 0], [1, 1], [2, 0], [2, 1]]
+
+
+def test_merged_choice_is_legal_where_all_of_its_labels_are():
+    """The mask is the product of the labels' masks."""
+    mask = np.array([[True, False, True, False, True]])
+    assert show(MergeLabels(), mask=mask).action_mask.tolist() == [[False, True, False, False, False, True]]
+
+
+def test_merge_labels_refuses_too_many_choices():
+    """The message gives the number and the option."""
+    with pytest.raises(ContractError, match=r"would offer 6 choices .* max_choices = 5"):
+        MergeLabels(max_choices=5).bind(RAW)
+
+
+def test_merge_labels_refuses_real_actions():
+    """There is nothing to combine."""
+    with pytest.raises(ContractError, match="needs discrete actions"):
+        MergeLabels().bind(Spaces(LEAVES, spaces.Box(0, 1, (2,))))
+
+
+# -- together ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Flatten,
+        FrameStack,
+        OneHot,
+        ScaleObservation,
+        ScaleReward,
+        MergeLabels,
+        lambda: SelectLeaves(["free", "unit"]),
+        lambda: stack(OneHot(), ScaleObservation(), FrameStack(2), Flatten(), MergeLabels(), ScaleReward(0.1)),
+    ],
+)
+def test_interface_passes_the_kit(make):
+    """Each interface, and all of them stacked, keep the contract."""
+    check_interface(make, RAW)

@@ -1,0 +1,36 @@
+"""Every installed environment that can be made with default options keeps the contract."""
+
+from __future__ import annotations
+
+import pytest
+from ludus import Component, PluginError
+from ludus._plugins import load_plugins
+from ludus.testing import check_environment
+
+COMPONENTS = load_plugins().components("environment")
+
+
+@pytest.fixture(params=sorted(COMPONENTS))
+def component(request: pytest.FixtureRequest) -> Component:
+    """Return an environment's component; skip it where its game is not installed or must be chosen by an option."""
+    found = COMPONENTS[request.param]
+    try:
+        config_class = found.load_config()
+        config = None if config_class is None else config_class()
+        found.load_factory()(config, num_matches=1).close()
+    except PluginError as error:
+        if not isinstance(error.__cause__, ImportError):
+            raise
+        pytest.skip(f"{request.param}: {error.__cause__}")
+    except ImportError as error:
+        pytest.skip(f"{request.param}: {error}")
+    except TypeError as error:
+        if config_class is None or "required" not in str(error):
+            raise
+        pytest.skip(f"{request.param} has options without defaults: {error}")
+    return found
+
+
+def test_the_environment_keeps_its_contract(component):
+    """The kit finds nothing wrong, in this process and another."""
+    check_environment(component, steps=100)

@@ -1,0 +1,52 @@
+"""Every installed interface keeps its contract on every kind of space it accepts."""
+
+from __future__ import annotations
+
+import pytest
+from gymnasium import spaces
+from ludus._plugins import load_plugins
+from ludus.errors import ContractError
+from ludus.interface import Spaces
+from ludus.testing import check_interface
+
+INTERFACES = load_plugins().components("interface")
+#: Options that have no default, by component.
+OPTIONS = {"select-leaves": {"keep": ("obs",)}}
+ACTIONS = {
+    "one-label": spaces.Discrete(5),
+    "labels": spaces.MultiDiscrete([3, 2, 2]),
+    "real": spaces.Box(-1, 1, (2,)),
+}
+OBSERVATIONS = {
+    "vector": spaces.Box(-2, 2, (4,)),
+    "picture": spaces.Box(0, 255, (2, 3, 3), "uint8"),
+    "leaves": spaces.Dict(
+        {"obs": spaces.Box(-float("inf"), 1, (2,)), "n": spaces.Discrete(4, start=1), "m": spaces.MultiBinary(3)}
+    ),
+}
+
+
+@pytest.mark.parametrize("action", sorted(ACTIONS))
+@pytest.mark.parametrize("observation", sorted(OBSERVATIONS))
+@pytest.mark.parametrize("name", sorted(INTERFACES))
+def test_interface_keeps_its_contract(name, observation, action):
+    """It passes `check_interface` with its default options, or refuses the spaces with ContractError."""
+    component = INTERFACES[name]
+    factory, options = component.load_factory(), component.load_config()
+    config = None if options is None else options(**OPTIONS.get(name, {}))
+    raw = Spaces(OBSERVATIONS[observation], ACTIONS[action])
+    try:
+        factory(config).bind(raw)
+    except ContractError:
+        pytest.skip(f"{name} does not work on {action} actions with {observation} observations")
+    check_interface(lambda: factory(config), raw)
+    check_interface(lambda: factory(config), raw, masked=False)
+
+
+@pytest.mark.parametrize("name", sorted(INTERFACES))
+def test_interface_accepts_something(name):
+    """No interface refuses everything, which would make the test above empty."""
+    component = INTERFACES[name]
+    factory, options = component.load_factory(), component.load_config()
+    config = None if options is None else options(**OPTIONS.get(name, {}))
+    factory(config).bind(Spaces(OBSERVATIONS["leaves"], ACTIONS["labels"]))

@@ -1,0 +1,189 @@
+"""Every promise of an interface is checked: one broken interface for each."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus.errors import ContractError
+from ludus.interface import Identity, Spaces, stack
+from ludus.spaces import leaf_spaces
+from ludus.teams import combine, join_spaces
+from ludus.testing import check_interface
+
+RAW = Spaces(
+    spaces.Dict({"x": spaces.Box(-1, 1, (3,)), "n": spaces.Discrete(4), "b": spaces.MultiBinary(2)}),
+    spaces.MultiDiscrete([3, 2]),
+)
+REAL = Spaces(spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,)))
+
+
+class Remembers(Identity):
+    """Shows how often each stream was seen, rightly."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def bind(self, raw):
+        return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "seen": spaces.Discrete(10**6)}), raw.action)
+
+    def reset(self, streams):
+        self.seen.update(dict.fromkeys(streams.tolist(), 0))
+
+    def observe(self, view, streams):
+        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
+        self.seen.update(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+        return attrs.evolve(view, observation={**view.observation, "seen": count})
+
+
+class BindsOnce(Identity):
+    calls = 0
+
+    def bind(self, raw):
+        self.calls += 1
+        return Spaces(raw.observation, spaces.Discrete(self.calls))
+
+
+class ModifiesView(Identity):
+    def observe(self, view, streams):
+        view.observation["x"] *= 0.5
+        return view
+
+
+class ModifiesAction(Identity):
+    def act(self, action, streams):
+        action[:] = 0
+        return action
+
+
+class LeavesOutOfBounds(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, observation={**view.observation, "x": view.observation["x"] + np.float32(2)})
+
+
+class WrongDtype(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, observation={**view.observation, "x": view.observation["x"].astype(np.float64)})
+
+
+class LosesLeaf(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, observation={"x": view.observation["x"], "n": view.observation["n"]})
+
+
+class WrongReward(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, reward=view.reward.astype(np.float64))
+
+
+class ShortMask(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, action_mask=view.action_mask[:, :3])
+
+
+class EmptyMask(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, action_mask=view.action_mask & (np.arange(5) < 3))
+
+
+class ForgetsMask(Identity):
+    def observe(self, view, streams):
+        return attrs.evolve(view, action_mask=None)
+
+
+class ShiftsAction(Identity):
+    def act(self, action, streams):
+        return action + 1
+
+
+class WrongActionDtype(Identity):
+    def act(self, action, streams):
+        return action.astype(np.int32)
+
+
+class SharesMemory(Remembers):
+    """Counts all streams together."""
+
+    def observe(self, view, streams):
+        self.total = getattr(self, "total", -1) + 1
+        count = np.full(streams.size, self.total)
+        return attrs.evolve(view, observation={**view.observation, "seen": count})
+
+    def reset(self, streams):
+        self.total = -1
+
+
+class DependsOnOrder(Identity):
+    """Normalizes by the first row of the batch."""
+
+    def observe(self, view, streams):
+        first = view.reward - view.reward[:1]
+        return attrs.evolve(view, reward=first)
+
+
+class NeverForgets(Remembers):
+    def reset(self, streams):
+        pass
+
+
+class ForgetsEverybody(Remembers):
+    def reset(self, streams):
+        self.seen = {}
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint"),
+    [
+        (BindsOnce, "bind is not idempotent"),
+        (ModifiesView, "observe modified observation leaf 'x'"),
+        (ModifiesAction, "act modified the action"),
+        (LeavesOutOfBounds, "observation leaf 'x' has the value"),
+        (WrongDtype, "observation leaf 'x' is float64"),
+        (LosesLeaf, r"observe returned the leaves \['n', 'x'\], bind promised \['b', 'n', 'x'\]"),
+        (WrongReward, "reward of float64"),
+        (ShortMask, r"mask of bool \(6, 3\), expected bool \(6, 5\)"),
+        (EmptyMask, "no legal choice of label 1"),
+        (ForgetsMask, "is masked in the game"),
+        (ShiftsAction, "which is not in MultiDiscrete"),
+        (WrongActionDtype, "act returned int32"),
+        (SharesMemory, "observation leaf 'seen' differs at decision 0 with a batch of one"),
+        (DependsOnOrder, "reward differs at decision 0 with rows in another order"),
+        (NeverForgets, "differs at decision 0 with a second match after reset"),
+        (ForgetsEverybody, "of a stream changes when another stream is reset"),
+    ],
+)
+def test_a_broken_interface_is_found(broken, complaint):
+    """The message says which promise is broken."""
+    with pytest.raises(ContractError, match=complaint):
+        check_interface(broken, RAW)
+
+
+@pytest.mark.parametrize("raw", [RAW, REAL, Spaces(spaces.Discrete(3), spaces.Discrete(2))])
+@pytest.mark.parametrize("masked", [True, False])
+def test_sound_interfaces_pass(raw, masked):
+    """Stateless, stateful and stacked interfaces pass on all kinds of spaces."""
+    for make in (Identity, Remembers, lambda: stack(Identity(), Remembers())):
+        check_interface(make, raw, masked=masked)
+
+
+def test_real_actions_outside_the_box_are_found():
+    """Box actions are checked against their bounds."""
+
+    class Doubles(Identity):
+        def act(self, action, streams):
+            return action * np.float32(2)
+
+    with pytest.raises(ContractError, match="which is not in Box"):
+        check_interface(Doubles, REAL)
+
+
+def test_an_unmasked_game_may_not_get_illegal_choices_either():
+    """Without a mask every choice seen must exist in the game."""
+    with pytest.raises(ContractError, match="which is not in MultiDiscrete"):
+        check_interface(ShiftsAction, RAW, masked=False)
+
+
+def test_combined_interfaces_pass():
+    """Interfaces side by side, one with memory, keep the promises together."""
+    check_interface(lambda: combine(Identity(), Remembers()), join_spaces([RAW, RAW]))

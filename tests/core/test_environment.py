@@ -1,0 +1,98 @@
+"""The records of the environment contract."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
+from ludus.environment import Seat
+
+SPACE = spaces.Discrete(3)
+
+
+def role(name: str, teams: tuple[int, ...]) -> Role:
+    """Return a role with trivial spaces."""
+    return Role(name=name, observation_space=SPACE, action_space=SPACE, teams=teams)
+
+
+HUNT = EnvironmentSpec(name="hunt", roles=(role("cat", (0,)), role("mouse", (1, 1))), turn="simultaneous")
+
+
+def test_a_role_has_a_seat_for_each_team_entry():
+    """Two mice."""
+    assert HUNT.role("mouse").seats == 2
+
+
+def test_seats_are_numbered_role_by_role():
+    """The order of seats is that of the roles; the index counts within the role."""
+    assert HUNT.seats == (Seat("cat", 0, 0), Seat("mouse", 0, 1), Seat("mouse", 1, 1))
+
+
+def test_teams_are_counted_over_all_roles():
+    """The cat against the mice."""
+    assert HUNT.num_teams == 2
+
+
+def test_an_unknown_role_is_an_error_that_lists_the_known_ones():
+    """The message helps to find the typing error."""
+    with pytest.raises(KeyError, match="hunt has no role 'dog'; it has cat, mouse"):
+        HUNT.role("dog")
+
+
+@pytest.mark.parametrize("name", ["", "Cat", "a cat", "../cat", "c" * 65])
+def test_names_are_checked(name):
+    """Names of environments, roles and scenarios are plain words."""
+    with pytest.raises(ValueError, match="expected a name"):
+        role(name, (0,))
+    with pytest.raises(ValueError, match="expected a name"):
+        Scenario(name=name)
+    with pytest.raises(ValueError, match="expected a name"):
+        EnvironmentSpec(name=name, roles=HUNT.roles, turn="simultaneous")
+
+
+def test_the_scenario_is_default_without_parameters_unless_said():
+    """Two default scenarios are equal."""
+    assert Scenario() == Scenario(name="default", parameters={})
+
+
+def test_declarations_are_off_unless_made():
+    """An environment promises nothing by default."""
+    flags = (HUNT.zero_sum, HUNT.constant_sum, HUNT.symmetric, HUNT.perfect_information)
+    assert flags == (False,) * 4
+    assert (HUNT.max_ticks, HUNT.tick_s, HUNT.reward_range, HUNT.scenarios) == (None, None, None, ())
+
+
+def test_parts_of_a_tick_are_not_shared_between_ticks():
+    """Optional parts start out empty, each time anew."""
+    ticks = [RoleTick(observation={}, acting=np.ones(1), action_mask=None, reward=np.zeros(1)) for _ in range(2)]
+    ticks[0].reward_parts["goal"] = np.zeros(1)
+    ticks[0].privileged["map"] = np.zeros(1)
+    assert (ticks[1].reward_parts, ticks[1].privileged) == ({}, {})
+
+
+def test_a_tick_holds_its_roles_by_name():
+    """Fields can be replaced in place, as environments do."""
+    flags = np.zeros(1, bool)
+    tick = Tick(roles={}, terminated=flags, truncated=flags, outcome=np.zeros((1, 2), np.float32))
+    tick.terminated = ~flags
+    assert tick.terminated[0]
+    assert not tick.truncated[0]
+
+
+def test_playable_is_recognized_by_its_methods():
+    """Rendering alone does not make an environment playable."""
+
+    class Drawn:
+        def render(self, match):
+            return ""
+
+    class Played(Drawn):
+        def action_name(self, role, action):
+            return ""
+
+        def parse_action(self, role, text):
+            return np.zeros(1, np.int64)
+
+    assert isinstance(Played(), Playable)
+    assert not isinstance(Drawn(), Playable)

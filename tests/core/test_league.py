@@ -1,0 +1,363 @@
+"""The league in memory: what matchmakers ask, and that it is the same after a restart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from ludus._league import League, Name, parse
+from ludus._store import Store
+from ludus.environment import Scenario, Seat
+from ludus.errors import ConfigError, StoreError
+from ludus.matchmaker import LeagueView, PoolChange, Rating
+
+SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
+PLAYERS = {"main": ("player", None), "exploiter": ("player", 1)}
+ANCHORS = ("random", "strong")
+
+
+@pytest.fixture
+def league(tmp_path):
+    """Return a new league of two players and two anchors."""
+    with Store.create(tmp_path / "run", {"seed": 1}) as store:
+        yield League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS)
+
+
+def freeze(league, player="main", *, times=1):
+    """Freeze the next models of a player and return the last one's name."""
+    for _ in range(times):
+        number = 1 + len(league.players[player].models)
+        digest = f"{len(league.models) + 1:064x}"
+        name = league.freeze(player, number, hash=digest, decisions=10 * number, version=number, manifest={})
+    return name
+
+
+def play(league, a, b, points, *, kind="train"):
+    """Play a fixture of a against b; `points` are those of a, one number per match."""
+    fixture = league.create_fixture(kind, "main", [a, b], matches=len(points), seed=1, reason="test")
+    points = np.asarray(points, np.float32)
+    return league.record(
+        {
+            "fixture": np.full(len(points), fixture.id),
+            "number": np.arange(len(points)),
+            "ticks": np.ones(len(points), np.int32),
+            "outcome": np.stack([points, 1 - points], axis=1),
+        }
+    )
+
+
+def state(league):
+    """Return everything that a matchmaker can see."""
+    names = [*league.anchors, *league.models, *(view.live for view in league.players.values())]
+    return (
+        dict(league.players),
+        league.anchors,
+        {name: league.pool(name) for name in league.pools},
+        [league.payoff(name, names).tolist() for name in names],
+        [league.rating(name) for name in names],
+    )
+
+
+# --- names --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("main@7", Name("main", 7, live=False)),
+        ("main@7+", Name("main", 7, live=True)),
+        ("main@0+", Name("main", 0, live=True)),
+        ("a.b-c_2@10", Name("a.b-c_2", 10, live=False)),
+        ("minimax3", Name("minimax3", None, live=False)),
+        ("main@07", Name("main@07", None, live=False)),
+        ("main@", Name("main@", None, live=False)),
+    ],
+)
+def test_names_are_taken_apart(text, name):
+    """Frozen, live, and everything else is an anchor's name."""
+    assert parse(text) == name
+
+
+def test_a_league_is_a_league_view(league):
+    """Type checkers accept it where matchmakers are asked."""
+    view: LeagueView = league
+    assert view.anchors == ANCHORS
+
+
+# --- players and models -------------------------------------------------------------------------------------------
+
+
+def test_a_player_starts_live_and_without_models(league):
+    """Generation 0 has no frozen model."""
+    view = league.players["exploiter"]
+    assert (view.live, view.models, view.decisions) == ("exploiter@0+", (), 0)
+    assert (view.name, view.role, view.team) == ("exploiter", "player", 1)
+
+
+def test_freezing_starts_the_next_generation(league):
+    """The model is in the league, the live participant has a new name, and the decisions are known."""
+    assert freeze(league, times=2) == "main@2"
+    view = league.players["main"]
+    assert (view.live, view.models, view.decisions) == ("main@2+", ("main@1", "main@2"), 20)
+    assert league.players["exploiter"].models == ()
+
+
+def test_freezing_the_same_again_is_harmless(league):
+    """A learner that did not hear the answer asks again."""
+    for _ in range(2):
+        league.freeze("main", 1, hash="a" * 64, decisions=10, version=1, manifest={})
+    assert league.players["main"].models == ("main@1",)
+
+
+@pytest.mark.parametrize(("player", "number", "digest"), [("main", 1, "b"), ("main", 3, "b"), ("nobody", 1, "b")])
+def test_a_model_out_of_order_is_refused(league, player, number, digest):
+    """Neither another model of the same number, nor a gap, nor an unknown player."""
+    league.freeze("main", 1, hash="a" * 64, decisions=10, version=1, manifest={})
+    with pytest.raises(StoreError, match=f"{player}@{number}: "):
+        league.freeze(player, number, hash=digest * 64, decisions=10, version=1, manifest={})
+
+
+def test_the_parent_of_a_model_comes_from_its_manifest(league):
+    """Lineage is kept with the model."""
+    league.freeze("main", 1, hash="a" * 64, decisions=1, version=1, manifest={"parent": "c" * 64})
+    assert league.models["main@1"].parent == "c" * 64
+
+
+def test_decisions_do_not_go_back(league):
+    """A model frozen from older weights does not lower the counter."""
+    league.set_decisions("main", 500)
+    freeze(league)
+    assert league.players["main"].decisions == 500
+
+
+# --- pools --------------------------------------------------------------------------------------------------------
+
+
+def test_pools_keep_their_order(league):
+    """Oldest first; a model that left is gone; an unknown pool is empty."""
+    freeze(league, times=3)
+    league.apply(PoolChange(pool="history", model=f"main@{i}", enters=True) for i in (2, 1, 3))
+    league.apply([PoolChange(pool="history", model="main@1", enters=False)])
+    assert league.pool("history") == ("main@2", "main@3")
+    assert league.pool("nowhere") == ()
+
+
+@pytest.mark.parametrize("enters", [True, False])
+def test_a_change_that_changes_nothing_is_not_logged(league, enters):
+    """Entering twice or leaving without being there."""
+    freeze(league)
+    league.apply([PoolChange(pool="history", model="main@1", enters=True)] * (1 if enters else 0))
+    before = list(league.store.pool_changes())
+    league.apply([PoolChange(pool="history", model="main@1", enters=enters)])
+    assert list(league.store.pool_changes()) == before
+
+
+@pytest.mark.parametrize("model", ["main@1", "main@0+", "random"])
+def test_only_frozen_models_enter_pools(league, model):
+    """A pool is a set of models."""
+    with pytest.raises(StoreError, match="not a frozen model"):
+        league.apply([PoolChange(pool="history", model=model, enters=True)])
+
+
+# --- fixtures -----------------------------------------------------------------------------------------------------
+
+
+def test_a_fixture_names_the_files_of_its_models(league):
+    """A sampler learns the hashes of the frozen participants, and nothing for live ones and anchors."""
+    freeze(league)
+    fixture = league.create_fixture(
+        "train", "main", ["main@1+", "main@1"], matches=8, seed=3, reason="why", scenario=Scenario(name="corner")
+    )
+    assert fixture.models == {"main@1": league.models["main@1"].hash}
+    assert (fixture.seats, fixture.matches, fixture.seed) == (("main@1+", "main@1"), 8, 3)
+    assert (fixture.kind, fixture.player, fixture.reason, fixture.scenario.name) == ("train", "main", "why", "corner")
+
+
+@pytest.mark.parametrize("participant", ["main@1", "main@1+", "nobody", "main"])
+def test_a_participant_who_cannot_play_is_refused(league, participant):
+    """Not yet frozen, not live, or unknown."""
+    with pytest.raises(StoreError, match="cannot play now"):
+        league.create_fixture("train", "main", ["main@0+", participant], matches=1, seed=1, reason="test")
+
+
+def test_open_fixtures_are_handed_out_again(league):
+    """Only with what is missing."""
+    fixture = league.create_fixture("train", "main", ["main@0+", "random"], matches=3, seed=1, reason="test")
+    one = {
+        "fixture": [fixture.id],
+        "number": [1],
+        "ticks": np.ones(1, np.int32),
+        "outcome": np.ones((1, 2), np.float32),
+    }
+    league.record({name: np.asarray(values) for name, values in one.items()})
+    league.store.commit()
+    (again,) = League.of(league.store).open_fixtures()
+    assert (again.fixture, again.remaining.tolist()) == (fixture, [0, 2])
+
+
+def test_fixtures_with_weights_that_are_gone_are_closed(league):
+    """After a freeze nobody can play as the old generation's live weights any more."""
+    league.create_fixture("train", "main", ["main@0+", "random"], matches=3, seed=1, reason="test")
+    kept = league.create_fixture("train", "exploiter", ["exploiter@0+", "random"], matches=3, seed=1, reason="test")
+    freeze(league)
+    assert [again.fixture.id for again in league.open_fixtures()] == [kept.id]
+    assert [record.id for record, _ in league.store.open_fixtures()] == [kept.id]
+
+
+def test_a_reader_closes_nothing(league):
+    """Looking at a league changes nothing."""
+    league.create_fixture("train", "main", ["main@0+", "random"], matches=3, seed=1, reason="test")
+    freeze(league)
+    league.store.commit()
+    with Store.read(league.store.run_dir) as store:
+        assert League.of(store).open_fixtures() == []
+        assert len(store.open_fixtures()) == 1
+
+
+# --- payoffs ------------------------------------------------------------------------------------------------------
+
+
+def test_payoffs_count_wins_draws_and_losses(league):
+    """From both sides, training and evaluation together; nobody who has not played has counts."""
+    freeze(league)
+    play(league, "main@1", "random", [1, 1, 0.5, 0])
+    play(league, "random", "main@1", [1], kind="eval")
+    np.testing.assert_array_equal(
+        league.payoff("main@1", ["random", "strong", "main@1"]), [[2, 1, 2], [0] * 3, [0] * 3]
+    )
+    np.testing.assert_array_equal(league.payoff("random", ["main@1"]), [[2, 1, 2]])
+    assert league.payoff("main@1", []).shape == (0, 3)
+    assert league.payoff("nobody", ["random"]).tolist() == [[0, 0, 0]]
+
+
+def test_older_generations_count_half_each(league):
+    """Right after a freeze the live participant has a win rate: its past, halved with every generation."""
+    play(league, "main@0+", "random", [1] * 8)
+    freeze(league)
+    play(league, "main@1", "random", [0.5] * 4)
+    play(league, "main@1+", "random", [0] * 2)
+    np.testing.assert_array_equal(league.payoff("main@1+", ["random"]), [[4, 4, 2]])
+    freeze(league)
+    np.testing.assert_array_equal(league.payoff("main@2+", ["random"]), [[2, 2, 1]])
+
+
+def test_a_frozen_model_has_only_its_own_counts(league):
+    """What its player does before and after is not its business."""
+    play(league, "main@0+", "random", [1])
+    freeze(league)
+    play(league, "main@1+", "random", [0])
+    np.testing.assert_array_equal(league.payoff("main@1", ["random"]), [[0, 0, 0]])
+
+
+def test_a_live_opponent_brings_its_past(league):
+    """The opponent's freeze does not wipe out what is known against it, and both sides see the same."""
+    play(league, "exploiter@0+", "main@0+", [1, 1, 0, 0.5])
+    freeze(league)
+    np.testing.assert_array_equal(league.payoff("exploiter@0+", ["main@1+", "main@1"]), [[1, 0.5, 0.5], [0, 0, 0]])
+    np.testing.assert_array_equal(league.payoff("main@1+", ["exploiter@0+"]), [[0.5, 0.5, 1]])
+
+
+def test_nobody_has_a_payoff_against_itself(league):
+    """Not even through its own past."""
+    freeze(league)
+    play(league, "main@1+", "main@1", [1] * 4)
+    freeze(league)
+    np.testing.assert_array_equal(league.payoff("main@2+", ["main@2+", "main@1"]), [[0, 0, 0], [2, 0, 0]])
+
+
+@settings(deadline=None, max_examples=15)
+@given(data=st.data())
+def test_payoffs_mirror_each_other(tmp_path_factory, data):
+    """Wins of one are losses of the other, for frozen, live and scripted participants alike."""
+    with Store.create(tmp_path_factory.mktemp("runs") / "run", {}) as store:
+        league = League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS)
+        for _ in range(data.draw(st.integers(1, 8))):
+            names = [*ANCHORS, *league.models, *(view.live for view in league.players.values())]
+            a, b = data.draw(st.sampled_from(names)), data.draw(st.sampled_from(names))
+            play(league, a, b, data.draw(st.lists(st.sampled_from([0, 0.5, 1]), min_size=1, max_size=3)))
+            if data.draw(st.booleans()):
+                freeze(league, data.draw(st.sampled_from(list(PLAYERS))))
+        names = [*ANCHORS, *league.models, *(view.live for view in league.players.values())]
+        payoffs = np.array([league.payoff(name, names) for name in names])  # [n, n, 3]
+        np.testing.assert_allclose(payoffs, payoffs.transpose(1, 0, 2)[..., ::-1])
+
+
+# --- ratings ------------------------------------------------------------------------------------------------------
+
+
+def test_only_evaluations_of_fixed_participants_are_rated(league):
+    """Neither training nor live weights move a rating."""
+    freeze(league)
+    play(league, "main@1", "random", [1] * 10)
+    play(league, "main@1+", "random", [1] * 10, kind="eval")
+    assert league.rating("main@1") == Rating(0.0, 1000.0, 0)
+    play(league, "main@1", "random", [1] * 10 + [0] * 2, kind="eval")
+    rating = league.rating("main@1")
+    assert (rating.mean > 100, rating.matches, league.rating("random").mean) == (True, 12, 0.0)
+
+
+# --- restarts -----------------------------------------------------------------------------------------------------
+
+
+def test_a_restart_changes_nothing_that_can_be_seen(league):
+    """Players, pools, payoffs and ratings are rebuilt from the store."""
+    play(league, "main@0+", "random", [1, 0, 0.5])
+    freeze(league, times=2)
+    freeze(league, "exploiter")
+    play(league, "main@2", "random", [1, 1, 0], kind="eval")
+    play(league, "exploiter@1", "main@2", [1, 1, 0.5, 0], kind="eval")
+    league.apply([PoolChange(pool="p", model=name, enters=True) for name in league.models])
+    league.apply([PoolChange(pool="p", model="main@1", enters=False)])
+    league.set_decisions("main", 12345)
+    league.store.commit()
+    assert state(League.of(league.store)) == state(league)
+    with Store.read(league.store.run_dir) as store:
+        assert state(League.of(store)) == state(league)
+
+
+def test_many_participants(league):
+    """The tables grow with the league."""
+    freeze(league, times=150)
+    for number in range(1, 151, 7):
+        play(league, "main@150+", f"main@{number}", [1] * number)
+    wins = league.payoff("main@150+", [f"main@{number}" for number in range(1, 151)])[:, 0]
+    assert [(i + 1, wins[i]) for i in np.flatnonzero(wins)] == [(number, number) for number in range(1, 151, 7)]
+
+
+# --- resolving ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "participant"),
+    [
+        ("main", "main@2+"),
+        ("main@live", "main@2+"),
+        ("main@2+", "main@2+"),
+        ("main@latest", "main@2"),
+        ("main@1", "main@1"),
+        ("exploiter@latest", "exploiter@0+"),
+        ("random", "random"),
+    ],
+)
+def test_people_name_participants(league, name, participant):
+    """By number, as the latest, as the live one, or by an anchor's name."""
+    freeze(league, times=2)
+    assert league.resolve(name) == participant
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("randm", "did you mean 'random'"),
+        ("mian@latest", "did you mean 'main@latest'"),
+        ("main@9", "did you mean 'main@"),
+        ("zzzzzz", "there are: random, strong"),
+        ("main@1+", "did you mean 'main@"),
+        ("", "there are: "),
+    ],
+)
+def test_a_name_that_does_not_exist_gets_a_hint(league, name, hint):
+    """The message offers the closest name, or the names there are."""
+    freeze(league, times=2)
+    with pytest.raises(ConfigError, match=hint):
+        league.resolve(name)

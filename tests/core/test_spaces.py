@@ -1,0 +1,88 @@
+"""Spaces are read as named leaves and action labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus import ContractError
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+BOX = spaces.Box(-1, 1, (3,), np.float32)
+
+
+def test_no_space_has_no_leaves():
+    """A role without privileged information has no privileged leaves."""
+    assert leaf_spaces(None) == {}
+
+
+@pytest.mark.parametrize("space", [BOX, spaces.Discrete(4), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(5)])
+def test_a_plain_space_is_the_leaf_obs(space):
+    """Any space of fixed array form will do."""
+    assert leaf_spaces(space) == {"obs": space}
+
+
+def test_a_dict_has_a_leaf_for_each_part():
+    """Leaves keep the names and the order of the Dict space."""
+    space = spaces.Dict({"image": BOX, "count": spaces.Discrete(4)})
+    assert list(leaf_spaces(space).items()) == list(space.spaces.items())
+
+
+def test_nested_dicts_have_dotted_names():
+    """Two levels down, the names of all levels are joined."""
+    space = spaces.Dict({"own": spaces.Dict({"arm": spaces.Dict({"left": BOX})}), "rest": BOX})
+    assert leaf_spaces(space) == {"own.arm.left": BOX, "rest": BOX}
+
+
+@pytest.mark.parametrize(
+    "space",
+    [spaces.Text(5), spaces.Sequence(BOX), spaces.Graph(BOX, None), spaces.Tuple((BOX, BOX))],
+    ids=lambda space: type(space).__name__,
+)
+def test_a_leaf_without_a_fixed_array_form_is_refused(space):
+    """The message names the leaf, its kind and what to use instead."""
+    with pytest.raises(ContractError, match=f"leaf 'part' is a {type(space).__name__} space.*use Box"):
+        leaf_spaces(spaces.Dict({"part": space}))
+
+
+@pytest.mark.parametrize(
+    ("space", "sizes"),
+    [
+        (spaces.Discrete(7), (7,)),
+        (spaces.MultiDiscrete([3, 2]), (3, 2)),
+        (spaces.MultiDiscrete([[3, 2], [4, 5]]), (3, 2, 4, 5)),
+        (spaces.MultiBinary(3), (2, 2, 2)),
+        (spaces.MultiBinary([2, 2]), (2, 2, 2, 2)),
+        (BOX, ()),
+    ],
+    ids=str,
+)
+def test_labels_are_counted(space, sizes):
+    """One label per independent choice; continuous actions have none."""
+    assert label_sizes(space) == sizes
+
+
+def test_other_action_spaces_are_refused():
+    """The message names the space and what is supported."""
+    with pytest.raises(ContractError, match="action space Tuple is not supported; use Discrete"):
+        label_sizes(spaces.Tuple((BOX, BOX)))
+
+
+def test_only_boxes_are_continuous():
+    """Labels are discrete, real vectors are not."""
+    assert is_continuous(BOX)
+    assert not is_continuous(spaces.MultiBinary(2))
+
+
+def test_the_width_of_a_box_is_its_dimension():
+    """Twelve numbers in a matrix of three by four."""
+    assert action_width(spaces.Box(-1, 1, (3, 4), np.float32)) == 12
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
+def test_the_width_of_labels_is_their_number(sizes):
+    """An action of MultiDiscrete has one entry per label, whatever the labels' sizes."""
+    space = spaces.MultiDiscrete(sizes)
+    assert action_width(space) == len(label_sizes(space)) == len(space.sample())

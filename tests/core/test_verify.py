@@ -1,0 +1,105 @@
+"""A league is checked against its log and its files."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+
+import numpy as np
+import pytest
+from ludus._league import League
+from ludus._models import save_arrays, save_checkpoint
+from ludus._store import CheckpointRecord, Store
+from ludus._verify import verify
+from ludus.environment import Seat
+from ludus.matchmaker import PoolChange
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return the folder of a small, sound run."""
+    with Store.create(tmp_path, {"seed": 1}) as store:
+        seats = (Seat("player", 0, 0), Seat("player", 1, 1))
+        league = League(store, players={"main": ("player", None)}, anchors=["random"], seats=seats)
+        digest = save_arrays(tmp_path / "models", {"w": np.ones(3)}, {"player": "main"})
+        league.freeze("main", 1, hash=digest, decisions=1, version=1, manifest={})
+        league.apply([PoolChange(pool="p", model="main@1", enters=True)])
+        saved = save_checkpoint(tmp_path / "learners" / "main", {"w": np.ones(3)}, {})
+        store.put_checkpoint(
+            CheckpointRecord(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1, counters={})
+        )
+        fixture = league.create_fixture("eval", "", ["main@1", "random"], matches=4, seed=1, reason="test")
+        outcome = np.array([[1, 0], [0.5, 0.5]], np.float32)
+        ids, ticks = np.full(2, fixture.id), np.ones(2, np.int32)
+        league.record({"fixture": ids, "number": np.arange(2), "ticks": ticks, "outcome": outcome})
+        store.commit()
+    return tmp_path
+
+
+def problems(run):
+    """Return what is found in a run folder."""
+    with Store.read(run) as store:
+        return verify(store)
+
+
+def tamper(run, sql):
+    """Change the database behind the store's back."""
+    connection = sqlite3.connect(run / "league.sqlite")
+    with connection:
+        connection.execute(sql)
+    connection.close()
+
+
+def test_a_sound_run_has_no_problems(run):
+    """Everything agrees."""
+    assert problems(run) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("UPDATE payoffs SET wins = 7 WHERE a = 'main@1'", r"payoff of main@1 against random .* stored \[7, 1, 0\]"),
+        ("DELETE FROM payoffs WHERE a = 'random'", r"payoff of random .* the log says \[0, 1, 1\]"),
+        (
+            "INSERT INTO payoffs VALUES ('train', 'x', 'y', 1, 0, 0)",
+            r"payoff of x against y .* the log says \[0, 0, 0\]",
+        ),
+        ("INSERT INTO matches VALUES (1, 3, 9, x'0000803f00000000')", r"the log says \[2, 1, 0\]"),
+        ("INSERT INTO matches VALUES (1, 9, 9, x'0000803f00000000')", "fixture 1: 1 matches beyond"),
+        ("INSERT INTO matches VALUES (8, 0, 9, x'0000803f00000000')", "fixtures that do not exist"),
+        ("UPDATE models SET participant = 'main@2'", "main@1 has played, but it is not among the models"),
+        ("INSERT INTO pools VALUES (9, 'p', 'main@5', 1, 0)", "pool p: main@5 is not among the models"),
+        ("INSERT INTO pools VALUES (9, 'p', 'main@1', 1, 0)", "pool p: main@1 enters twice"),
+        ("INSERT INTO pools VALUES (9, 'q', 'main@1', 0, 0)", "pool q: main@1 leaves but is not in it"),
+        ("UPDATE models SET hash = '../../secret'", "main@1: model hash .* 64 hexadecimal"),
+        ("UPDATE checkpoints SET path = '../x'", "checkpoint of main: checkpoint path"),
+    ],
+)
+def test_a_changed_database_is_noticed(run, sql, problem):
+    """Each contradiction has its own line."""
+    tamper(run, sql)
+    found = problems(run)
+    assert any(re.search(problem, line) for line in found), found
+
+
+@pytest.mark.parametrize("pattern", ["models/*.safetensors", "models/*.json", "learners/main/*.safetensors"])
+def test_a_missing_file_is_noticed(run, pattern):
+    """Models, manifests and checkpoints must be there."""
+    (path,) = run.glob(pattern)
+    path.unlink()
+    (line,) = problems(run)
+    assert "cannot be read" in line
+
+
+@pytest.mark.parametrize(
+    ("pattern", "who"), [("models/*.safetensors", "main@1"), ("learners/main/*", "checkpoint of main")]
+)
+def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
+    """The hash tells."""
+    (path,) = run.glob(pattern)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    (line,) = problems(run)
+    assert line.startswith(f"{who}: ")
+    assert "damaged" in line
