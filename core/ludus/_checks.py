@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.algorithm import UpdateResult
     from ludus.environment import Environment, EnvironmentSpec, Role, Tick
+    from ludus.segment import SegmentBatch
 
 __all__ = ["Finding", "check_run"]
 
@@ -86,7 +87,8 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
             yield from _guarded(f"player {player.name}", _check_player(player, environment, config))
         for anchor in config.anchors.values():
             yield from _guarded(f"anchor {anchor.name}", _check_anchor(anchor, environment, config.run.seed))
-        yield from _guarded("matchmaking", _check_matchmaking(config, environment.spec, plugins))
+        yield from _guarded("matchmaking", _check_matchmaking(config, environment, plugins))
+        yield from _guarded("processes", _check_processes(config))
     finally:
         environment.close()
 
@@ -173,32 +175,27 @@ class _RandomActor:
 
 def _check_player(player: PlayerConfig, environment: Environment, config: RunConfig) -> Iterator[str]:
     """Let the player's policy decide in real matches and its trainer learn from the segments."""
-    spec, seed = environment.spec, config.run.seed
-    raw = learned_role(player, spec)
+    raw = learned_role(player, environment.spec)
     role, interface = player_role(player, raw)
     if interface is not None:
         yield f"after its interfaces it {_space_text(role)}"
     algorithm = make_algorithm(player, role)
-    trainer = algorithm.make_trainer(seed=seed, device=config.run.device)
+    trainer = algorithm.make_trainer(seed=config.run.seed, device=config.run.device)
     policy = algorithm.make_policy()
     weights = trainer.weights()
-    streams = environment.num_matches * len(spec.seats)
     layout = SegmentLayout.of(
         role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
     )
     actor = LiveActor(
+        player=player.name,
         policy=policy,
         interface=interface,
-        rng=generator(seed, "check", player.name),
-        streams=streams,
-        recorder=Recorder(layout, streams),
-        player=player.name,
+        recorder=Recorder(layout, _MATCHES * raw.seats),
+        rng=generator(config.run.seed, "check", player.name),
+        streams=_MATCHES * len(environment.spec.seats),
     )
     actor.load(weights, 0)
-    _play(environment, actor, raw, seed)
-    batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
-    if not batch.num_decisions:
-        raise ContractError(f"it made no decision whose outcome was seen in {_MOST_TICKS} ticks")
+    batch = _play(environment, actor, raw, config.run.seed)
     numbers = sum(array.size for array in weights.values())
     yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     started = time.perf_counter()
@@ -207,8 +204,8 @@ def _check_player(player: PlayerConfig, environment: Environment, config: RunCon
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
 
 
-def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> None:
-    """Play until a few decisions are recorded; `actor` takes all seats of the role it learns."""
+def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
+    """Play until a few decisions are recorded and return them; `actor` takes all seats of the role it learns."""
     seats = tuple(seat.role for seat in environment.spec.seats)
     actors: dict[str, Actor] = {
         role.name: _RandomActor(role, generator(seed, "check", role.name)) for role in environment.spec.roles
@@ -218,14 +215,18 @@ def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) 
         environment=environment,
         resolve=lambda _fixture, seat: actors[seats[seat]],
         on_results=lambda _results: None,
-        rows_per_fixture=environment.num_matches,
+        rows_per_fixture=_MATCHES,
     )
-    matches = environment.num_matches * _MOST_TICKS
+    matches = _MATCHES * _MOST_TICKS  # more than can end
     play.add(Fixture(id=1, kind="train", player="", seats=seats, seed=seed, matches=matches, reason="check"))
     for _ in range(_MOST_TICKS):
         if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
-            return
+            break
         play.step()
+    batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
+    if not batch.num_decisions:
+        raise ContractError(f"it made no decision whose outcome was seen in {_MOST_TICKS} ticks")
+    return batch
 
 
 def _metrics_text(result: UpdateResult) -> str:
@@ -327,8 +328,9 @@ def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> _FreshLeague:
     return _FreshLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
 
 
-def _check_matchmaking(config: RunConfig, spec: EnvironmentSpec, plugins: Plugins) -> Iterator[str]:
+def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
     """Ask every matchmaker for a first fixture and a first evaluation."""
+    spec = environment.spec
     league = _fresh_league(config, spec)
     known = {player.live for player in league.players.values()} | set(league.anchors)
     rng = generator(config.run.seed, "check", "matchmaking")
@@ -348,3 +350,11 @@ def _check_participants(who: str, participants: Sequence[str], expected: int, kn
     for participant in participants:
         if participant not in known:
             raise ContractError(f"{who} named {participant!r}; there are {', '.join(sorted(known))}")
+
+
+def _check_processes(config: RunConfig) -> Iterator[str]:
+    """Import the launcher and the metric sinks; only a run may start them."""
+    chosen = (*config.metrics.sinks, *filter(None, [config.launcher]))
+    for one in chosen:
+        one.component.load_factory()
+    yield ", ".join(f"{one.kind} {one.name}" for one in chosen) or "none"

@@ -254,7 +254,9 @@ class Coordinator:
     def _deal(self, peer: str, message: FixtureRequest) -> None:
         make = self._training if message.kind == "train" else self._rating
         fixtures = itertools.chain.from_iterable(make(peer) for _ in range(min(message.count, 64)))
-        self._answer(peer, Fixtures(fixtures=tuple(fixtures)))
+        answer = Fixtures(fixtures=tuple(fixtures))
+        self._answers.append((peer, answer))
+        self._dirty |= bool(answer.fixtures)  # that there is no work rests on nothing
 
     def _training(self, peer: str) -> list[Fixture]:  # noqa: ARG002 - same signature as _rating
         shares = {name: player.share for name, player in self.config.players.items()}

@@ -192,7 +192,7 @@ class Learner:
             batch = SegmentBatch.from_arrays(dict(message.arrays))
         except ContractError:
             self._meter.drops["malformed"] += 1
-            self._settle(sender, message.block)
+            self._pass_over(sender, message.block)
             return
         staleness = np.maximum(self.version - batch.version, 0)
         self._meter.received += batch.num_decisions
@@ -204,7 +204,9 @@ class Learner:
         if not batch.num_decisions:
             self._settle(sender, message.block)
             return
-        self._queue.append(_Block(sender, message.block, batch))
+        parts = batch.split(self.trainer.batch_decisions)
+        for part in parts:  # the block is consumed with its last part
+            self._queue.append(_Block(sender, message.block - (part is not parts[-1]), part))
         if not self._ready:
             self._settle(sender, message.block)
 
@@ -214,7 +216,11 @@ class Learner:
 
     @property
     def _ready(self) -> bool:
-        return self._queued >= self.trainer.batch_decisions
+        return self._queued >= self._wanted
+
+    @property
+    def _wanted(self) -> float:
+        return 0.9 * self.trainer.batch_decisions  # parts of a split block are of slightly different size
 
     def _settle(self, sender: _Sender, block: int) -> None:
         sender.acked = max(sender.acked, block)
@@ -261,7 +267,7 @@ class Learner:
     def _update(self) -> None:
         taken: list[_Block] = []
         count = 0
-        while count < self.trainer.batch_decisions:
+        while count < self._wanted:
             taken.append(self._queue.popleft())
             count += taken[-1].batch.num_decisions
         batch = SegmentBatch.concatenate([block.batch for block in taken])
@@ -280,7 +286,7 @@ class Learner:
             self._meter.trained(result)
             self._publish()
             self.link.send(COORDINATOR, Progress(worker=self.name, count=self.decisions))
-        for block in taken:
+        for block in taken if self._ready else (*taken, *self._queue):
             self._settle(block.sender, block.number)
 
     def _publish(self) -> None:

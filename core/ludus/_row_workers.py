@@ -68,6 +68,7 @@ class WorkerPool:
 
     def reset(self, starts: Sequence[Start]) -> None:
         """Start matches in the rows named."""
+        self._require_open()
         asked = []
         for worker in self._workers:
             mine = [start for start in starts if worker.low <= start.row < worker.high]
@@ -78,11 +79,14 @@ class WorkerPool:
 
     def step(self) -> None:
         """Advance all running matches by one tick."""
-        if not self._workers:
-            raise WorkerError("the worker processes of this environment were closed; make a new environment")
+        self._require_open()
         for worker in self._workers:
             worker.send(b"s")
         self._wait(self._workers)
+
+    def _require_open(self) -> None:
+        if not self._workers:
+            raise WorkerError("the worker processes of this environment were closed; make a new environment")
 
     def _wait(self, workers: Sequence[_Worker]) -> None:
         try:

@@ -72,7 +72,7 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
         )
     meta = {"seed": config.run.seed, "environment": config.environment.name}
     with Store.create(run_dir, meta) as store:
-        (run_dir / "run.toml").write_text(dump_config(config))
+        (run_dir / "run.toml").write_text(dump_config(config), encoding="utf-8")
         return _Run(config, plugins, run_dir, store, reporter).go()
 
 
@@ -89,7 +89,7 @@ def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tu
     config = load_config(path, overrides=overrides, plugins=plugins)
     with Store.open(run_dir) as store:
         if overrides:
-            path.write_text(dump_config(config))
+            path.write_text(dump_config(config), encoding="utf-8")
         return _Run(config, plugins, run_dir, store, reporter).go()
 
 

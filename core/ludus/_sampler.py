@@ -36,6 +36,10 @@ __all__ = ["COORDINATOR", "Link", "Sampler", "learner_name"]
 
 COORDINATOR = "coordinator"
 
+#: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before few
+#: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
+_PATIENCE = 50
+
 
 def learner_name(player: str) -> str:
     """Return the worker name of a player's learner."""
@@ -80,7 +84,7 @@ class Sampler:
         link: Where messages go.
         clock: Seconds; only for timeouts and rates.
         rows_per_fixture: Rows that play one fixture together.
-        report_matches: Results are sent once so many matches ended, or after half a second.
+        report_matches: Results are sent once so many matches ended, or have waited for a while.
     """
 
     name: str
@@ -95,12 +99,13 @@ class Sampler:
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _play: Play = field(init=False)
-    _requested: int = field(init=False, default=0)
+    _requested: bool = field(init=False, default=False)
+    _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
     _requested_s: float = field(init=False, default=-1e9)
     _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)
     _unacked: dict[int, tuple[float, Results]] = field(init=False, factory=dict)
     _report: int = field(init=False, default=0)
-    _reported_s: float = field(init=False, default=0.0)
+    _held: int = field(init=False, default=0)  # calls of `work` since results were sent
     _metered: tuple[float, int, int] = field(init=False, default=(-1.0, 0, 0))
     _ended: int = field(init=False, default=0)  # matches since the last metrics, and sums over them
     _returns: float = field(init=False, default=0.0)
@@ -128,7 +133,7 @@ class Sampler:
         """Take one message."""
         match message:
             case Fixtures():
-                self._requested = 0
+                self._requested, self._patience = False, 0 if message.fixtures else _PATIENCE
                 for fixture in message.fixtures:
                     self._play.add(fixture)
             case Credit():
@@ -142,7 +147,8 @@ class Sampler:
                 pass
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
-        lane.acked = max(credit.acked, lane.acked)
+        # what a predecessor of this process sent may still be acknowledged: that is no credit
+        lane.acked = max(min(credit.acked, lane.sent), lane.acked)
         lane.credits = credit.credits
         if credit.weights:
             lane.newest = credit
@@ -191,9 +197,10 @@ class Sampler:
         self._refresh(lane)
 
     def _ask(self, now: float) -> None:
+        self._patience = max(0, self._patience - 1)
         wanted = self._play.wanted
-        if wanted and (not self._requested or now - self._requested_s > 1.0):
-            self._requested, self._requested_s = wanted, now
+        if wanted and not self._patience and (not self._requested or now - self._requested_s > 1.0):
+            self._requested, self._requested_s = True, now
             self.link.send(COORDINATOR, FixtureRequest(worker=self.name, kind=self.kind, count=wanted))
 
     def _ask_learners(self, now: float) -> None:
@@ -204,11 +211,9 @@ class Sampler:
                 self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid(), block=lane.sent))
 
     def _report_results(self, now: float) -> None:
-        if (self._results and now - self._reported_s > 0.5) or sum(
-            part["number"].size for part in self._results
-        ) >= self.report_matches:
+        self._held += 1
+        if self._held >= _PATIENCE or sum(part["number"].size for part in self._results) >= self.report_matches:
             self._flush_results()
-            self._reported_s = now
         for report, (sent_s, message) in list(self._unacked.items()):
             if now - sent_s > 5.0:
                 self._unacked[report] = (now, message)
@@ -222,6 +227,7 @@ class Sampler:
         self._results.append(arrays)
 
     def _flush_results(self) -> None:
+        self._held = 0
         if not self._results:
             return
         arrays = {name: np.concatenate([part[name] for part in self._results]) for name in self._results[0]}

@@ -107,7 +107,7 @@ class Supervisor:
             if status is None and silent_s < self.stall_s:
                 continue
             if status is None:
-                process.launched.kill()
+                _end([process.launched])
                 why = f"was silent for {silent_s:.0f} s and was killed"
             else:
                 why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
@@ -140,8 +140,13 @@ class Supervisor:
         while self.alive and time.monotonic() < deadline:
             tend()
         killed = self.alive
-        for name in killed:
-            self._processes[name].launched.kill()
-        while self.alive:
-            time.sleep(0.01)
+        _end([self._processes[name].launched for name in killed])
         return killed
+
+
+def _end(processes: list[Launched]) -> None:
+    """Kill processes and wait until they are gone, so that their names and sockets are free."""
+    for process in processes:
+        process.kill()
+    while any(process.poll() is None for process in processes):
+        time.sleep(0.01)

@@ -8,8 +8,8 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
-from ludus import option
 from ludus.errors import PluginError
+from ludus.option import Check, name
 
 __all__ = ["KINDS", "Component"]
 
@@ -32,8 +32,8 @@ def _is_import_path(value: object) -> bool:
     return colon == ":" and all(part.isidentifier() for part in (*module.split("."), *attribute.split(".")))
 
 
-_IMPORT_PATH = option.Check("an import path like 'package.module:attribute'", _is_import_path)
-_LINE = option.Check("one line of text", lambda value: isinstance(value, str) and "\n" not in value)
+_IMPORT_PATH = Check("an import path like 'package.module:attribute'", _is_import_path)
+_LINE = Check("one line of text", lambda value: isinstance(value, str) and "\n" not in value)
 
 
 @frozen(kw_only=True)
@@ -50,7 +50,7 @@ class Component:
         environments: For agents: names of the environments whose seats it can fill; empty means any.
     """
 
-    name: str = field(validator=option.name())
+    name: str = field(validator=name())
     factory: str = field(validator=_IMPORT_PATH)
     config: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
     summary: str = field(default="", validator=_LINE)

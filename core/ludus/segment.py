@@ -20,6 +20,7 @@ entries with `decided` False are never trained on.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -143,6 +144,27 @@ class SegmentBatch:
         if segments and not (self.length.min() >= 0 and self.length.max() < steps):
             raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
 
+    def split(self, decisions: int) -> list[SegmentBatch]:
+        """Return parts of about `decisions` trainable decisions or a little more, as views of whole segments.
+
+        Args:
+            decisions: ≥ 1.
+        """
+        counts = self.trainable().sum(axis=0)
+        parts = min(max(1, int(counts.sum()) // decisions), max(1, self.num_segments))
+        if parts == 1:
+            return [self]
+        ends = np.searchsorted(np.cumsum(counts), counts.sum() * np.arange(1, parts) / parts) + 1
+        bounds = [0, *(int(end) for end in ends), self.num_segments]
+        arrays = self.arrays()
+        return [
+            SegmentBatch.from_arrays(
+                {name: a[start:end] if _axis(name) == 0 else a[:, start:end] for name, a in arrays.items()}
+            )
+            for start, end in itertools.pairwise(bounds)
+            if end > start
+        ]
+
     @classmethod
     def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
         """Join batches of one player and equal T along the segment axis."""
@@ -150,10 +172,12 @@ class SegmentBatch:
             return batches[0]
         parts = [batch.arrays() for batch in batches]
 
-        def axis(name: str) -> int:
-            return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
+        return cls.from_arrays({name: _join((part[name] for part in parts), _axis(name)) for name in parts[0]})
 
-        return cls.from_arrays({name: _join((part[name] for part in parts), axis(name)) for name in parts[0]})
+
+def _axis(name: str) -> int:
+    """Return the axis of the segments in an array of that flat name."""
+    return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
 
 
 def _join(arrays: Iterable[np.ndarray], axis: int) -> np.ndarray:

@@ -179,13 +179,13 @@ def test_crash_in_a_factory(configure):
 
 def test_contract_error_in_a_factory_names_the_component(configure):
     """A factory's own ContractError gets the component's name."""
-    with pytest.raises(ContractError, match="^environment 'reject': no such board$"):
+    with pytest.raises(ContractError, match=r"^environment 'reject': no such board$"):
         make_environment(configure("environment.name=reject").environment, 5)
 
 
 def test_other_errors_of_ludus_pass(configure):
     """Errors that ludus itself defines are not wrapped."""
-    with pytest.raises(ModelError, match="^weights are missing$"):
+    with pytest.raises(ModelError, match=r"^weights are missing$"):
         make_environment(configure("environment.name=lack").environment, 5)
 
 
@@ -271,7 +271,7 @@ def test_algorithm_gets_role_and_network(configure):
 def test_algorithm_without_network(configure):
     """An algorithm that asks for a network where none is configured ends in a configuration error."""
     algorithm = make_algorithm(configure().players["main"], ROLE)
-    with pytest.raises(ConfigError, match="players.main.network: missing; the algorithm 'algo' needs a network"):
+    with pytest.raises(ConfigError, match=r"players\.main\.network: missing; the algorithm 'algo' needs a network"):
         algorithm.arguments["context"].build_network(NetworkRequest(observation={}, heads={}))
 
 
@@ -316,7 +316,7 @@ def test_evaluation_with_its_own_matchmaker(configure, plugins):
 
 def test_evaluation_section_without_matchmaker(configure, plugins):
     """Asking the evaluation section for a matchmaker it does not choose is an error."""
-    with pytest.raises(ConfigError, match="evaluation.matchmaker: missing"):
+    with pytest.raises(ConfigError, match=r"evaluation\.matchmaker: missing"):
         make_matchmaker(plugins, configure().evaluation)
 
 

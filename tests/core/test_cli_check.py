@@ -8,12 +8,15 @@ import time
 import numpy as np
 import pytest
 from attrs import evolve
+from gymnasium import spaces
 from ludus import _checks
 from ludus.__main__ import main
 from ludus._checks import check_run
 from ludus._plugins import PluginReport, Plugins, load_plugins
 from ludus.algorithm import UpdateResult
 from ludus.component import Component
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.errors import ContractError, PluginError
 from ludus.matchmaker import Pairing
 
 COUNT = """
@@ -112,6 +115,7 @@ def test_a_good_file(path):
         "player main",
         "anchor perfect",
         "matchmaking",
+        "processes",
     ]
     assert time.perf_counter() - started < 15
 
@@ -169,6 +173,22 @@ def test_environment_that_breaks_its_contract(path, monkeypatch):
     [line] = findings(path)["fail"]
     assert line.startswith("environment dummy-count: ")
     assert "reward: expected float32" in line
+
+
+def test_environment_that_hides_the_final_observation(path, monkeypatch):
+    """What can only be said after many matches is said too."""
+
+    def change(environment):
+        def step(actions):
+            tick = environment.step(actions)
+            tick.roles["player"].observation["obs"][tick.terminated] = 0
+            return tick
+
+        return Changed(environment, step=step)
+
+    broken(monkeypatch, "dummy-count", change)
+    [line] = findings(path)["fail"]
+    assert line.endswith("expected the final observation")
 
 
 def test_policy_that_crashes(path, monkeypatch):
@@ -232,6 +252,53 @@ def test_agent_that_moves_illegally(path, monkeypatch):
     assert found == ["anchor perfect: as player it chose an illegal action"]
 
 
+class Pair:
+    """Eight endless matches in which one seat chooses two labels; choice 1 of the second label is illegal."""
+
+    num_matches = 8
+    role = Role(
+        name="solo",
+        observation_space=spaces.Box(0, 1, (1,)),
+        action_space=spaces.MultiDiscrete([3, 2]),
+        teams=(0,),
+    )
+    spec = EnvironmentSpec(name="pair", roles=(role,), turn="simultaneous")
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        mask = np.ones((8, 1, 5), bool)
+        mask[:, :, 4] = False
+        solo = RoleTick(
+            observation={"obs": np.zeros((8, 1, 1), np.float32)},
+            acting=np.ones((8, 1), bool),
+            action_mask=mask,
+            reward=np.zeros((8, 1), np.float32),
+        )
+        return Tick(
+            roles={"solo": solo},
+            terminated=np.zeros(8, bool),
+            truncated=np.zeros(8, bool),
+            outcome=np.zeros((8, 1), np.float32),
+        )
+
+
+@pytest.mark.parametrize(("choice", "legal"), [([2, 0], True), ([2, 1], False)])
+def test_every_label_of_an_agent_must_be_legal(choice, legal):
+    """The choice of each label is held against that label's own part of the mask."""
+
+    class Constant:
+        def reset(self, streams):
+            pass
+
+        def act(self, observation, *, action_mask, streams, rng):
+            return np.tile(np.array(choice), (len(streams), 1))
+
+    if legal:
+        _checks._check_agent(Constant(), Pair.role, Pair(), 0)
+    else:
+        with pytest.raises(ContractError, match="as solo it chose an illegal action"):
+            _checks._check_agent(Constant(), Pair.role, Pair(), 0)
+
+
 @pytest.mark.parametrize(
     ("opponents", "problem"),
     [
@@ -251,6 +318,41 @@ def test_evaluation_with_wrong_answers(path, monkeypatch):
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_evaluation=lambda *_args: ("perfect",)))
     assert findings(path)["fail"] == ["matchmaking: the evaluation's matchmaker named 1 participants, expected 2"]
     assert findings(path, "evaluation.enabled=false")["fail"] == []
+
+
+def test_sink_that_cannot_be_imported(path, monkeypatch):
+    """A metric sink whose dependency is missing is found before the run starts."""
+    original = Component.load_factory
+
+    def load_factory(self):
+        if self.name == "dummy-memory":
+            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'")
+        return original(self)
+
+    monkeypatch.setattr(Component, "load_factory", load_factory)
+    found = findings(path, 'metrics.sinks=["dummy-memory"]')["fail"]
+    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'"]
+
+
+def test_role_that_never_acts(path, monkeypatch):
+    """A game in which nobody ever decides fails the player and the anchor."""
+
+    def change(environment):
+        def idle(tick):
+            tick.roles["player"].acting[:] = False
+            return tick
+
+        return Changed(
+            environment,
+            reset=lambda *args, **kwargs: idle(environment.reset(*args, **kwargs)),
+            step=lambda actions: idle(environment.step(actions)),
+        )
+
+    monkeypatch.setattr(_checks, "_MOST_TICKS", 30)
+    broken(monkeypatch, "dummy-count", change)
+    found = findings(path)["fail"]
+    assert "player main: it made no decision whose outcome was seen in 30 ticks" in found
+    assert "anchor perfect: role player does not act in 30 ticks" in found
 
 
 def test_debugging_shows_the_traceback(path, monkeypatch):

@@ -178,6 +178,14 @@ def test_watch_several_matches(ludus):
     assert out.count("match ") == 4
 
 
+def test_watch_matches_differ(ludus):
+    """Each of several matches has a seed of its own."""
+    _, out = ludus("watch", *COUNT, "--delay", "0", "--seats", "dummy-perfect", "dummy-perfect", "--matches", "8")
+    _, *matches = out.replace("; seed 1\n", "match").split("match")
+    shown = {tuple(line for line in match.splitlines() if line.startswith("count")) for match in matches[:8]}
+    assert len(shown) > 1
+
+
 def test_watch_repeats_with_the_seed(ludus):
     """The same seed shows the same match."""
     assert ludus(*BOTS) == ludus(*BOTS)
@@ -222,7 +230,8 @@ class Vote:
 
     def _tick(self, outcome, *, ended):
         mask = np.ones((1, 3, 42), bool)
-        mask[:, :, 0] = False
+        mask[:, :, 0] = False  # choice 0 of the first label
+        mask[:, :, 2 + 5] = False  # choice 5 of the second label
         voter = RoleTick(
             observation={"obs": np.zeros((1, 3, 1), np.float32)},
             acting=np.full((1, 3), not ended),
@@ -256,12 +265,13 @@ class Fixed:
     """Always gives the same vote."""
 
     value = 0
+    resets = []  # noqa: RUF012 - of all instances
 
     def __init__(self, config, *, spec, role):
         pass
 
     def reset(self, streams):
-        pass
+        self.resets.extend(streams.tolist())
 
     def act(self, observation, *, action_mask, streams, rng):
         return np.array([[1, self.value]])
@@ -296,11 +306,20 @@ def test_two_participants_alternate_over_three_teams(ludus):
 
 
 @pytest.mark.usefixtures("_vote")
+def test_agents_forget_between_matches(ludus):
+    """Every seat's agent is reset at the start of every match."""
+    Fixed.resets.clear()
+    ludus("watch", "--env", "vote", "--seats", "low", "low", "--delay", "0", "--matches", "2")
+    assert Fixed.resets == [0, 1, 2, 0, 1, 2]
+
+
+@pytest.mark.usefixtures("_vote")
 def test_moves_of_several_labels(ludus):
     """Legal combinations are listed up to a limit, and every label must be legal."""
-    _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="0/3\n1/3\n")
-    assert "legal moves: 1/0 1/1 1/2 " in out
+    _, out = ludus("play", "--env", "vote", "--opponent", "low", typed="0/3\n1/5\n1/3\n")
+    assert "legal moves: 1/0 1/1 1/2 1/3 1/4 1/6 " in out
     assert "0/3 is not legal now" in out
+    assert "1/5 is not legal now" in out
     assert out.endswith("you won\n")
 
 

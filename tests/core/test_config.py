@@ -187,6 +187,12 @@ def test_the_chosen_matchmaker_is_its_own_part(plugins):
     assert player.matchmaker_part(plugins, "mix") is player.matchmaker
 
 
+def test_tables_of_chosen_components_are_no_parts(plugins):
+    """The chosen matchmaker's own table does not make it a part of itself."""
+    player = parse(plugins, "players.main.mix.parts.pfsp=1", "players.main.algo.clip_epsilon=0.1").players["main"]
+    assert player.parts == {}
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [("needy", "players.main.needy.opponent: missing; expected a string"), ("nobody", "no installed plugin provides")],
@@ -395,6 +401,12 @@ def test_all_mistakes_at_once(plugins):
         "players.main.algo.clip_epsilon",
         "anchors.a.agent",
     ]
+
+
+def test_no_line_comes_twice(plugins):
+    """A section that is read for several purposes is complained about once."""
+    found = problems(plugins, "players=3", "anchors.a.agent=bot", "anchors.b.agent=bot")
+    assert found.count("players: expected a table, got 3") == 1
 
 
 def test_broken_configuration_class_of_a_plugin(plugins):

@@ -46,7 +46,13 @@ class Bids:
         size = 3 if trouble == "other spaces" and away else 2
         if trouble == "no start" and away:
             raise OSError("no licence")
-        seen = spaces.Dict({"clock": spaces.Box(0, 99, (size,), np.float32), "theirs": spaces.Discrete(4)})
+        seen = spaces.Dict(
+            {
+                "clock": spaces.Box(0, 99, (size,), np.float32),
+                "theirs": spaces.Discrete(4),
+                "unseen": spaces.Discrete(2),
+            }
+        )
         role = Role(name="bidder", observation_space=seen, action_space=spaces.Discrete(4), teams=(0, 1))
         self.spec = EnvironmentSpec(
             name="bids", roles=(role,), turn="simultaneous", zero_sum=True, constant_sum=True, scenarios=("brief",)
@@ -168,7 +174,7 @@ def children():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_contract(make, workers) -> None:
     """Copies keep the environment contract in series and in workers."""
-    check_environment(lambda num_matches: make(num_matches, workers), steps=20)
+    check_environment(lambda num_matches: make(num_matches, workers), steps=12)
 
 
 def test_workers_play_the_same_matches(make) -> None:
@@ -190,6 +196,18 @@ def test_reset_in_place(make) -> None:
     assert tick.roles["bidder"].observation["theirs"].tolist() == [[1, 3], [0, 0]]
 
 
+def test_reset_clears_the_row(make) -> None:
+    """Nothing that a match wrote is there when the next one starts, even where the game does not overwrite it."""
+    copies = make(1, ticks=1)
+    copies.reset(seeds(0))
+    tick = copies.step(bids(copies))
+    tick.roles["bidder"].observation["unseen"][:] = 1
+    assert tick.outcome.any()
+    tick = copies.reset(seeds(0))
+    assert not tick.outcome.any()
+    assert not tick.roles["bidder"].observation["unseen"].any()
+
+
 def test_ended_rows_idle(make) -> None:
     """A match ends once, nobody acts in it after that, and it earns nothing."""
     copies = make(2, ticks=1)
@@ -198,9 +216,10 @@ def test_ended_rows_idle(make) -> None:
     assert tick.terminated.tolist() == [True, False]
     assert tick.outcome[0].tolist() == [1, 0]
     assert tick.roles["bidder"].acting.tolist() == [[False, False], [True, True]]
-    tick = copies.step(bids(copies))
+    tick = copies.step({"bidder": np.array([[[3], [2]], [[3], [2]]])})
     assert tick.terminated.tolist() == [False, False]
-    assert tick.roles["bidder"].reward[0].tolist() == [0, 0]
+    assert tick.roles["bidder"].reward.tolist() == [[0, 0], [1, -1]]
+    assert not tick.roles["bidder"].acting[0].any()
 
 
 @pytest.mark.parametrize("workers", [0, 1])
@@ -286,7 +305,7 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
         copies.step(bids(copies))
     assert not children()
     with pytest.raises(WorkerError, match="were closed"):
-        copies.step(bids(copies))
+        copies.reset(seeds(0), rows=np.array([2]))
 
 
 @pytest.mark.parametrize(
@@ -314,9 +333,12 @@ def test_close_twice(make) -> None:
     """Closing ends all workers, and closing again is harmless."""
     copies = make(2, 2)
     assert len(children()) == 2
+    actions = bids(copies)
     copies.close()
     copies.close()
     assert not children()
+    with pytest.raises(WorkerError, match="were closed"):
+        copies.step(actions)
 
 
 def test_workers_end_with_their_parent(tmp_path) -> None:

@@ -30,6 +30,8 @@ class Cards:
         self.first = np.zeros(num_matches, np.int64)
         self.running = np.zeros(num_matches, bool)
         self.owed = np.zeros((num_matches, 2), np.float32)
+        self.reward = np.zeros((num_matches, 2), np.float32)
+        self.ended = np.zeros(num_matches, bool)
         self.seen_actions = []
 
     @property
@@ -52,8 +54,9 @@ class Cards:
             raise ContractError("cards has no scenarios")
         self.late_spec = False
         rows = np.arange(self.num_matches) if rows is None else rows
-        self.tick[rows], self.first[rows], self.running[rows], self.owed[rows] = 0, seeds % CARDS, True, 0
-        return self.show(np.zeros((self.num_matches, 2), np.float32), np.zeros(self.num_matches, bool))
+        self.tick[rows], self.first[rows], self.running[rows] = 0, seeds % CARDS, True
+        self.owed[rows], self.reward[rows], self.ended[rows] = 0, 0, False
+        return self.show()
 
     def step(self, actions):
         chosen = actions["player"]
@@ -63,15 +66,15 @@ class Cards:
             raise ContractError("no bids on even ticks")
         won = acting * (chosen[..., 0] == self.card()[:, None]) * (1 + chosen[..., 1])
         payment = ((won - won[:, ::-1]) * self.running[:, None]).astype(np.float32)
-        reward = self.owed.copy() if self.turns else payment
+        self.reward = self.owed.copy() if self.turns else payment
         self.owed = payment
         self.tick += self.running
-        ended = self.running & (self.tick == TICKS)
-        self.running &= ~ended
+        self.ended = self.running & (self.tick == TICKS)
+        self.running &= ~self.ended
         if self.turns:
-            reward[ended] += self.owed[ended]
-            self.owed[ended] = 0
-        return self.show(reward, ended)
+            self.reward[self.ended] += self.owed[self.ended]
+            self.owed[self.ended] = 0
+        return self.show()
 
     def card(self):
         return (self.first + self.tick) % CARDS
@@ -80,7 +83,7 @@ class Cards:
         seats = np.ones((self.num_matches, 2), bool)
         return seats & (self.tick[:, None] % 2 == np.arange(2)) if self.turns else seats
 
-    def show(self, reward, ended):
+    def show(self):
         both = np.ones((self.num_matches, 2), np.int64)
         mask = np.ones((self.num_matches, 2, CARDS + 2), bool)
         mask[:, :, -1] = (self.tick % 2 == 1)[:, None]
@@ -91,11 +94,12 @@ class Cards:
             },
             acting=self.acting() & self.running[:, None],
             action_mask=mask,
-            reward=reward,
+            reward=self.reward,
             privileged={"secret": np.full((self.num_matches, 2, 1), 0.25, np.float32)},
         )
         outcome = np.full((self.num_matches, 2), 0.5, np.float32)
-        return Tick(roles={"player": player}, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
+        truncated = np.zeros_like(self.ended)
+        return Tick(roles={"player": player}, terminated=self.ended, truncated=truncated, outcome=outcome)
 
     def close(self):
         pass

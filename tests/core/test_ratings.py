@@ -175,6 +175,16 @@ def test_ratings_do_not_depend_on_the_way_there(counts, order):
         assert math.isfinite(whole.rating(name).mean)
 
 
+def test_a_reversal_is_followed():
+    """A fit that starts far from the new truth, where a plain Newton step would fly off, finds it all the same."""
+    table = table_of({("a", "random"): (500, 0, 0)}, ["random"])
+    assert table.rating("a").mean > 1000
+    table.add("random", "a", np.array([5000, 0, 0]))
+    table.add("a", "random", np.array([0, 0, 5000]))
+    assert table.rating("a") == table_of({("a", "random"): (500, 0, 5000)}, ["random"]).rating("a")
+    assert table.rating("a").mean == pytest.approx(-400, rel=0.01)
+
+
 def test_a_table_grows():
     """More participants than it had room for at first."""
     strengths = {f"p@{i}": 20.0 * i for i in range(40)}

@@ -133,7 +133,7 @@ def test_a_newer_schema_is_refused(tmp_path, open_store):
 def test_another_file_is_refused(tmp_path, open_store, data):
     """A file that is no league database is one clear error."""
     (tmp_path / "league.sqlite").write_bytes(data)
-    with pytest.raises(StoreError, match="league.sqlite: "):
+    with pytest.raises(StoreError, match=r"league\.sqlite: "):
         open_store(tmp_path)
 
 
@@ -229,8 +229,9 @@ def test_a_full_disk_is_one_clear_error(store):
     fixture = add_fixture(store, matches=5000)
     with pytest.raises(StoreError, match="could not be written: database or disk is full"):
         store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
-    store.commit()
-    assert (store.num_matches(), store.counters(), store.payoffs()) == (0, {}, {})
+    store._db.execute("PRAGMA max_page_count = 100000")
+    assert store.add_results(results([fixture.id], [0], [1])).refused == 1
+    assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
 
 
 @pytest.mark.parametrize(
@@ -345,6 +346,14 @@ def test_only_what_is_missing_is_open(tmp_path):
         store.commit()
     with Store.open(tmp_path) as store:
         assert [(record.id, missing.tolist()) for record, missing in store.open_fixtures()] == [(half.id, [0, 2])]
+
+
+def test_finished_fixtures_are_closed(store):
+    """A restart looks only at fixtures that are not."""
+    whole, half = add_fixture(store, matches=1), add_fixture(store, matches=2)
+    store.add_results(results([whole.id, half.id], [0, 0], [1, 1]))
+    store.commit()
+    assert store._db.execute("SELECT id FROM fixtures WHERE closed = 1").fetchall() == [(whole.id,)]
 
 
 def test_results_of_a_closed_fixture_still_count(store):

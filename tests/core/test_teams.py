@@ -31,6 +31,8 @@ class Pairs:
         self.num_matches, self.masked = num_matches, masked
         self.tick = np.zeros(num_matches, np.int64)
         self.running = np.zeros(num_matches, bool)
+        self.reward = np.zeros((num_matches, 4), np.float32)
+        self.ended = np.zeros(num_matches, bool)
         role = Role(
             name="unit",
             observation_space=spaces.Dict({"seat": spaces.Discrete(4), "tick": spaces.Box(0, 9, (1,))}),
@@ -45,22 +47,23 @@ class Pairs:
         if scenarios is not None and any(s.name != "default" for s in scenarios):
             raise ContractError("pairs has no scenarios")
         rows = np.arange(self.num_matches) if rows is None else rows
-        self.tick[rows], self.running[rows] = 0, True
-        return self.show(np.zeros((self.num_matches, 4), np.float32), np.zeros(self.num_matches, bool))
+        self.tick[rows], self.running[rows], self.reward[rows], self.ended[rows] = 0, True, 0, False
+        return self.show()
 
     def step(self, actions):
         self.actions = actions["unit"].copy()
         right = self.acting() & (self.actions[..., 0] == np.arange(4) % 3)
         shared = right + 0.25 * (right + right[:, [2, 3, 0, 1]])
+        self.reward = shared.astype(np.float32)
         self.tick += self.running
-        ended = self.running & (self.tick == 3)
-        self.running &= ~ended
-        return self.show(shared.astype(np.float32), ended)
+        self.ended = self.running & (self.tick == 3)
+        self.running &= ~self.ended
+        return self.show()
 
     def acting(self):
         return ((np.arange(4) < 2) | (self.tick % 2 == 1)[:, None]) & self.running[:, None]
 
-    def show(self, reward, ended):
+    def show(self):
         seats = np.tile(np.arange(4), (self.num_matches, 1))
         ticks = np.repeat(self.tick[:, None, None], 4, axis=1).astype(np.float32)
         mask = np.ones((self.num_matches, 4, 5), bool)
@@ -69,12 +72,12 @@ class Pairs:
             observation={"seat": seats, "tick": ticks},
             acting=self.acting(),
             action_mask=mask if self.masked else None,
-            reward=reward,
-            reward_parts={"all": reward},
+            reward=self.reward,
+            reward_parts={"all": self.reward},
             privileged={"twice": 2 * ticks},
         )
         outcome = np.full((self.num_matches, 2), 0.5, np.float32)
-        return Tick(roles={"unit": unit}, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
+        return Tick(roles={"unit": unit}, terminated=self.ended, truncated=np.zeros_like(self.ended), outcome=outcome)
 
     def close(self):
         pass

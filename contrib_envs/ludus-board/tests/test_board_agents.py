@@ -152,15 +152,17 @@ def test_move_values_are_those_of_a_slow_minimax(depth, windows, count):
         assert found == pytest.approx(expected, abs=1e-6)
 
 
-def test_deep_values_near_the_end_are_those_of_a_slow_minimax():
-    """With at most nine empty cells, depth 8 sees almost everything."""
-    positions = random_positions(8, seed=9, plies=(33, 36))
+@pytest.mark.parametrize(("depth", "windows"), [(2, False), (3, False), (4, False), (8, False), (3, True), (8, True)])
+def test_values_near_the_end_are_those_of_a_slow_minimax(depth, windows):
+    """With two to eight empty cells there are forced wins, forced losses and full boards within the horizon."""
+    positions = random_positions(60, seed=9, plies=(34, 40))
     own, other = bitboard.decode(observed(positions))
-    found = move_values(own, other, depth=8)
+    found = move_values(own, other, depth=depth, windows=windows)
     expected = [
-        [slow_move(p, c, 8, windows=False) if len(p[c]) < HEIGHT else -1000.0 for c in range(WIDTH)] for p in positions
+        [slow_move(p, c, depth, windows=windows) if len(p[c]) < HEIGHT else -1000.0 for c in range(WIDTH)]
+        for p in positions
     ]
-    assert found.tolist() == expected
+    assert found == pytest.approx(np.array(expected), abs=1e-6)
 
 
 def test_large_batches_give_what_small_ones_give():

@@ -219,6 +219,15 @@ def test_random_openings_differ_by_seed_and_are_even():
     assert (abs(counts - 1000) < 150).all()
 
 
+def test_the_plies_of_an_opening_are_independent():
+    """Two plies of Connect Four: all 49 pairs of columns come up about equally often in 9,800 matches."""
+    environment = make_connect4(None, num_matches=9800)
+    tick = reset(environment, scenarios=[Scenario(name="random-opening", parameters={"plies": 2})] * 9800)
+    columns = tick.roles["player"].observation["obs"][:, 0].any(axis=1).argmax(axis=1)
+    counts = np.bincount(columns[:, 0] * 7 + columns[:, 1], minlength=49)
+    assert (abs(counts - 200) < 60).all()
+
+
 def test_a_long_opening_stops_before_every_move_would_end_the_match():
     """Openings of 8 plies of Tic-Tac-Toe leave matches that still go on."""
     environment = make_tictactoe(None, num_matches=300)

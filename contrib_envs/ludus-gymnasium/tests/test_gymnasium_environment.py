@@ -78,7 +78,6 @@ def push(env, direction):
     [
         {"id": "CartPole-v1", "vectorized": "native"},
         {"id": "CartPole-v1", "vectorized": "series"},
-        {"id": "CartPole-v1", "workers": 2},
         {"id": "Pendulum-v1", "max_ticks": 50},
         {"id": "Taxi-v4", "max_ticks": 50},
         {"id": "Blackjack-v1"},

@@ -18,9 +18,9 @@ class Chase(ParallelEnv):
     metadata = {"name": "chase_v0", "is_parallelizable": True}
     render_mode = None
 
-    def __init__(self, prey=2, limit=8):
+    def __init__(self, prey=2, limit=8, linger=False):
         self.possible_agents = ["hunter_0", *(f"prey_{i}" for i in range(prey))]
-        self.limit = limit
+        self.limit, self.linger = limit, linger
         self.hunter = spaces.Box(0, 99, (2,), np.float32), spaces.Discrete(3, start=5)
         self.prey = spaces.Box(0, 99, (3,), np.float32), spaces.MultiDiscrete([3, 2])
 
@@ -41,16 +41,17 @@ class Chase(ParallelEnv):
         return self.observations(self.agents)
 
     def step(self, actions):
-        assert set(actions) == set(self.agents)
+        assert self.linger or set(actions) == set(self.agents)
         assert actions["hunter_0"] in (5, 6, 7)
         self.now += 1
-        played = self.agents
+        played = list(actions)
         caught = [a for a in played if a != "hunter_0" and actions[a][0] == actions["hunter_0"] - 5]
         left = [a for a in played if a not in caught]
         rewards = {a: -1.0 if a in caught else 0.0 for a in played} | {"hunter_0": float(len(caught))}
         terminations = {a: a in caught or left == ["hunter_0"] for a in played}
         truncations = dict.fromkeys(played, self.now > self.limit)
-        self.agents = [a for a in played if not (terminations[a] or truncations[a])]
+        if not self.linger:
+            self.agents = [a for a in played if not (terminations[a] or truncations[a])]
         return self.observations(played)[0], rewards, terminations, truncations, {a: {} for a in played}
 
 

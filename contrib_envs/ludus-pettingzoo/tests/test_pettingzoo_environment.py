@@ -53,7 +53,6 @@ def chase(hunter, *prey):
     [
         {"id": "classic/connect_four_v3"},
         {"id": "classic/tictactoe_v3"},
-        {"id": "classic/tictactoe_v3", "workers": 2},
         {"id": "classic/rps_v2"},
         {"id": "classic/rps_v2", "api": "aec"},
         {"id": "classic/leduc_holdem_v4"},
@@ -68,10 +67,19 @@ def test_contract(options) -> None:
 
 @pytest.mark.parametrize("id", [CHASE, ELIMINATION])
 @pytest.mark.parametrize("api", ["auto", "aec"])
-@pytest.mark.parametrize("workers", [0, 2])
-def test_contract_with_vanishing_agents(make, id, api, workers) -> None:
+def test_contract_with_vanishing_agents(make, id, api) -> None:
     """Agents that leave before the match ends break nothing."""
-    check_environment(lambda num_matches: make(id, num_matches, api=api, workers=workers), steps=40)
+    check_environment(lambda num_matches: make(id, num_matches, api=api), steps=40)
+
+
+def test_workers_play_the_same_match(make) -> None:
+    """A worker process makes the same environment from the configuration and plays the same match."""
+    for workers in (0, 1):
+        env = make(CHASE, workers=workers, options={"prey": 1}, teams={"all": ["*"]})
+        tick = env.reset(seeds(5))
+        assert tick.roles["hunter"].observation["obs"].tolist() == [[[1, 60]]]
+        tick = env.step(chase(1, 1))
+        assert (tick.terminated.item(), tick.outcome.tolist()) == (True, [[1]])
 
 
 def test_roles_by_spaces(make) -> None:
@@ -161,9 +169,10 @@ def test_max_ticks(make, id, api) -> None:
     assert env.spec.max_ticks == 2
 
 
-def test_vanished_agents_do_not_act(make) -> None:
-    """A caught prey gets its reward, stops acting, and the match goes on."""
-    env = make(CHASE)
+@pytest.mark.parametrize("linger", [False, True])
+def test_vanished_agents_do_not_act(make, linger) -> None:
+    """A caught prey gets its reward, stops acting, and the match goes on, even if it stays in the list of agents."""
+    env = make(CHASE, options={"linger": linger})
     env.reset(seeds(0))
     tick = env.step(chase(1, 1, 2))
     assert tick.roles["prey"].reward.tolist() == [[-1, 0]]

@@ -84,6 +84,8 @@ def test_seats_of_one_tick_are_asked_in_turn() -> None:
     assert (env.agent_selection, env.rewards) == ("player_1", {"player_0": 0, "player_1": 0})
     env.step(0)
     assert (env.agent_selection, env.rewards) == ("player_0", {"player_0": 1, "player_1": -1})
+    env.step(2)
+    assert (env.agent_selection, env.rewards) == ("player_1", {"player_0": 0, "player_1": 0})
 
 
 def test_mask_of_who_waits_is_empty() -> None:

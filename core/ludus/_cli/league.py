@@ -194,9 +194,8 @@ def _sequential(league: League) -> Mapping[str, Rating]:
 
 def _openskill(league: League) -> Mapping[str, Rating]:
     skills = SkillTable()
-    num_teams = 1 + max((seat.team for seat in league.seats), default=0)
     for match in _rated(league):
-        teams: list[list[str]] = [[] for _ in range(num_teams)]
+        teams: list[list[str]] = [[] for _ in range(league.num_teams)]
         for seat, participant in zip(league.seats, match.fixture.seats, strict=True):
             teams[seat.team].append(participant)
         skills.add(teams, match.outcome)

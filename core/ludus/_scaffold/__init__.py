@@ -7,9 +7,9 @@ import keyword
 from pathlib import Path
 from string import Template
 
-from ludus import option
 from ludus._version import __version__
 from ludus.errors import ConfigError
+from ludus.option import name as a_name
 
 __all__ = ["KINDS", "write_plugin"]
 
@@ -51,8 +51,8 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         ConfigError: The name is not a component's name, or the folder exists already.
     """
     name = name.removeprefix("ludus-")
-    if not option.name().accepts(name):
-        raise ConfigError(f"plugin name {name!r}: expected {option.name().expected}")
+    if not a_name().accepts(name):
+        raise ConfigError(f"plugin name {name!r}: expected {a_name().expected}")
     package = "ludus_" + "".join(letter if letter.isalnum() else "_" for letter in name)
     assert package.isidentifier()
     assert not keyword.iskeyword(package)

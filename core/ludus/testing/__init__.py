@@ -6,14 +6,17 @@ from ludus.testing._algorithm import check_algorithm
 from ludus.testing._environment import check_environment
 from ludus.testing._interface import check_interface
 from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+from ludus.testing._runtime import LeagueRunner, league_runner
 
 __all__ = [
     "FakeLeague",
+    "LeagueRunner",
     "check_algorithm",
     "check_environment",
     "check_interface",
     "check_matchmaker",
     "fake_leagues",
     "fake_player",
+    "league_runner",
     "opponent_shares",
 ]

@@ -24,8 +24,8 @@ def fake_player(name: str, models: int = 3, *, role: str = "player", team: int |
     )
 
 
-def _by_name(players: Iterable[PlayerView]) -> dict[str, PlayerView]:
-    return {view.name: view for view in players}
+def _by_name(players: Iterable[PlayerView] | Mapping[str, PlayerView]) -> dict[str, PlayerView]:
+    return {view.name: view for view in (players.values() if isinstance(players, Mapping) else players)}
 
 
 @frozen(kw_only=True)
@@ -33,7 +33,7 @@ class FakeLeague:
     """A `LeagueView` made of plain data, for testing matchmakers without playing.
 
     Args:
-        players: Views, see `fake_player`.
+        players: Views (see `fake_player`), plain or by name.
         anchors: Scripted participants.
         results: Wins, draws, losses of the first against the second; the reverse follows by itself.
         pools: Members by pool name, oldest first; a player's own pool holds all of its models unless given here.
@@ -193,9 +193,7 @@ def _check_frozen(matchmaker: Matchmaker, league: FakeLeague, player: str) -> No
     model = f"{player}@{len(view.models) + 1}"
     grown = attrs.evolve(view, models=(*view.models, model), live=f"{model}+")
     pools = {name: league.pool(name) for name in (*league.players, *league.pools)}
-    after = attrs.evolve(
-        league, players=[grown if v.name == player else v for v in league.players.values()], pools=pools
-    )
+    after = attrs.evolve(league, players={**league.players, player: grown}, pools=pools)
     changes = list(matchmaker.on_model_frozen(after, player, model))
     if changes != list(matchmaker.on_model_frozen(after, player, model)):
         raise ContractError(f"on_model_frozen for {model!r} does not repeat its answer")

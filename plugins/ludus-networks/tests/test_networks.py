@@ -146,6 +146,16 @@ def test_conv_needs_an_image():
         conv(ask(observation={"clock": LEAVES["clock"]}))
 
 
+@pytest.mark.parametrize(("scale", "largest"), [(True, 255.0), (False, 1.0)])
+def test_convolutions_see_channels_first_and_scaled(scale, largest):
+    """The channel-last bytes of a leaf reach the convolutions as channel-first numbers in [0, 1]."""
+    network, observation, seen = conv(ask(), scale=scale), sample(LEAVES), []
+    network.torso.towers[0].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    network(observation, {}, {})
+    for channel in range(2):
+        torch.testing.assert_close(seen[0][:, channel], observation["board"][..., channel] / largest)
+
+
 @pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (2, 1), (3, 2), (4, 3)])
 def test_conv_sizes_add_up(kernel, stride):
     """The hidden layers fit whatever kernels and strides give."""

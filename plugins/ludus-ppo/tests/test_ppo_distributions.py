@@ -64,8 +64,8 @@ def test_masked_choices_are_never_drawn(seed, scale):
 @pytest.mark.parametrize("number", [0.0, 1 - 2**-24])
 def test_the_ends_of_the_unit_interval_draw_legal_choices(number):
     """The smallest and the largest random number lead to legal choices, not to masked ones at the edges."""
-    mask = np.array([[False, True, True, False]] * 64)
-    logits = np.random.default_rng(0).standard_normal((64, 4))
+    mask = np.array([[False, True, True, False]] * 4096)
+    logits = np.random.default_rng(0).standard_normal((4096, 4))
     sample = draw(Categorical(role(spaces.Discrete(4))), logits, mask, rng=FixedUniform(number))
     assert set(sample.action.ravel()) == {1 if number == 0.0 else 2}
 

@@ -111,6 +111,32 @@ def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
     assert (after[head][:3] != before[head][:3]).all()
 
 
+@pytest.mark.parametrize("label_objective", ["per-label", "joint"])
+def test_labels_all_used_are_all_learned(make_ppo, make_batch, label_objective):
+    """An array that says that every label was used changes nothing."""
+    ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective)
+    batch = make_batch(ppo)
+    silent = update(ppo, batch)[0].weights()
+    batch.extras["label_used"] = np.ones((9, 6, 2), bool)
+    for name, array in update(ppo, batch)[0].weights().items():
+        np.testing.assert_allclose(array, silent[name], rtol=1e-4, atol=1e-6)
+
+
+def test_every_update_has_its_own_minibatch_order(make_ppo, make_batch):
+    """The order follows from the seed and the count of updates, both part of the state."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+    trainer, _ = update(ppo, batch)
+    assert trainer.state()["updates"] == 1
+    start, later, earlier = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1), trainer.state()
+    for name, array in start.state().items():
+        earlier[name] = np.array(9) if name == "updates" else array
+    later.load_state(earlier)
+    for one in (start, later):
+        one.update(batch, progress=0.0)
+    assert not same(start.weights(), later.weights())
+
+
 def test_schedules_follow_progress(make_ppo, make_batch):
     """Step size and entropy bonus are interpolated over the training budget."""
     ppo = make_ppo(learning_rate=1e-3, learning_rate_schedule="linear", ent_coef=0.01, ent_coef_final=0.002)

@@ -113,7 +113,6 @@ class BoardEnvironment:
         self._player.observation["obs"][rows] = 0
         self._player.reward[rows] = 0
         self._tick.terminated[rows] = False
-        self._tick.outcome[rows] = 0
         if plies is not None:
             opening.play(self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(rows[at], move))
         self._show()

@@ -60,17 +60,17 @@ def play(
     Args:
         rules: The game.
         seeds: ``[n] uint64``; the opening of a match is a function of its seed alone.
-        plies: ``[n] int64``.
+        plies: ``[n] int64``, fewer than fill the board.
         place: Called with the indices ``[m] int64`` of matches and their moves ``[m] int64``.
     """
     stones = np.zeros((len(plies), 2), np.int64)
+    going = np.ones(len(plies), bool)
     for ply in range(int(plies.max())):
-        at = np.flatnonzero(plies > ply)
+        at = np.flatnonzero(going & (plies > ply))
         own, other = stones[at, ply % 2], stones[at, 1 - ply % 2]
         quiet = _quiet(rules, own, own | other)
-        plies = plies.copy()
-        plies[at[~quiet.any(axis=1)]] = 0
-        at, quiet = at[quiet.any(axis=1)], quiet[quiet.any(axis=1)]
+        going[at] = quiet.any(axis=1)
+        at, quiet = at[going[at]], quiet[going[at]]
         moves = _pick(quiet, _hash(seeds[at], ply))
         bits, _ = rules.place(stones[at, 0] | stones[at, 1], moves)
         stones[at, ply % 2] |= bits
@@ -80,7 +80,6 @@ def play(
 def _quiet(rules: Rules, own: np.ndarray, occupied: np.ndarray) -> np.ndarray:
     """Return ``[n, A] bool``: the legal moves that do not end the match."""
     quiet = rules.legal(occupied)
-    quiet &= quiet.sum(axis=1, keepdims=True) > 1  # the last free action may fill the board
     for action in range(rules.num_actions):
         at = np.flatnonzero(quiet[:, action])
         bits, _ = rules.place(occupied[at], np.full(len(at), action))

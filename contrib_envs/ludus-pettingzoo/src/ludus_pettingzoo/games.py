@@ -139,6 +139,8 @@ class ParallelGame:
     def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
         _, infos = env.reset(seed=0)
         self._env = env
+        self._living: list[str] = []
+        self._gone: set[str] = set()  # not every environment takes them out of its list of agents
         self._match = MatchRow(seating, masks_in_infos=_masks_in_infos(infos), max_ticks=max_ticks, outcome=outcome)
 
     @property
@@ -161,6 +163,7 @@ class ParallelGame:
         self._match.start()
         self._observe(observations, infos)
         self._living = list(self._env.agents)
+        self._gone.clear()
         self._act()
 
     def step(self) -> None:
@@ -171,8 +174,8 @@ class ParallelGame:
         match.add_rewards(rewards)
         self._observe(observations, infos)
         played = self._living
-        gone = {agent for agent in terminations if terminations[agent] or truncations[agent]}
-        self._living = [agent for agent in env.agents if agent not in gone]
+        self._gone.update(agent for agent in terminations if terminations[agent] or truncations[agent])
+        self._living = [agent for agent in env.agents if agent not in self._gone]
         if not self._living:
             match.end(truncated=any(truncations.get(a, False) and not terminations.get(a, False) for a in played))
             return

@@ -161,4 +161,4 @@ def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) 
 @hookimpl
 def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
     """Remember metrics."""
-    heard.append(("metrics_reported", tuple(metrics)))
+    heard.append(("metrics_reported", (tuple(metrics),)))

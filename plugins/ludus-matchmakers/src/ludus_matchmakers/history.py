@@ -49,7 +49,7 @@ def _uniform(
     models: Sequence[str],
     rng: np.random.Generator,
 ) -> tuple[str, str]:
-    return str(rng.choice(models)), f"uniform history: 1 of {len(models)}"
+    return str(rng.choice(models)), f"uniform-history: 1 of {len(models)}"
 
 
 @define

@@ -32,7 +32,8 @@ class Mixture(Keeper):
         shares = np.array([self.weights[name] for name in names], np.float64)
         name = names[int(rng.choice(len(names), p=shares / shares.sum()))]
         pairing = self.parts[name].next_fixture(league, player, rng)
-        return attrs.evolve(pairing, reason=f"mixture → {name} → {pairing.reason}")
+        reason = pairing.reason if pairing.reason.startswith(name) else f"{name}: {pairing.reason}"
+        return attrs.evolve(pairing, reason=f"mixture → {reason}")
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
         """Return the changes of all parts, each once."""

@@ -30,4 +30,4 @@ class LatestSelfPlay(Keeper):
         for team in other_teams(league, player):
             live = live_opponents(league, player, team, against=self.against) or stand_ins(league, player, team)
             opponents.append(str(rng.choice(live)))
-        return Pairing(opponents=tuple(opponents), reason="latest self-play")
+        return Pairing(opponents=tuple(opponents), reason="latest-self-play")

@@ -119,8 +119,9 @@ class Categorical:
             if uniform is None:
                 chosen = shifted.argmax(axis=1)
             else:
-                # The threshold stays below the total, so that rounding never picks a choice of probability 0.
-                threshold = np.minimum(uniform[:, label] * total, np.nextafter(total, np.float32(0)))
+                # float32 draws are at most 1 - 2^-24, so the threshold never rounds up to the total: a choice of
+                # probability 0 is never reached.
+                threshold = uniform[:, label] * total
                 chosen = (cumulative <= threshold[:, None]).sum(axis=1)
             action[:, label] = chosen
             log_prob[:, label] = shifted[every_row, chosen] - np.log(total)

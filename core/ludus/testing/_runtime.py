@@ -1,0 +1,174 @@
+"""A league in one process under a clock of its own: the coordinator, learners and samplers themselves, and no waiting."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
+
+from ludus._assembly import Assembly
+from ludus._config import parse_config
+from ludus._coordinator import Coordinator
+from ludus._inproc import InprocEndpoint, InprocNetwork
+from ludus._learner import Learner
+from ludus._plugins import load_plugins
+from ludus._sampler import COORDINATOR, Sampler, learner_name
+from ludus._store import Store
+
+if TYPE_CHECKING:
+    from ludus._config import RunConfig
+
+__all__ = ["LeagueRunner", "league_runner"]
+
+
+@define
+class LeagueRunner:
+    """The workers of a league, driven round by round.
+
+    Attributes:
+        config: What is run.
+        coordinator: Commits for real.
+        now_s: What every clock shows; a round takes 10 ms.
+        sent: Every message that left, as (sender, receiver, message).
+    """
+
+    config: RunConfig
+    run_dir: Path
+    store: Store
+    now_s: float = field(init=False, default=0.0)
+    sent: list[tuple[str, str, Any]] = field(init=False, factory=list)
+    coordinator: Coordinator = field(init=False)
+    _network: InprocNetwork = field(init=False)
+    _center: InprocEndpoint = field(init=False)
+    _workers: dict[str, tuple[Sampler | Learner, InprocEndpoint]] = field(init=False, factory=dict)
+    _sessions: Iterator[int] = field(init=False, factory=itertools.count)
+
+    def __attrs_post_init__(self) -> None:
+        self._network = InprocNetwork(through_wire=True)
+        self._center = self._endpoint(COORDINATOR)
+        self._center.bind(COORDINATOR)
+        self.coordinator = self._assembly().coordinator(self.store, link=self._center, clock=self.clock)
+        for player in self.config.players:
+            self.start(learner_name(player))
+        self.start("sampler-0")
+        if self.config.evaluation.enabled:
+            self.start("evaluator-0")
+
+    def _assembly(self) -> Assembly:
+        session = next(self._sessions)
+        return Assembly(config=self.config, plugins=load_plugins(), run_dir=self.run_dir, session=session)
+
+    def clock(self) -> float:
+        """Return the time that everybody sees."""
+        return self.now_s
+
+    def learner(self, player: str) -> Learner:
+        """Return the learner of a player."""
+        worker, _ = self._workers[learner_name(player)]
+        assert isinstance(worker, Learner)
+        return worker
+
+    def sampler(self, name: str = "sampler-0") -> Sampler:
+        """Return a sampler or evaluator."""
+        worker, _ = self._workers[name]
+        assert isinstance(worker, Sampler)
+        return worker
+
+    def start(self, name: str) -> None:
+        """Start a worker, in place of the one of that name if there is one: that one is gone without a word."""
+        if name in self._workers:
+            worker, old = self._workers.pop(name)
+            old.close()
+            worker.close()
+        link, assembly = self._endpoint(name), self._assembly()
+        link.connect(COORDINATOR, COORDINATOR)
+        made: Sampler | Learner
+        if name.startswith(learner_name("")):
+            link.bind(name)
+            made = assembly.learner(name.removeprefix(learner_name("")), link=link, clock=self.clock)
+        elif name.startswith("evaluator"):
+            made = assembly.evaluator(name, link=link, clock=self.clock)
+        else:
+            for player in self.config.players:
+                link.connect(learner_name(player), learner_name(player))
+            made = assembly.sampler(name, link=link, clock=self.clock)
+        self._workers[name] = (made, link)
+        made.start()
+
+    def _endpoint(self, name: str) -> InprocEndpoint:
+        endpoint = self._network.endpoint(name)
+        send = endpoint.send
+
+        def note(peer: str, message: Any) -> bool:
+            taken = send(peer, message)
+            if taken:
+                self.sent.append((name, peer, message))
+            return taken
+
+        endpoint.send = note  # type: ignore[method-assign]
+        return endpoint
+
+    def round(self) -> None:
+        """Let everybody take their messages and work once; 10 ms pass."""
+        self.now_s += 0.01
+        for peer, message in self._center.receive(0.0):
+            self.coordinator.handle(peer, message)
+        self.coordinator.pump()
+        for worker, link in list(self._workers.values()):
+            for peer, message in link.receive(0.0):
+                worker.handle(peer, message)
+            worker.work()
+
+    def until(self, condition: Callable[[], object], *, rounds: int = 20_000) -> None:
+        """Run rounds until the condition holds.
+
+        Raises:
+            TimeoutError: It did not within so many rounds.
+        """
+        for _ in range(rounds):
+            if condition():
+                return
+            self.round()
+        raise TimeoutError(f"not reached within {rounds} rounds")
+
+    def train(self, decisions: int) -> None:
+        """Run until the players have learned from so many decisions together."""
+        self.until(lambda: self.coordinator.decisions >= decisions)
+
+    def finish(self) -> None:
+        """Stop all workers and wait until everything they said is committed."""
+        self.coordinator.stop(list(self._workers))
+        self.until(lambda: all(worker.stopped and worker.settled for worker, _ in self._workers.values()))
+        self.round()
+
+    def messages(self, kind: type, *, sender: str = "") -> list[Any]:
+        """Return the messages of a kind that were sent, oldest first; those of one sender if it is named."""
+        return [m for who, _, m in self.sent if isinstance(m, kind) and sender in ("", who)]
+
+    def close(self) -> None:
+        """Free environments."""
+        for worker, link in self._workers.values():
+            worker.close()
+            link.close()
+
+
+@contextmanager
+def league_runner(data: Mapping[str, Any], run_dir: Path) -> Iterator[LeagueRunner]:
+    """Run a league for a test, from a new folder or from one that such a league has left.
+
+    Args:
+        data: The tables of a run's TOML file.
+        run_dir: The run folder.
+    """
+    config = parse_config(data, source="test", plugins=load_plugins())
+    store = Store.open(run_dir) if run_dir.exists() else Store.create(run_dir, {"seed": config.run.seed})
+    with store:
+        runner = LeagueRunner(config, run_dir, store)
+        try:
+            yield runner
+        finally:
+            runner.close()

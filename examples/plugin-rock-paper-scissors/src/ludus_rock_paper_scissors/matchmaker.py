@@ -1,0 +1,62 @@
+"""A matchmaker that plays whoever it loses to most.
+
+All three answers are functions of the league and of the generator given, so that a run can be resumed and an answer
+repeated; `ludus.testing.check_matchmaker` checks that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from ludus.matchmaker import (
+    LeagueView,
+    Matchmaker,
+    Pairing,
+    PoolChange,
+    enter_pool,
+    least_certain_pair,
+    other_teams,
+    pool_opponents,
+    stand_ins,
+    win_rates,
+)
+
+from ludus_rock_paper_scissors.config import NemesisConfig
+
+__all__ = ["BeatTheNemesis"]
+
+
+class BeatTheNemesis:
+    """Meets the frozen model with the best results against it, and live weights otherwise.
+
+    Args:
+        config: The options of the TOML file.
+        build: Makes other matchmakers by name; not needed here.
+    """
+
+    def __init__(self, config: NemesisConfig, *, build: Callable[[str], Matchmaker] | None = None) -> None:
+        del build
+        self._config = config
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return one opponent for every other team."""
+        live = rng.random() < self._config.self_play
+        answers = [self._opponent(league, player, team, live=live) for team in other_teams(league, player)]
+        return Pairing(opponents=tuple(name for name, _ in answers), reason="; ".join(why for _, why in answers))
+
+    def _opponent(self, league: LeagueView, player: str, team: int | None, *, live: bool) -> tuple[str, str]:
+        models = pool_opponents(league, player, team)
+        if live or not models:
+            return stand_ins(league, player, team)[0], "beat-the-nemesis: live"
+        rates = win_rates(league.payoff(league.players[player].live, models))  # [n]; a draw is half a win
+        worst = int(rates.argmin())
+        return models[worst], f"beat-the-nemesis: win rate {rates[worst]:.2f}"
+
+    def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
+        """Return the two participants whose mutual results are known least."""
+        return least_certain_pair(league, rng)
+
+    def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
+        """Let the model into the pool of its player."""
+        return enter_pool(league, player, model, capacity=self._config.capacity)

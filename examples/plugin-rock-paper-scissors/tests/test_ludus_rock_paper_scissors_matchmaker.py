@@ -1,0 +1,44 @@
+"""The answers of the matchmaker, and the contract of every matchmaker."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus.testing import FakeLeague, check_matchmaker, fake_player, opponent_shares
+from ludus_rock_paper_scissors.config import NemesisConfig
+from ludus_rock_paper_scissors.matchmaker import BeatTheNemesis
+
+MAIN = fake_player("main", 3)
+#: Model 2 wins 9 of 10 matches, the others 1 of 10.
+LEAGUE = FakeLeague(
+    players=[MAIN], results={(MAIN.live, f"main@{n}"): (10 - lost, 0, lost) for n, lost in ((1, 1), (2, 9), (3, 1))}
+)
+
+
+def make(**options):
+    """Make the matchmaker with options."""
+    return BeatTheNemesis(NemesisConfig(**options))
+
+
+@pytest.mark.parametrize("self_play", [0.0, 0.5, 1.0])
+def test_keeps_the_contract(self_play):
+    """The kit asks all questions about leagues of all sorts and finds nothing wrong."""
+    check_matchmaker(make(self_play=self_play))
+
+
+def test_plays_whoever_it_loses_to_most():
+    """Half of the fixtures are against model 2, the others live."""
+    expected = {"main@2": 0.5, "main@3+": 0.5}
+    assert opponent_shares(make(), LEAGUE, "main") == pytest.approx(expected, abs=0.05)
+
+
+def test_the_reason_gives_the_win_rate():
+    """1 of 10 with a prior of two matches: (1 + 1) / 12."""
+    pairing = make(self_play=0.0).next_fixture(LEAGUE, "main", np.random.default_rng(0))
+    assert pairing.reason == "beat-the-nemesis: win rate 0.17"
+
+
+def test_old_models_leave():
+    """The pool holds `capacity` models."""
+    changes = make(capacity=3).on_model_frozen(LEAGUE, "main", "main@4")
+    assert [(change.model, change.enters) for change in changes] == [("main@1", False), ("main@4", True)]

@@ -1,0 +1,207 @@
+"""A scripted game and actors that write down what happens to them, shared by the tests of the runtime."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+from attrs import define, field
+from gymnasium import spaces
+from ludus._messages import Fixture
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.testing import league_runner
+
+
+@define(eq=False, slots=False)
+class ScriptedGame:
+    """A batched game in which a script says who acts, what everybody receives, and when a match ends.
+
+    Args:
+        roles: Role name to the team of each of its seats.
+        num_matches: B.
+        acting: Tick of the match to the seats that act, as (role, index).
+        length: Ticks of a match, by row.
+        reward: Tick, role, index → what the seat receives on the step that leads to that tick.
+        truncated: Whether matches are cut off instead of ending.
+        masked: Tick → whether the seats that act have no legal action.
+        broken: Call ("reset" or "step") that raises once the number of ticks is reached.
+    """
+
+    roles: dict
+    num_matches: int = 2
+    acting: object = None
+    length: object = lambda row: 3
+    reward: object = lambda tick, role, index: 0.0
+    truncated: bool = False
+    masked: object = None
+    broken: tuple = ("", 0)
+    resets: list = field(init=False, factory=list)
+    received: list = field(init=False, factory=list)  # actions per step
+    closed: bool = field(init=False, default=False)
+
+    def __attrs_post_init__(self):
+        self.spec = EnvironmentSpec(
+            name="scripted",
+            roles=tuple(
+                Role(
+                    name=name,
+                    observation_space=spaces.Box(0, 1e9, (2,), np.float32),
+                    action_space=spaces.Discrete(4),
+                    teams=teams,
+                )
+                for name, teams in self.roles.items()
+            ),
+            turn="asynchronous",
+        )
+        self.clock = np.full(self.num_matches, -1)  # -1: idle
+        self.seeds = np.zeros(self.num_matches, np.uint64)
+        self._steps = 0
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        """Start matches and note them."""
+        if self.broken[0] == "reset":
+            raise ZeroDivisionError("no board")
+        rows = np.arange(self.num_matches) if rows is None else rows
+        self.clock[rows], self.seeds[rows] = 0, seeds
+        names = [None if scenarios is None else scenario.name for scenario in scenarios or rows]
+        self.resets += list(zip(rows.tolist(), seeds.tolist(), names, strict=True))
+        ended = np.zeros(self.num_matches, bool)
+        return self._tick(ended, stepped=False)
+
+    def step(self, actions):
+        """Advance running matches."""
+        self._steps += 1
+        if self.broken[0] == "step" and self._steps > self.broken[1]:
+            raise ZeroDivisionError("no board")
+        self.received.append({role: action.copy() for role, action in actions.items()})
+        running = self.clock >= 0
+        self.clock[running] += 1
+        ended = running & (self.clock >= [self.length(row) for row in range(self.num_matches)])
+        tick = self._tick(ended, stepped=True)
+        self.clock[ended] = -1
+        return tick
+
+    def _tick(self, ended, *, stepped):
+        roles = {}
+        for name, teams in self.roles.items():
+            shape = (self.num_matches, len(teams))
+            acting, reward = np.zeros(shape, bool), np.zeros(shape, np.float32)
+            for row in np.flatnonzero(self.clock >= 0):
+                now = int(self.clock[row])
+                for seat in range(len(teams)):
+                    acting[row, seat] = not ended[row] and (self.acting is None or (name, seat) in self.acting(now))
+                    reward[row, seat] = self.reward(now, name, seat) if stepped else 0.0
+            observation = np.zeros((*shape, 2), np.float32)
+            observation[..., 0] = (self.seeds % np.uint64(1000))[:, None]
+            observation[..., 1] = self.clock[:, None]
+            mask = None
+            if self.masked is not None:
+                mask = np.ones((*shape, 4), bool)
+                mask[self.clock == self.masked] = False
+            roles[name] = RoleTick(observation={"obs": observation}, acting=acting, action_mask=mask, reward=reward)
+        teams = 1 + max(team for all_teams in self.roles.values() for team in all_teams)
+        outcome = np.zeros((self.num_matches, teams), np.float32)
+        outcome[:, 0] = 1.0
+        none = np.zeros_like(ended)
+        return Tick(
+            roles=roles,
+            terminated=none if self.truncated else ended,
+            truncated=ended if self.truncated else none,
+            outcome=outcome,
+        )
+
+    def close(self):
+        """Note it."""
+        self.closed = True
+
+
+@define(eq=False)
+class Diary:
+    """An actor that plays its number and writes down what it hears."""
+
+    number: int = 0
+    started: list = field(factory=list)
+    acted: list = field(factory=list)  # (row, seat, tick of the match, reward since, ticks since)
+    ended: list = field(factory=list)  # (row, seat, reward since, ticks since)
+    calls: int = 0
+
+    def start(self, streams):
+        """Note the streams."""
+        self.started += streams.tolist()
+
+    def act(self, seats, since):
+        """Note the decisions and play the actor's number."""
+        self.calls += 1
+        times = seats.take(seats.tick.observation["obs"])[:, 1]
+        lists = (seats.rows, seats.seats, times, since.reward, since.elapsed_ticks)
+        self.acted += list(zip(*(values.tolist() for values in lists), strict=True))
+        return np.full((seats.rows.size, 1), self.number, np.int64)
+
+    def end(self, seats, since, *, terminated, truncated):
+        """Note the ends."""
+        lists = (seats.rows, seats.seats, since.reward, since.elapsed_ticks)
+        self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
+
+
+@pytest.fixture
+def scripted():
+    """Return the class of scripted games."""
+    return ScriptedGame
+
+
+@pytest.fixture
+def diary():
+    """Return the class of actors that write down what they hear."""
+    return Diary
+
+
+@pytest.fixture
+def fixture_of():
+    """Return a maker of fixtures."""
+
+    def make(seats, *, number=1, matches=4, kind="train", **more):
+        return Fixture(
+            id=number, kind=kind, player="", seats=tuple(seats), seed=7, matches=matches, reason="test", **more
+        )
+
+    return make
+
+
+@pytest.fixture
+def tables():
+    """Return a maker of a small league's tables: one player counts against itself, in plain NumPy."""
+
+    def make(*, environment="dummy-count", options=None, players=None, anchors=("random",), **sections):
+        learner = {"segment_decisions": 4, "batch_decisions": 64}
+        player = {
+            "algorithm": "dummy-gradient",
+            "dummy-gradient": learner,
+            "matchmaker": "dummy-uniform",
+            "freeze_every_decisions": 500,
+        }
+        more = players or {"main": {}}
+        return {
+            "run": {"seed": 3, "workers": 0, "decisions": 2000, **sections.get("run", {})},
+            "environment": {"name": environment, environment: options or {}},
+            "sampling": {"matches": 8, "fixture_matches": 8, "rows_per_fixture": 4, **sections.get("sampling", {})},
+            "players": {
+                name: {**player, **given, "dummy-gradient": {**learner, **given.get("dummy-gradient", {})}}
+                for name, given in more.items()
+            },
+            "anchors": {name: {"agent": f"dummy-{name}"} for name in anchors},
+            "evaluation": {"matches": 8, "fixture_matches": 5, "final_matches": 20, **sections.get("evaluation", {})},
+        }
+
+    return make
+
+
+@pytest.fixture
+def league(tables, tmp_path):
+    """Return a maker of running leagues; the last one is closed at the end."""
+    with ExitStack() as stack:
+
+        def make(*, run_dir=tmp_path / "run", **given):
+            return stack.enter_context(league_runner(tables(**given), run_dir))
+
+        yield make

@@ -1,0 +1,206 @@
+"""Every promise of a matchmaker is checked: one broken matchmaker for each; and the league it is checked on."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from ludus.errors import ContractError
+from ludus.matchmaker import Pairing, PoolChange, Rating
+from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+
+
+class Sound:
+    """Meets stand-ins, rates nothing, keeps everything."""
+
+    def next_fixture(self, league, player, rng):
+        own = league.players[player].team
+        everybody = [view.live for view in league.players.values()] + list(league.anchors)
+        teams = [t for t in range(league.num_teams) if t != (0 if own is None else own)]
+        fits = lambda name, team: own is None or league.team(name) in (team, None)  # noqa: E731
+        return Pairing(
+            opponents=tuple(next(name for name in everybody if fits(name, team)) for team in teams), reason="first"
+        )
+
+    def next_evaluation(self, league, rng):
+        return None
+
+    def on_model_frozen(self, league, player, model):
+        return [PoolChange(pool=player, model=model, enters=True)]
+
+
+class Forgetful(Sound):
+    """Takes its randomness from elsewhere."""
+
+    def __init__(self):
+        self.turn = itertools.count()
+
+    def next_fixture(self, league, player, rng):
+        return Pairing(opponents=super().next_fixture(league, player, rng).opponents, reason=str(next(self.turn)))
+
+
+class Inventor(Sound):
+    def next_fixture(self, league, player, rng):
+        return Pairing(opponents=("nobody@1",) * (league.num_teams - 1), reason="why not")
+
+
+class Lonely(Sound):
+    def next_fixture(self, league, player, rng):
+        return Pairing(opponents=(), reason="nobody")
+
+
+class OwnSide(Sound):
+    """Plays itself in an asymmetric game."""
+
+    def next_fixture(self, league, player, rng):
+        return Pairing(opponents=(league.players[player].live,) * (league.num_teams - 1), reason="me")
+
+
+class Silent(Sound):
+    def next_fixture(self, league, player, rng):
+        return Pairing(opponents=super().next_fixture(league, player, rng).opponents, reason="")
+
+
+class Writer(Sound):
+    """Writes into the league."""
+
+    def next_fixture(self, league, player, rng):
+        league.results["a", "b"] = (1, 0, 0)
+        return super().next_fixture(league, player, rng)
+
+
+class Alone(Sound):
+    def next_evaluation(self, league, rng):
+        return (next(iter(league.players.values())).live,)
+
+
+class WrongSeats(Sound):
+    """Seats whoever comes first in every team."""
+
+    def next_evaluation(self, league, rng):
+        return (next(iter(league.players.values())).live,) * league.num_teams
+
+
+class Moody(Sound):
+    def __init__(self):
+        self.turn = itertools.cycle([None, ("random", "random")])
+
+    def next_evaluation(self, league, rng):
+        return next(self.turn) if league.num_teams == 2 and "random" in league.anchors else None
+
+
+class Twice(Sound):
+    def on_model_frozen(self, league, player, model):
+        return [*super().on_model_frozen(league, player, model)] * 2
+
+
+class Evictor(Sound):
+    def on_model_frozen(self, league, player, model):
+        return [PoolChange(pool="elsewhere", model=model, enters=False)]
+
+
+class Stranger(Sound):
+    def on_model_frozen(self, league, player, model):
+        return [PoolChange(pool=player, model="nobody@9", enters=True)]
+
+
+class Wavering(Sound):
+    def __init__(self):
+        self.turn = itertools.count()
+
+    def on_model_frozen(self, league, player, model):
+        return [PoolChange(pool=f"pool-{next(self.turn)}", model=model, enters=True)]
+
+
+@pytest.mark.parametrize(
+    ("broken", "complaint"),
+    [
+        (Forgetful, "take all randomness from `rng`"),
+        (Inventor, "'nobody@1' is no participant"),
+        (Lonely, "named 0 opponents, expected one for each of 1"),
+        (OwnSide, "league 'two sides': 'cat@4.' cannot fill team 1"),
+        (Silent, "gave no reason"),
+        (Writer, "changed the league"),
+        (Alone, "next_evaluation named 1 participants for 2 teams"),
+        (WrongSeats, "league 'two sides': 'cat@4.' cannot fill team 1"),
+        (Moody, "next_evaluation answered None and then"),
+        (Twice, "already there"),
+        (Evictor, "not there"),
+        (Stranger, "'nobody@9' is no participant"),
+        (Wavering, "does not repeat its answer"),
+    ],
+)
+def test_a_broken_matchmaker_is_found(broken, complaint):
+    """The message says which promise is broken."""
+    with pytest.raises(ContractError, match=complaint):
+        check_matchmaker(broken(), questions=2)
+
+
+def test_a_sound_matchmaker_passes():
+    """Nothing is found where nothing is wrong."""
+    check_matchmaker(Sound(), questions=2)
+
+
+def test_leagues_can_be_given():
+    """A configuration that names players is checked on a league that has them."""
+    with pytest.raises(ContractError, match="league 'mine'"):
+        check_matchmaker(Silent(), leagues={"mine": FakeLeague(players=[fake_player("me")])})
+
+
+def test_opponent_shares_count_opponents():
+    """Shares of the first opponent sum to 1."""
+
+    class Coin(Sound):
+        def next_fixture(self, league, player, rng):
+            return Pairing(opponents=("main@1" if rng.random() < 0.25 else "main@2",), reason="coin")
+
+    shares = opponent_shares(Coin(), FakeLeague(players=[fake_player("main")]), "main")
+    assert shares["main@1"] == pytest.approx(0.25, abs=0.03)
+    assert sum(shares.values()) == pytest.approx(1)
+
+
+# -- the fake league -----------------------------------------------------------------------------------------------
+
+
+def test_fake_players_have_models_from_1_and_live_weights_after_the_last():
+    """As a real player does after so many freezes."""
+    view = fake_player("main", 2, team=1)
+    assert (view.models, view.live, view.team) == (("main@1", "main@2"), "main@2+", 1)
+    assert fake_player("new", 0).live == "new@0+"
+
+
+def test_fake_payoffs_are_mirrored():
+    """A result counts for both; unknown pairs have none."""
+    league = FakeLeague(players=[fake_player("main")], results={("main@1", "main@2"): (3, 2, 1)})
+    assert league.payoff("main@1", ["main@2", "main@3"]).tolist() == [[3, 2, 1], [0, 0, 0]]
+    assert league.payoff("main@2", ["main@1"]).tolist() == [[1, 2, 3]]
+    assert league.payoff("main@2", []).shape == (0, 3)
+
+
+def test_fake_pools_hold_all_models_unless_given():
+    """An unknown pool is empty."""
+    league = FakeLeague(players=[fake_player("main", 1), fake_player("b", 2)], pools={"b": ("b@2",), "best": ("b@1",)})
+    assert [league.pool(name) for name in ("main", "b", "best", "none")] == [("main@1",), ("b@2",), ("b@1",), ()]
+
+
+def test_fake_teams_and_ratings():
+    """Participants have the team they are made for, and a rating."""
+    league = FakeLeague(
+        players=[fake_player("cat", 1, team=0)],
+        anchors=("bot", "any"),
+        anchor_teams={"bot": 1},
+        ratings={"bot": Rating(5.0, 1.0, 3)},
+    )
+    assert [league.team(name) for name in ("cat@1", "cat@1+", "bot", "any")] == [0, 0, 1, None]
+    assert (league.rating("bot").mean, league.rating("any").matches) == (5.0, 0)
+
+
+def test_leagues_of_the_kit_cover_what_breaks_matchmakers():
+    """There is one with nothing, with extreme win rates, with many models, with sides and with more than two teams."""
+    leagues = fake_leagues()
+    assert not leagues["nothing frozen"].pool("main-agent")
+    assert len(leagues["500 models"].pool("main-agent")) == 500
+    counts = leagues["all win rates 1"].payoff("main-agent@3+", leagues["all win rates 1"].pool("main-agent"))
+    assert np.all(counts[:, 1:] == 0)
+    assert {league.num_teams for league in leagues.values()} == {2, 4}

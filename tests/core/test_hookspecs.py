@@ -1,0 +1,97 @@
+"""Every hook is documented, implemented by ludus-dummy, and called as its documentation says."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from ludus import hookspecs
+from ludus._plugins import EVENTS, load_plugins
+from ludus.component import KINDS
+from ludus.metrics import Metric
+
+DOCS = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")
+HOOKS = [name for name in hookspecs.__all__ if name.startswith("ludus_")]
+EXAMPLES = {
+    "ludus_match_ended": {"fixture": "7", "participants": ("a@1", "b"), "outcome": (1.5, 0.5), "matches": 2},
+    "ludus_model_frozen": {"player": "a", "model": "a@2", "manifest": {"hash": "00"}},
+    "ludus_metrics_reported": {"metrics": (Metric(name="m", value=1.0, decisions=2, elapsed_s=3.0),)},
+}
+
+
+def signature(hook):
+    """Return the hook's definition as one line of source."""
+    return f"def {hook}{inspect.signature(getattr(hookspecs, hook))}".replace("'", "")
+
+
+def section(hook):
+    """Return the documentation of one hook."""
+    found = re.search(rf"^### `{hook}`\n(.*?)(?=^#|\Z)", DOCS, re.DOTALL | re.MULTILINE)
+    assert found, f"docs/hooks.md has no section ### `{hook}`"
+    return found[1]
+
+
+def test_every_hook_is_exported():
+    """What pluggy finds in the module is what the module says it has."""
+    defined = {name for name, value in vars(hookspecs).items() if hasattr(value, "ludus_spec")}
+    assert defined == set(HOOKS)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_documented_with_its_exact_signature(hook):
+    """The reference shows the signature that the code has, and since when."""
+    assert f"```python\n{signature(hook)}\n```" in section(hook)
+    assert "Since 0." in section(hook)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_docstring_says_what_matters(hook):
+    """Arguments, result and version are told where the code is read, too."""
+    text = inspect.getdoc(getattr(hookspecs, hook))
+    names = inspect.signature(getattr(hookspecs, hook)).parameters
+    assert "Since 0." in text
+    assert all(f"{name}:" in text for name in names)
+    assert ("Returns:" in text) == hook.startswith("ludus_register_")
+
+
+def test_nothing_else_is_documented():
+    """No section is left of a hook that is gone."""
+    assert set(re.findall(r"^### `(\w+)`", DOCS, re.MULTILINE)) == set(HOOKS)
+
+
+def test_every_kind_has_its_hook():
+    """A kind of component that nobody can register would be useless."""
+    registering = [hook for hook in HOOKS if hook not in EVENTS]
+    assert sorted(registering) == sorted(f"ludus_register_{kind.replace('-', '_')}s" for kind in KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_register_hooks_bring_components(kind):
+    """What ludus-dummy registers is offered under the kind, and its imports work."""
+    loaded = load_plugins(allow=["ludus-dummy"])
+    components = loaded.components(kind)
+    assert components
+    for component in components.values():
+        assert callable(component.load_factory())
+        assert component.config is None or component.load_config() is not None
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_events_arrive_with_their_arguments(event):
+    """ludus-dummy hears exactly what was emitted; every event needs an example here."""
+    from ludus_dummy.events import heard
+
+    load_plugins(allow=["ludus-dummy"]).emit(event, **EXAMPLES[event])
+    assert EXAMPLES[event].keys() == inspect.signature(getattr(hookspecs, event)).parameters.keys()
+    name, arguments = heard[-1]
+    assert name == event.removeprefix("ludus_")
+    assert arguments == tuple(EXAMPLES[event].values())
+
+
+def test_specifications_are_never_called():
+    """A hook without an implementation has nothing to run."""
+    for hook in HOOKS:
+        with pytest.raises(NotImplementedError):
+            getattr(hookspecs, hook)(**EXAMPLES.get(hook, {}))

@@ -1,0 +1,243 @@
+"""The small functions of which matchmakers are made."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from ludus.errors import ConfigError
+from ludus.matchmaker import (
+    PoolChange,
+    enter_pool,
+    least_certain_pair,
+    live_opponents,
+    other_teams,
+    player_of,
+    pool_opponents,
+    seat_pair,
+    stand_ins,
+    win_rates,
+)
+from ludus.testing import FakeLeague, fake_player
+
+MAIN = fake_player("main", 3)
+CAT = fake_player("cat", 4, role="cat", team=0)
+MOUSE = fake_player("mouse", 2, role="mouse", team=1)
+SIDES = FakeLeague(players=[CAT, MOUSE], anchors=("random", "cat-bot"), anchor_teams={"cat-bot": 0})
+
+
+def rng():
+    """Return a generator with a fixed seed."""
+    return np.random.default_rng(0)
+
+
+# -- names and teams -----------------------------------------------------------------------------------------------
+
+
+def test_player_of_a_participant():
+    """Models and live weights belong to a player, anchors to nobody."""
+    assert [player_of(name) for name in ("main@7", "main@7+", "minimax3")] == ["main", "main", None]
+
+
+def test_other_teams_of_a_symmetric_player_are_any_teams():
+    """One opponent for each of the other teams, whichever they are."""
+    assert other_teams(FakeLeague(players=[MAIN]), "main") == (None,)
+    assert other_teams(FakeLeague(players=[MAIN], num_teams=4), "main") == (None, None, None)
+
+
+def test_other_teams_of_one_side_are_the_others_in_order():
+    """A player of team 1 of 3 needs opponents for 0 and 2."""
+    league = FakeLeague(players=[MOUSE], num_teams=3)
+    assert other_teams(league, "mouse") == (0, 2)
+
+
+# -- opponents -----------------------------------------------------------------------------------------------------
+
+
+def test_a_symmetric_player_meets_itself():
+    """Live: its own weights. Frozen: its own pool."""
+    league = FakeLeague(players=[MAIN, fake_player("other")])
+    assert live_opponents(league, "main", None) == ("main@3+",)
+    assert pool_opponents(league, "main", None) == ("main@1", "main@2", "main@3")
+
+
+def test_one_side_meets_the_other_side():
+    """Live weights and pools of everybody who plays the other team."""
+    league = attrs.evolve(SIDES, players=[CAT, MOUSE, fake_player("mouse-2", 1, role="mouse", team=1)])
+    assert live_opponents(league, "cat", 1) == ("mouse@2+", "mouse-2@1+")
+    assert pool_opponents(league, "cat", 1) == ("mouse@1", "mouse@2", "mouse-2@1")
+
+
+def test_players_to_meet_can_be_named():
+    """An exploiter meets the main agent only."""
+    league = FakeLeague(players=[MAIN, fake_player("exploiter", 0)])
+    assert live_opponents(league, "exploiter", None, against=["main"]) == ("main@3+",)
+
+
+def test_naming_an_unknown_player_is_an_error_with_the_names_there_are():
+    """A misspelt player is the user's mistake."""
+    with pytest.raises(ConfigError, match="no player 'mian'; players are main"):
+        live_opponents(FakeLeague(players=[MAIN]), "main", None, against=["mian"])
+
+
+def test_named_pools_are_joined_without_duplicates_and_without_those_who_do_not_fit():
+    """Members of several pools appear once; the own side never."""
+    league = attrs.evolve(SIDES, pools={"best": ("mouse@2", "cat@1"), "mouse": ("mouse@1", "mouse@2")})
+    assert pool_opponents(league, "cat", 1, pools=["best", "mouse"]) == ("mouse@2", "mouse@1")
+
+
+@pytest.mark.parametrize(
+    ("league", "player", "team", "expected"),
+    [
+        (FakeLeague(players=[MAIN]), "main", None, ("main@3+",)),
+        (SIDES, "mouse", 0, ("cat@4+",)),
+        (FakeLeague(players=[CAT], anchors=("a", "b"), anchor_teams={"a": 0}), "cat", 1, ("b",)),
+        (FakeLeague(players=[CAT]), "cat", 1, ("cat@4+",)),
+    ],
+)
+def test_there_is_always_a_stand_in(league, player, team, expected):
+    """Live weights first, then anchors that fit, then the player itself."""
+    assert stand_ins(league, player, team) == expected
+
+
+# -- win rates -----------------------------------------------------------------------------------------------------
+
+
+def test_draws_count_half():
+    """Without a prior, 1 win, 2 draws and 1 loss is ½, and 1 win with 1 draw is ¾."""
+    assert win_rates(np.array([[1, 2, 1], [1, 1, 0]]), prior_matches=0).tolist() == [0.5, 0.75]
+
+
+def test_unknown_opponents_have_one_half():
+    """With and without a prior."""
+    assert win_rates(np.zeros((1, 3))).tolist() == win_rates(np.zeros((1, 3)), prior_matches=0).tolist() == [0.5]
+
+
+def test_the_prior_keeps_few_matches_from_proving_certainty():
+    """One win with a prior of two matches: (1 + 1) / (1 + 2)."""
+    assert win_rates(np.array([[1, 0, 0]])).tolist() == [pytest.approx(2 / 3)]
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(0, 1e6)] * 3), max_size=5),
+    st.floats(0, 100),
+)
+@settings(deadline=None, max_examples=50)
+def test_win_rates_are_rates_and_those_of_the_opponent_complement_them(counts, prior):
+    """Every rate is in [0, 1], and exchanging wins and losses gives 1 minus it."""
+    mine = np.array(counts, np.float64).reshape(-1, 3)
+    rates = win_rates(mine, prior_matches=prior)
+    assert ((rates >= 0) & (rates <= 1)).all()
+    np.testing.assert_allclose(rates + win_rates(mine[:, ::-1], prior_matches=prior), 1)
+
+
+# -- pools ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_enters_a_pool_with_room():
+    """Nothing leaves below capacity."""
+    league = FakeLeague(players=[MAIN])
+    assert enter_pool(league, "main", "main@4", capacity=4) == [PoolChange(pool="main", model="main@4", enters=True)]
+
+
+def test_the_oldest_leave_a_full_pool():
+    """As many leave as are too many, the oldest first."""
+    changes = enter_pool(FakeLeague(players=[MAIN]), "main", "main@4", capacity=2)
+    assert [(change.model, change.enters) for change in changes] == [
+        ("main@1", False),
+        ("main@2", False),
+        ("main@4", True),
+    ]
+
+
+def test_a_model_that_is_in_the_pool_changes_nothing():
+    """Hearing of the same model again is harmless."""
+    assert enter_pool(FakeLeague(players=[MAIN]), "main", "main@3", capacity=1) == []
+
+
+# -- ratings -------------------------------------------------------------------------------------------------------
+
+
+def rate(league, **options):
+    """Return the next pair to rate as a set, None when there is none."""
+    pair = least_certain_pair(league, rng(), **options)
+    return None if pair is None else set(pair)
+
+
+def test_the_newest_model_meets_anchors_first():
+    """Not the older ones, and before any other pair."""
+    assert rate(FakeLeague(players=[MAIN], anchors=("bot",))) == {"main@3", "bot"}
+
+
+def test_the_pair_with_the_fewest_matches_comes_first():
+    """Among anchors, the one met less."""
+    league = FakeLeague(players=[MAIN], anchors=("a", "b"), results={("main@3", "a"): (1, 0, 0), ("a", "b"): (5, 0, 0)})
+    assert rate(league) == {"main@3", "b"}
+
+
+def test_anchors_are_rated_against_each_other():
+    """Once known against the newest model, bots meet bots until they are known, too."""
+    known = {("main@3", "a"): (99, 0, 1), ("main@3", "b"): (99, 0, 1)}
+    assert rate(FakeLeague(players=[MAIN], anchors=("a", "b"), results=known)) == {"a", "b"}
+    assert rate(FakeLeague(players=[fake_player("main", 0)], anchors=("a", "b"))) == {"a", "b"}
+
+
+def test_then_the_newest_model_meets_its_predecessors_and_the_newest_of_others():
+    """Within `recent`, whichever pair has the fewest matches."""
+    other = fake_player("other", 2)
+    results = {("main@3", "main@2"): (3, 0, 0), ("other@2", "other@1"): (2, 0, 0)}
+    league = FakeLeague(players=[MAIN, other], results={**results, ("main@3", "other@2"): (1, 0, 0)})
+    assert rate(league, recent=1) == {"main@3", "other@2"}
+    assert rate(league, recent=2) == {"main@3", "main@1"}
+
+
+def test_nothing_is_rated_once_everything_is_known():
+    """Enough matches everywhere end the questions."""
+    results = {("main@3", "main@2"): (2, 0, 0), ("main@3", "main@1"): (0, 2, 0)}
+    league = FakeLeague(players=[MAIN], results=results)
+    assert rate(league, enough=2) is None
+    assert rate(league, enough=3) is not None
+
+
+def test_models_of_one_side_meet_recent_models_of_the_other():
+    """In an asymmetric game, predecessors cannot be met; each seat gets who is made for it."""
+    league = FakeLeague(players=[CAT, MOUSE], results={("cat@4", "mouse@2"): (9, 0, 0)})
+    pairs = {least_certain_pair(league, np.random.default_rng(seed), recent=2) for seed in range(20)}
+    assert pairs == {("cat@4", "mouse@1"), ("cat@3", "mouse@2")}
+
+
+def test_anchors_made_for_one_team_meet_the_other_team_only():
+    """cat-bot plays team 0, so it meets the newest mouse and the bot that plays anything."""
+    pairs = {least_certain_pair(SIDES, np.random.default_rng(seed)) for seed in range(40)}
+    assert pairs == {("cat@4", "random"), ("random", "mouse@2"), ("cat-bot", "mouse@2"), ("cat-bot", "random")}
+
+
+def test_ties_are_broken_by_the_generator():
+    """The same generator state gives the same pair, others give others."""
+    league = FakeLeague(players=[MAIN], anchors=("a", "b", "c"))
+    assert len({least_certain_pair(league, np.random.default_rng(seed)) for seed in range(30)}) == 6
+    assert least_certain_pair(league, rng()) == least_certain_pair(league, rng())
+
+
+def test_a_pair_fills_all_teams_alternately():
+    """In a game of four teams the two take turns."""
+    league = FakeLeague(players=[MAIN], num_teams=4)
+    assert seat_pair(league, "main@1", "main@2") == ("main@1", "main@2", "main@1", "main@2")
+
+
+def test_a_pair_is_completed_by_those_made_for_the_other_teams():
+    """A third side is filled by its newest model; without one there is no match."""
+    dog = fake_player("dog", 1, role="dog", team=2)
+    assert seat_pair(attrs.evolve(SIDES, players=[CAT, MOUSE, dog], num_teams=3), "mouse@1", "cat@1") == (
+        "cat@1",
+        "mouse@1",
+        "dog@1",
+    )
+    nobody = FakeLeague(players=[CAT, MOUSE], num_teams=3)
+    assert seat_pair(nobody, "cat@1", "mouse@1") is None
+
+
+def test_two_of_one_side_cannot_meet():
+    """There is one seat for their team."""
+    assert seat_pair(SIDES, "cat@1", "cat@2") is None

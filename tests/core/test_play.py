@@ -1,0 +1,252 @@
+"""Matches are played as their fixtures say, and every seat hears exactly what concerns it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+from ludus._play import Play
+from ludus._seeding import match_seeds
+from ludus.environment import Scenario
+from ludus.errors import ContractError
+
+TWO = {"player": (0, 1)}
+
+
+@pytest.fixture
+def table(diary):
+    """Return a maker of (play, actors by participant, results) on a game."""
+
+    def make(game, *fixtures, rows_per_fixture=32):
+        actors, results = {}, []
+
+        def resolve(fixture, seat):
+            return actors.setdefault(fixture.seats[seat], diary(len(actors)))
+
+        play = Play(
+            environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture
+        )
+        for fixture in fixtures:
+            play.add(fixture)
+        return play, actors, results
+
+    return make
+
+
+def play_out(play):
+    """Play until nothing is left; returns the ticks it took."""
+    ticks = 0
+    while play.step():
+        ticks += 1
+        assert ticks < 1000
+    return ticks
+
+
+def joined(results, name):
+    """Return one array of all results."""
+    return np.concatenate([part[name] for part in results]).tolist()
+
+
+# -- who acts --------------------------------------------------------------------------------------------------------
+
+
+def test_turns_are_taken_by_who_acts(scripted, table, fixture_of):
+    """In a turn-based game every seat decides on its own ticks only."""
+    game = scripted(TWO, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 4)
+    play, actors, _ = table(game, fixture_of("ab", matches=1))
+    play_out(play)
+    assert [now for _, _, now, *_ in actors["a"].acted] == [0, 2]
+    assert [now for _, _, now, *_ in actors["b"].acted] == [1, 3]
+
+
+def test_all_rows_of_an_actor_are_decided_at_once(scripted, table, fixture_of):
+    """A simultaneous tick costs one call per actor, however many rows and seats it has."""
+    game = scripted(TWO, 8, length=lambda row: 3)
+    play, actors, _ = table(game, fixture_of("aa", matches=8))
+    play_out(play)
+    assert actors["a"].calls == 3
+    assert len(actors["a"].acted) == play.decisions == 3 * 8 * 2
+    assert play.ticks == 3 * 8
+
+
+def test_actions_reach_the_seats_they_were_chosen_for(scripted, table, fixture_of):
+    """Each actor plays its own number in its own rows and seats."""
+    game = scripted(TWO, 2)
+    play, _, _ = table(game, fixture_of("ab", matches=1), fixture_of("bc", number=2, matches=1), rows_per_fixture=1)
+    play.step()
+    assert game.received[0]["player"][..., 0].tolist() == [[0, 1], [1, 2]]
+
+
+def test_one_against_many_and_roles(scripted, table, fixture_of):
+    """Each role has its own arrays; seats are numbered through the roles."""
+    game = scripted({"cat": (0,), "mouse": (1, 1, 1)}, 1, length=lambda row: 2)
+    play, actors, results = table(game, fixture_of("cmnm", matches=1))
+    play_out(play)
+    assert [(seat, now) for _, seat, now, *_ in actors["c"].acted] == [(0, 0), (0, 1)]
+    assert [seat for _, seat, *_ in actors["m"].acted] == [0, 2, 0, 2]
+    assert actors["m"].started == [1, 3]
+    assert joined(results, "returns") == [[0, 0, 0, 0]]
+
+
+# -- rewards ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_reward_while_not_acting_belongs_to_the_last_decision(scripted, table, fixture_of):
+    """It is summed up, with the ticks, until the seat acts again or the match ends."""
+    game = scripted(
+        TWO,
+        1,
+        acting=lambda now: [("player", 0)] if now in (0, 3) else [("player", 1)],
+        length=lambda row: 5,
+        reward=lambda now, role, seat: now if seat == 0 else 0.0,
+    )
+    play, actors, results = table(game, fixture_of("ab", matches=1))
+    play_out(play)
+    assert [(now, reward, ticks) for _, _, now, reward, ticks in actors["a"].acted] == [(0, 0, 0), (3, 6, 3)]
+    assert actors["a"].ended == [(0, 0, 9, 2)]
+    assert joined(results, "returns") == [[15, 0]]
+
+
+def test_every_seat_hears_of_the_end(scripted, table, fixture_of):
+    """The last reward reaches seats that died long ago or never acted."""
+    game = scripted(
+        {"player": (0, 1, 1)},
+        1,
+        acting=lambda now: [("player", 0)] + ([("player", 1)] if now == 0 else []),
+        reward=lambda now, role, seat: 1.0 if now == 3 else 0.0,
+    )
+    play, actors, _ = table(game, fixture_of("abc", matches=1))
+    play_out(play)
+    assert actors["a"].ended == [(0, 0, 1, 1)]
+    assert actors["b"].ended == [(0, 1, 1, 3)]
+    assert actors["c"].ended == [(0, 2, 1, 3)]
+
+
+def test_a_new_match_starts_from_nothing(scripted, table, fixture_of):
+    """Neither reward nor ticks of the last match are carried over."""
+    game = scripted(TWO, 1, reward=lambda now, role, seat: 1.0)
+    play, actors, results = table(game, fixture_of("ab", matches=2))
+    play_out(play)
+    assert [(reward, ticks) for *_, now, reward, ticks in actors["a"].acted if now == 0] == [(0, 0), (0, 0)]
+    assert joined(results, "returns") == [[3, 3], [3, 3]]
+    assert joined(results, "ticks") == [3, 3]
+
+
+# -- fixtures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_fixture_fills_consecutive_rows(scripted, table, fixture_of):
+    """The rows of one opponent lie side by side."""
+    game = scripted(TWO, 6)
+    fixtures = [fixture_of(seats, number=i + 1) for i, seats in enumerate(("ab", "ac", "ad"))]
+    play, actors, _ = table(game, *fixtures, rows_per_fixture=2)
+    play.step()
+    rows = {name: [row for row, *_ in actors[name].acted] for name in "bcd"}
+    assert rows == {"b": [0, 1], "c": [2, 3], "d": [4, 5]}
+
+
+def test_opponents_change_between_matches_only(scripted, table, fixture_of):
+    """Rows that end early take the next fixture while the others finish the last one."""
+    game = scripted(TWO, 2, length=lambda row: 2 + 2 * row)
+    play, actors, results = table(game, fixture_of("ab", matches=2), fixture_of("ac", number=2, matches=4))
+    play_out(play)
+    matches = {name: [(row, now) for row, seat, now, *_ in actors[name].acted] for name in "bc"}
+    assert matches["b"] == [(0, 0), (1, 0), (0, 1), (1, 1), (1, 2), (1, 3)]
+    by_row = {row: [now for r, now in matches["c"] if r == row] for row in (0, 1)}
+    assert by_row[0] == [0, 1] * (len(by_row[0]) // 2)
+    assert by_row[1] == [0, 1, 2, 3] * (len(by_row[1]) // 4)
+    assert sorted(zip(joined(results, "fixture"), joined(results, "number"), strict=True)) == [
+        (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3),
+    ]  # fmt: skip
+
+
+def test_seeds_are_those_of_the_fixture(scripted, table, fixture_of):
+    """Match n of a fixture has the n-th of its seeds, in whichever row it is played."""
+    game = scripted(TWO, 2, length=lambda row: 1 + row)
+    fixture = fixture_of("ab", matches=5)
+    play, _, results = table(game, fixture, evolve(fixture_of("ba", number=2, matches=1), seed=99))
+    play_out(play)
+    expected = [*match_seeds(7, np.arange(5)).tolist(), *match_seeds(99, np.arange(1)).tolist()]
+    assert [seed for _, seed, _ in game.resets] == expected
+    assert len(joined(results, "number")) == 6
+
+
+def test_scenarios_are_passed_on(scripted, table, fixture_of):
+    """A fixture's scenario is played, and rows with another one keep theirs."""
+    game = scripted(TWO, 2)
+    special = fixture_of("ab", matches=1, scenario=Scenario(name="endgame"))
+    play, _, _ = table(game, special, fixture_of("ab", number=2, matches=1), rows_per_fixture=1)
+    play_out(play)
+    assert [name for *_, name in game.resets] == ["endgame", "default"]
+
+
+def test_rows_without_a_match_are_idle(scripted, table, fixture_of):
+    """Nobody is asked for them and they count for nothing; a new fixture wakes them."""
+    game = scripted(TWO, 3)
+    play, actors, results = table(game, fixture_of("ab", matches=1))
+    play.step()
+    assert (play.running, play.ticks) == (1, 1)
+    assert play_out(play) == 2
+    assert not play.step()
+    assert {row for row, *_ in actors["a"].acted} == {0}
+    play.add(fixture_of("ab", number=2, matches=3))
+    play_out(play)
+    assert joined(results, "fixture") == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(("queued", "wanted"), [(0, 4), (1, 3), (4, 0), (6, 0)])
+def test_it_wants_as_many_fixtures_as_tables_and_one(scripted, table, fixture_of, queued, wanted):
+    """One is always in reserve, so that no row waits for the coordinator."""
+    play, _, _ = table(scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), rows_per_fixture=2)
+    assert play.wanted == wanted
+
+
+def test_places_of_actors_are_used_again(scripted, table, fixture_of):
+    """A league of thousands of opponents leaves no trail in the sampler."""
+    play, _, _ = table(scripted(TWO, 1), *(fixture_of(("a", f"o{i}"), number=i + 1, matches=1) for i in range(20)))
+    play_out(play)
+    assert len(play._actors) <= 3
+
+
+def test_closing_closes_the_environment(scripted, table):
+    """It belongs to the play alone."""
+    game = scripted(TWO)
+    table(game)[0].close()
+    assert game.closed
+
+
+# -- environments that break the contract ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"reward": lambda now, role, seat: float("nan") if (now, seat) == (2, 1) else 0.0},
+            "environment 'scripted' gave role 'player' seat 1 the reward nan in match row 0 after 2 ticks",
+        ),
+        (
+            {"masked": 1},
+            "environment 'scripted' leaves role 'player' seat 0 no legal action of label 0 in match row 0 after 1 tick",
+        ),
+        ({"broken": ("step", 1)}, "environment 'scripted' raised ZeroDivisionError in step after 2 ticks: no board"),
+        ({"broken": ("reset", 0)}, "environment 'scripted' raised ZeroDivisionError in reset after 0 ticks: no board"),
+    ],
+    ids=["reward", "mask", "step", "reset"],
+)
+def test_a_broken_environment_is_named_in_one_line(scripted, table, fixture_of, how, message):
+    """The line says who, where and when, and what to run."""
+    play, _, _ = table(scripted(TWO, 2, **how), fixture_of("ab"))
+    with pytest.raises(ContractError, match="run `ludus check` on it") as caught:
+        play_out(play)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_own_error_of_the_environment_passes(scripted, table, fixture_of):
+    """What already says what is wrong is not wrapped."""
+    game = scripted(TWO)
+    game.step = lambda actions: (_ for _ in ()).throw(ContractError("action 9 is illegal"))
+    play, _, _ = table(game, fixture_of("ab"))
+    with pytest.raises(ContractError, match=r"^action 9 is illegal$"):
+        play.step()
