@@ -139,6 +139,7 @@ def main() -> None:
         report(f"act, {rows} rows", *rates(ours, theirs, amount=rows, repeats=max(20, 20_000 // rows)))
 
     batch = make_batch(ppo, rng)
+    assert batch.action_mask is not None
     rows = DECISIONS * SEGMENTS
     data = {
         "obs": torch.from_numpy(batch.observation["obs"][:-1].reshape(rows, INPUTS)),

@@ -202,13 +202,21 @@ class Learner:
             self._meter.drops["stale"] += int(stale.sum())
             batch.length = np.where(stale, 0, batch.length).astype(np.int32)
         if not batch.num_decisions:
-            self._settle(sender, message.block)
+            self._pass_over(sender, message.block)
             return
         parts = batch.split(self.trainer.batch_decisions)
         for part in parts:  # the block is consumed with its last part
             self._queue.append(_Block(sender, message.block - (part is not parts[-1]), part))
         if not self._ready:
             self._settle(sender, message.block)
+
+    def _pass_over(self, sender: _Sender, number: int) -> None:
+        """Acknowledge a block that is not used, but none of the same sampler that still waits."""
+        waiting = [block for block in self._queue if block.sender is sender]
+        if waiting:
+            waiting[-1].number = number
+        else:
+            self._settle(sender, number)
 
     @property
     def _queued(self) -> int:

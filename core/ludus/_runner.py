@@ -203,6 +203,7 @@ class _Run:
             run_dir=self.run_dir,
             sockets=sockets,
             stall_s=self.config.run.stall_s,
+            most_restarts=self.config.run.restarts,
             session=session,
             say=self.reporter.say,
         )

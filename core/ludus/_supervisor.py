@@ -17,7 +17,6 @@ from ludus.launcher import Launched, Launcher, WorkerCommand
 __all__ = ["Supervisor", "WorkerSpec"]
 
 _WINDOW_S = 60.0
-_MOST_RESTARTS = 3  # within the window; more means that restarting does not help
 
 
 @frozen(kw_only=True)
@@ -46,6 +45,7 @@ class Supervisor:
         run_dir: The run folder; logs go to its ``logs`` folder.
         sockets: Folder of the sockets.
         stall_s: A worker that is silent for so long is restarted.
+        most_restarts: Restarts of one worker within a minute; more means that restarting does not help.
         session: Number of this start of the run.
         say: Tells the person one line.
     """
@@ -54,6 +54,7 @@ class Supervisor:
     run_dir: Path
     sockets: Path
     stall_s: float
+    most_restarts: int
     session: int
     say: Callable[[str], None]
     restarts: int = field(init=False, default=0)
@@ -119,7 +120,7 @@ class Supervisor:
         process.deaths.append(now)
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
-        if len(process.deaths) > _MOST_RESTARTS:
+        if len(process.deaths) > self.most_restarts:
             raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
         self.restarts += 1
         self.say(f"{name}: {why} — restarted; see {log}")

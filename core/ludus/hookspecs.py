@@ -105,8 +105,8 @@ def ludus_register_algorithms() -> Iterable[Component]:
     """Offer algorithms.
 
     Returns:
-        Components whose factory is called as ``factory(config, context=AlgorithmContext)`` in learners and samplers, and
-        returns an `ludus.algorithm.Algorithm`.
+        Components whose factory is called as ``factory(config, context=AlgorithmContext)`` in learners and samplers,
+        and returns an `ludus.algorithm.Algorithm`.
 
     Since 0.1.
     """

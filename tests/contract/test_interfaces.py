@@ -6,8 +6,8 @@ import pytest
 from gymnasium import spaces
 from ludus._plugins import load_plugins
 from ludus.errors import ContractError
-from ludus.interface import Spaces
-from ludus.testing import check_interface
+from ludus.interface import Spaces, on_environment
+from ludus.testing import check_environment, check_interface
 
 INTERFACES = load_plugins().components("interface")
 #: Options that have no default, by component.
@@ -50,3 +50,20 @@ def test_interface_accepts_something(name):
     factory, options = component.load_factory(), component.load_config()
     config = None if options is None else options(**OPTIONS.get(name, {}))
     factory(config).bind(Spaces(OBSERVATIONS["leaves"], ACTIONS["labels"]))
+
+
+def test_interfaces_stand_on_a_game_with_gymnasium_wrappers():
+    """Gymnasium wrappers below the adapter, interfaces above it [Arena §2.4.4]."""
+    for package in ("ludus_gymnasium", "ludus_interfaces"):
+        pytest.importorskip(package)
+    from ludus_gymnasium.config import GymnasiumConfig
+    from ludus_gymnasium.environment import make_environment
+    from ludus_interfaces.frames import FrameStack
+
+    options = GymnasiumConfig(id="CartPole-v1", wrappers=("gymnasium.wrappers:FlattenObservation",))
+
+    def make(num_matches):
+        return on_environment(make_environment(options, num_matches=num_matches), {"player": FrameStack(3)})
+
+    assert make(1).spec.role("player").observation_space.shape == (3, 4)
+    check_environment(make, steps=30)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from contextlib import ExitStack
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from attrs import define, field
 from gymnasium import spaces
 from ludus._messages import Fixture
+from ludus._toml import write_toml
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.testing import league_runner
 
@@ -205,3 +207,27 @@ def league(tables, tmp_path):
             return stack.enter_context(league_runner(tables(**given), run_dir))
 
         yield make
+
+
+def alive(pid):
+    """Return whether a process exists and is no zombie."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.strip().startswith("Z")
+
+
+@pytest.fixture
+def is_alive():
+    """Return a test of process ids."""
+    return alive
+
+
+@pytest.fixture
+def toml(tables, tmp_path):
+    """Return a maker of TOML files of small runs."""
+
+    def make(name="run.toml", **given):
+        path = tmp_path / name
+        path.write_text(write_toml(tables(**given)), encoding="utf-8")
+        return path
+
+    return make

@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import click
 import pytest
 from ludus import ConfigError, __main__, __version__
-from ludus._cli import BUILT_IN
-from ludus._cli import plugins as plugins_command
+from ludus._cli import BUILT_IN, plugins as plugins_command
 from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, load_plugins
 from ludus.component import Component
 
@@ -167,10 +166,15 @@ def test_built_in_commands_exist(name, capsys):
     assert capsys.readouterr().out.startswith(f"Usage: ludus {name}")
 
 
-def test_python_m_ludus_and_a_closed_pipe():
-    """The module runs as a program, and nobody reading it is no drama."""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_python_m_ludus_and_a_closed_pipe(unbuffered):
+    """The module runs as a program, and nobody reading it is no drama, whether it notices early or at the end."""
     writer = subprocess.Popen(
-        [sys.executable, "-m", "ludus", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "ludus", "--help"],
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     writer.stdout.close()
     assert writer.stderr.read() == ""

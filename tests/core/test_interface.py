@@ -365,6 +365,37 @@ def test_rewards_that_arrive_while_a_seat_waits_are_shown_at_its_next_decision()
     assert play(raw, [right, wrong], [0]).tolist() == play(wrapped, [right, wrong], [0]).tolist() == [[2, -2]]
 
 
+def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
+    """What a waiting seat was owed is gone after a reset in mid-match, for the interface too."""
+    shown = []
+
+    class Told(Identity):
+        def observe(self, view, streams):
+            shown.append(view.reward.tolist())
+            return view
+
+    game = on_environment(Cards(1, turns=True), {"player": Told()})
+    game.reset(np.zeros(1, np.uint64))
+    first_card = {"player": np.zeros((1, 2, 2), np.int64)}
+    game.step(first_card)
+    game.step(first_card)  # pays seat 0, who acts next; seat 1 waits and has not been shown its loss
+    game.reset(np.ones(1, np.uint64))
+    assert shown == [[0, 0], [0], [1], [0, 0]]
+    assert game.step(first_card).roles["player"].reward.tolist() == [[0, 0]]
+
+
+def test_a_start_carries_no_reward_whatever_the_interface_adds():
+    """An interface may give rewards of its own, but only for what was done."""
+
+    class Bonus(Identity):
+        def observe(self, view, streams):
+            return attrs.evolve(view, reward=view.reward + np.float32(1))
+
+    game = on_environment(Cards(1), {"player": Bonus()})
+    assert game.reset(np.zeros(1, np.uint64)).roles["player"].reward.tolist() == [[0, 0]]
+    assert game.step({"player": np.ones((1, 2, 2), np.int64) * [2, 0]}).roles["player"].reward.tolist() == [[1, 1]]
+
+
 def test_memory_counts_decisions_on_the_environment_as_on_the_agent():
     """A seat that waits is not observed, so a stateful interface sees the same in training and in the raw game."""
     game = on_environment(Cards(1, turns=True), {"player": Count()})

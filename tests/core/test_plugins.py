@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 
 import pytest
@@ -164,6 +165,15 @@ def test_two_entry_points_of_one_module_clash_openly(installed):
     """A module named twice is two plugins that offer the same."""
     installed("one", GOOD.format(name="a"), points=["x", "y"])
     assert all("'a' is provided by" in report.problems[0] for report in installed.load().reports)
+
+
+def test_a_distribution_seen_twice_counts_once(installed, tmp_path, monkeypatch):
+    """As happens where its metadata lies in two folders of the path."""
+    installed("one", GOOD.format(name="a"))
+    second = tmp_path / "second"
+    shutil.copytree(tmp_path / "ludus_one-1.2.dist-info", second / "ludus_one-1.2.dist-info")
+    monkeypatch.syspath_prepend(second)
+    assert only(installed.load()).problems == ()
 
 
 @pytest.fixture

@@ -34,6 +34,8 @@ class LeagueRunner:
         coordinator: Commits for real.
         now_s: What every clock shows; a round takes 10 ms.
         sent: Every message that left, as (sender, receiver, message).
+        asleep: Workers that neither hear nor work for the moment.
+        lost: Receiver and message → whether the message is lost on its way.
     """
 
     config: RunConfig
@@ -41,6 +43,8 @@ class LeagueRunner:
     store: Store
     now_s: float = field(init=False, default=0.0)
     sent: list[tuple[str, str, Any]] = field(init=False, factory=list)
+    asleep: set[str] = field(init=False, factory=set)
+    lost: Callable[[str, Any], bool] = field(init=False, default=lambda _receiver, _message: False)
     coordinator: Coordinator = field(init=False)
     _network: InprocNetwork = field(init=False)
     _center: InprocEndpoint = field(init=False)
@@ -118,9 +122,12 @@ class LeagueRunner:
         for peer, message in self._center.receive(0.0):
             self.coordinator.handle(peer, message)
         self.coordinator.pump()
-        for worker, link in list(self._workers.values()):
+        for name, (worker, link) in self._workers.items():
+            if name in self.asleep:
+                continue
             for peer, message in link.receive(0.0):
-                worker.handle(peer, message)
+                if not self.lost(name, message):
+                    worker.handle(peer, message)
             worker.work()
 
     def until(self, condition: Callable[[], object], *, rounds: int = 20_000) -> None:

@@ -24,25 +24,7 @@ class Count:
     def __init__(self, config: CountConfig, *, num_matches: int) -> None:
         self.config = config
         self.num_matches = num_matches
-        self.spec = EnvironmentSpec(
-            name="dummy-count",
-            roles=(
-                Role(
-                    name="player",
-                    # The remainder as one-hot: entry r is 1 when r is missing to the target.
-                    observation_space=spaces.Box(0.0, 1.0, (config.target + 1,), np.float32),
-                    action_space=spaces.Discrete(config.most),  # action a adds a + 1
-                    teams=(0, 1),
-                ),
-            ),
-            turn="turn-based",
-            max_ticks=config.tick_limit or config.target,
-            scenarios=("start-at",),
-            zero_sum=True,
-            constant_sum=True,
-            perfect_information=True,
-            reward_range=(-1.0, 1.0),
-        )
+        self.spec = _spec(config)
         self._count = np.zeros(num_matches, np.int64)
         self._ticks = np.zeros(num_matches, np.int64)
         self._running = np.zeros(num_matches, bool)
@@ -159,6 +141,28 @@ class Count:
             expected = f"one parameter, count in [0, {self.config.target})"
             raise ContractError(f"dummy-count: scenario start-at expected {expected}, got {dict(scenario.parameters)}")
         return int(count)
+
+
+def _spec(config: CountConfig) -> EnvironmentSpec:
+    return EnvironmentSpec(
+        name="dummy-count",
+        roles=(
+            Role(
+                name="player",
+                # The remainder as one-hot: entry r is 1 when r is missing to the target.
+                observation_space=spaces.Box(0.0, 1.0, (config.target + 1,), np.float32),
+                action_space=spaces.Discrete(config.most),  # action a adds a + 1
+                teams=(0, 1),
+            ),
+        ),
+        turn="turn-based",
+        max_ticks=config.tick_limit or config.target,
+        scenarios=("start-at",),
+        zero_sum=True,
+        constant_sum=True,
+        perfect_information=True,
+        reward_range=(-1.0, 1.0),
+    )
 
 
 def _start_counts(seeds: np.ndarray, choices: int) -> np.ndarray:

@@ -25,30 +25,7 @@ class Guess:
     def __init__(self, config: GuessConfig, *, num_matches: int) -> None:
         self.config = config
         self.num_matches = num_matches
-        low, high = -float(config.rounds), float(config.rounds)
-        # Both see the rounds left and where the other was in the round before (all 0 in the first).
-        leaves = {
-            "left": spaces.Box(0.0, 1.0, (1,), np.float32),
-            "last": spaces.MultiBinary(config.places),
-        }
-        self.spec = EnvironmentSpec(
-            name="dummy-guess",
-            roles=tuple(
-                Role(
-                    name=name,
-                    observation_space=spaces.Dict(leaves),
-                    action_space=spaces.Discrete(config.places),
-                    teams=(team,),
-                    privileged_space=spaces.Dict({"score": spaces.Box(low, high, (1,), np.float32)}),
-                )
-                for team, name in enumerate((_HIDER, _SEEKER))
-            ),
-            turn="simultaneous",
-            max_ticks=config.rounds,
-            zero_sum=True,
-            constant_sum=True,
-            reward_range=(-1.0, 1.0),
-        )
+        self.spec = _spec(config)
         self._round = np.full(num_matches, config.rounds, np.int64)
         self._tick = Tick(
             roles={name: self._new_role_tick() for name in (_HIDER, _SEEKER)},
@@ -121,3 +98,30 @@ class Guess:
             role.observation["left"][:, 0, 0] = 1.0 - self._round / self.config.rounds
             role.acting[:, 0] = self._round < self.config.rounds
         return self._tick
+
+
+def _spec(config: GuessConfig) -> EnvironmentSpec:
+    low, high = -float(config.rounds), float(config.rounds)
+    # Both see the rounds left and where the other was in the round before (all 0 in the first).
+    leaves = {
+        "left": spaces.Box(0.0, 1.0, (1,), np.float32),
+        "last": spaces.MultiBinary(config.places),
+    }
+    return EnvironmentSpec(
+        name="dummy-guess",
+        roles=tuple(
+            Role(
+                name=name,
+                observation_space=spaces.Dict(leaves),
+                action_space=spaces.Discrete(config.places),
+                teams=(team,),
+                privileged_space=spaces.Dict({"score": spaces.Box(low, high, (1,), np.float32)}),
+            )
+            for team, name in enumerate((_HIDER, _SEEKER))
+        ),
+        turn="simultaneous",
+        max_ticks=config.rounds,
+        zero_sum=True,
+        constant_sum=True,
+        reward_range=(-1.0, 1.0),
+    )

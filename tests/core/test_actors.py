@@ -1,0 +1,191 @@
+"""What sits in the seats: live policies that are recorded, frozen ones that are not, and their recurrent state."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus._actors import ActorCache, AgentActor, LiveActor, PolicyAgent
+from ludus._play import Play
+from ludus._recorder import Recorder, SegmentLayout
+from ludus.algorithm import Decision
+from ludus.environment import Role
+from ludus.errors import ContractError
+from ludus.interface import Identity, View
+from ludus.segment import Field
+
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Box(0, 1e9, (2,), np.float32),
+    action_space=spaces.Discrete(4),
+    teams=(0, 1),
+)
+
+
+class Counting:
+    """A policy whose recurrent state counts its decisions of a match, and whose action is that count."""
+
+    def __init__(self):
+        self.value = 0.5
+        self.masks = []
+
+    def initial_state(self, rows):
+        return {"count": np.zeros((rows, 1), np.float32)}
+
+    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
+        count = state["count"]
+        self.masks.append(action_mask)
+        self.deterministic = deterministic
+        value = np.full(len(count), self.value, np.float32)
+        action = count.astype(np.int64) % 4
+        return Decision(action=action, extras={"value": value}, state={"count": count + 1})
+
+    def load(self, weights):
+        self.value = float(weights["value"])
+
+
+class Double(Identity):
+    """Doubles rewards, reverses actions, and remembers which streams it forgot."""
+
+    def __init__(self):
+        self.forgotten = []
+
+    def reset(self, streams):
+        self.forgotten += streams.tolist()
+
+    def observe(self, view, streams):
+        return View(observation=view.observation, action_mask=view.action_mask, reward=2 * view.reward)
+
+    def act(self, action, streams):
+        return 3 - action
+
+
+def live(*, rows=2, decisions=4, interface=None):
+    """Return a live actor with a counting policy."""
+    policy = Counting()
+    layout = SegmentLayout.of(ROLE, fields=(Field("value"),), decisions=decisions, state=policy.initial_state(1))
+    actor = LiveActor(
+        player="main",
+        policy=policy,
+        interface=interface,
+        recorder=Recorder(layout, rows * 2),
+        rng=np.random.default_rng(0),
+        streams=rows * 2,
+    )
+    actor.load({"value": np.array(0.25)}, 3)
+    return actor
+
+
+def play(game, fixture, actors):
+    """Play a fixture to its end."""
+    made = Play(
+        environment=game, resolve=lambda fixture, seat: actors[fixture.seats[seat]], on_results=lambda arrays: None
+    )
+    made.add(fixture)
+    while made.step():
+        pass
+
+
+def segments(actor):
+    """Return all segments of an actor, those under way included."""
+    return [*actor.blocks, actor.recorder.flush()]
+
+
+def test_both_seats_of_a_learner_are_recorded(scripted, fixture_of):
+    """Self-play gives two perspectives; each has its own state, rewards and version."""
+    actor = live(rows=1)
+    game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0 if seat else -1.0)
+    play(game, fixture_of("aa", matches=1), {"a": actor})
+    (batch,) = segments(actor)
+    assert batch.length.tolist() == [3, 3]
+    assert batch.action[:3, :, 0].T.tolist() == [[0, 1, 2], [0, 1, 2]]
+    assert sorted(batch.reward[:3].sum(axis=0).tolist()) == [-3.0, 3.0]
+    assert batch.version.tolist() == [3, 3]
+    assert (batch.extras["value"][:3] == 0.25).all()
+
+
+def test_frozen_opponents_are_not_recorded(scripted, fixture_of):
+    """Only the live seat leaves a segment."""
+    actor = live(rows=2)
+    frozen = AgentActor(PolicyAgent(Counting(), None, 4), np.random.default_rng(0))
+    play(scripted({"player": (0, 1)}, 2), fixture_of("ab", matches=4), {"a": actor, "b": frozen})
+    assert sum(batch.num_decisions for batch in segments(actor)) == 4 * 3
+
+
+def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
+    """And is carried from decision to decision, in live and frozen seats."""
+    actor, frozen = live(rows=1, decisions=2), AgentActor(PolicyAgent(Counting(), None, 2), np.random.default_rng(0))
+    game = scripted({"player": (0, 1)}, 1)
+    play(game, fixture_of("ab", matches=2), {"a": actor, "b": frozen})
+    assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[0, 0], [1, 1], [2, 2]] * 2
+    states = [batch.initial_state["count"][:, 0].tolist() for batch in segments(actor)]
+    assert states == [[0.0], [2.0], [1.0]]
+
+
+def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
+    """With everything legal, as nothing is decided there."""
+    actor = live(rows=1, decisions=8)
+    game = scripted({"player": (0, 1)}, 1, truncated=True, masked=99)
+    play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+    (batch,) = segments(actor)
+    assert batch.observation["obs"][:4, 0, 1].tolist() == [0, 1, 2, 3]
+    assert batch.decided[:4, 0].tolist() == [True, True, True, False]
+    assert batch.truncated[2, 0]
+    assert actor.policy.masks[-1].all()
+
+
+def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
+    """Live: rewards and actions pass it, the segment holds what the policy chose. Frozen: actions pass it."""
+    actor, passed = live(rows=1, interface=Double()), Double()
+    frozen = AgentActor(PolicyAgent(Counting(), passed, 2), np.random.default_rng(0))
+    game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0)
+    play(game, fixture_of("ab", matches=1), {"a": actor, "b": frozen})
+    assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[3, 3], [2, 2], [1, 1]]
+    (batch,) = segments(actor)
+    assert batch.action[:3, 0, 0].tolist() == [0, 1, 2]
+    assert batch.reward[:3, 0].tolist() == [2, 2, 2]
+    assert (actor.interface.forgotten, passed.forgotten) == ([0], [1])
+
+
+@pytest.mark.parametrize("kind", ["policy", "environment"])
+def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
+    """The line names the player, the array, and who it came from."""
+    actor = live(rows=1)
+    game = scripted({"player": (0, 1)}, 1)
+    if kind == "policy":
+        actor.load({"value": np.array(np.nan)}, 4)
+    else:
+        tick = game._tick
+
+        def broken(ended, *, stepped):
+            made = tick(ended, stepped=stepped)
+            made.roles["player"].observation["obs"][:] = np.inf
+            return made
+
+        game._tick = broken
+    array, source = {
+        "policy": ("extras/value", "the policy"),
+        "environment": ("observation/obs", "the environment or an interface"),
+    }[kind]
+    with pytest.raises(ContractError, match=f"player 'main': {array} holds a value that is not finite, from {source}"):
+        play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+
+
+def test_a_policy_agent_may_be_deterministic():
+    """For play and evaluation."""
+    agent = PolicyAgent(Counting(), None, 2, deterministic=True)
+    agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, streams=np.array([1]), rng=None)
+    assert agent.policy.deterministic
+
+
+def test_the_least_recently_used_actor_leaves():
+    """Loading a model costs time, keeping all of them memory."""
+    made = []
+    cache = ActorCache(lambda *key: made.append(key) or object(), capacity=2)
+    first = cache.get("a@1", "x", "player")
+    cache.get("a@2", "y", "player")
+    assert cache.get("a@1", "x", "player") is first
+    cache.get("a@3", "z", "player")
+    assert cache.get("a@1", "x", "player") is first
+    cache.get("a@2", "y", "player")
+    assert [name for name, *_ in made] == ["a@1", "a@2", "a@3", "a@2"]

@@ -1,0 +1,324 @@
+"""The coordinator says nothing it has not committed, shares work out fairly, and goes on where it was."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from ludus._match_log import MatchLog
+from ludus._messages import (
+    Checkpoint,
+    Failure,
+    FixtureRequest,
+    Fixtures,
+    Hello,
+    ModelAck,
+    ModelFrozen,
+    Progress,
+    Results,
+    ResultsAck,
+    Welcome,
+)
+from ludus._models import save_arrays
+from ludus.errors import LudusError, StoreError
+from ludus.matchmaker import Pairing
+from ludus_dummy.events import heard
+
+
+def tell(runner, message, *, peer="sampler-0"):
+    """Hand the coordinator one message and return its answers."""
+    before = len(runner.sent)
+    runner.coordinator.handle(peer, message)
+    runner.coordinator.pump()
+    return [message for who, to, message in runner.sent[before:] if to == peer]
+
+
+def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
+    """Ask for fixtures and return them."""
+    (answer,) = tell(runner, FixtureRequest(worker=peer, kind=kind, count=count), peer=peer)
+    return answer.fixtures
+
+
+def results(fixture, *, report=1, matches=None, outcome=(1.0, 0.0)):
+    """Return results of the first matches of a fixture."""
+    count = fixture.matches if matches is None else matches
+    arrays = {
+        "fixture": np.full(count, fixture.id),
+        "number": np.arange(count),
+        "ticks": np.full(count, 5, np.int32),
+        "outcome": np.tile(np.array(outcome, np.float32), (count, 1)),
+    }
+    return Results(report=report, worker="sampler-0", arrays=arrays)
+
+
+def freeze(runner, number, *, player="main", decisions=0):
+    """Freeze a model as a learner does and return the answers."""
+    digest = save_arrays(runner.run_dir / "models", {"w": np.full(3, number)}, {"player": player})
+    frozen = ModelFrozen(player=player, number=number, hash=digest, decisions=decisions or 100 * number, version=number)
+    return tell(runner, frozen, peer=f"learner-{player}")
+
+
+# -- committing ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
+    """If the disk refuses, no acknowledgement leaves and no plugin hears of it."""
+    runner = league()
+    (fixture,) = fixtures(runner)
+    heard.clear()
+    before = len(runner.sent)
+
+    def refuse(store):
+        raise StoreError("the disk is full")
+
+    monkeypatch.setattr(MatchLog, "commit", refuse)
+    runner.coordinator.handle("sampler-0", results(fixture))
+    with pytest.raises(StoreError, match="the disk is full"):
+        runner.coordinator.pump()
+    assert len(runner.sent) == before
+    assert not heard
+
+
+def test_answers_leave_after_the_commit(league, monkeypatch):
+    """In this order, for results, models and fixtures alike."""
+    runner, order = league(), []
+    commit, send = MatchLog.commit, type(runner.coordinator.link).send
+    monkeypatch.setattr(MatchLog, "commit", lambda store: (order.append("commit"), commit(store))[1])
+    runner.coordinator.link.send = lambda peer, message: order.append(type(message).__name__) or True
+    assert send
+    runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train"))
+    runner.coordinator.pump()
+    assert order == ["commit", "Fixtures"]
+
+
+def test_that_there_is_no_work_costs_no_commit(league, monkeypatch):
+    """An idle evaluator does not wear out the disk."""
+    runner = league(evaluation={"enabled": False})
+    monkeypatch.setattr(MatchLog, "commit", lambda store: pytest.fail("committed"))
+    assert fixtures(runner, kind="eval", peer="sampler-0") == ()
+
+
+def test_repeated_results_count_once(league):
+    """They are acknowledged again."""
+    runner = league()
+    (fixture,) = fixtures(runner)
+    for _ in range(2):
+        assert tell(runner, results(fixture)) == [ResultsAck(report=1)]
+    assert runner.coordinator.matches == fixture.matches == runner.store.num_matches()
+
+
+def test_results_that_make_no_sense_end_the_run(league):
+    """A sampler that sends them is broken; the line names it."""
+    runner = league()
+    (fixture,) = fixtures(runner)
+    broken = results(fixture)
+    broken = Results(report=1, worker="sampler-0", arrays={**broken.arrays, "outcome": np.ones((1, 9), np.float32)})
+    assert tell(runner, broken) == []
+    assert runner.coordinator.finished.startswith("sampler-0: ")
+
+
+def test_plugins_hear_of_matches_and_models(league):
+    """After the commit, once each."""
+    runner = league()
+    (fixture,) = fixtures(runner)
+    heard.clear()
+    tell(runner, results(fixture))
+    freeze(runner, 1)
+    freeze(runner, 1)
+    assert [name for name, _ in heard] == ["match_ended", "model_frozen"]
+    assert heard[0][1] == (str(fixture.id), fixture.seats, (8.0, 0.0), 8)
+    assert heard[1][1][:2] == ("main", "main@1")
+
+
+# -- training fixtures -----------------------------------------------------------------------------------------------
+
+
+def test_fixtures_follow_the_shares(league):
+    """A player with three times the share gets three times the matches."""
+    runner = league(players={"main": {"share": 3.0}, "other": {}})
+    dealt = Counter(fixture.player for fixture in fixtures(runner, count=40))
+    assert dealt == {"main": 30, "other": 10}
+
+
+def test_a_player_of_any_team_changes_seats(league):
+    """From fixture to fixture."""
+    runner = league(players={"main": {}, "other": {}})
+    for name in runner.coordinator.matchmakers:
+        runner.coordinator.matchmakers[name].next_fixture = lambda *_: Pairing(opponents=("random",), reason="test")
+    seats = [fixture.seats.index("main@0+") for fixture in fixtures(runner, count=8) if fixture.player == "main"]
+    assert seats == [0, 1, 0, 1]
+
+
+def test_a_role_of_one_team_keeps_its_seat(league):
+    """In an asymmetric game nobody changes sides."""
+    runner = league(environment="dummy-guess", players={"cat": {"role": "seeker"}, "mouse": {"role": "hider"}})
+    assert {fixture.seats for fixture in fixtures(runner, count=8)} == {("mouse@0+", "cat@0+")}
+
+
+def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
+    """The line names the player and what was expected."""
+    runner = league()
+    runner.coordinator.matchmakers["main"].next_fixture = lambda *_: Pairing(opponents=(), reason="")
+    with pytest.raises(LudusError, match=r"matchmaker of player 'main' named 0 opponents; expected 1"):
+        fixtures(runner)
+
+
+# -- evaluation ------------------------------------------------------------------------------------------------------
+
+
+def test_ratings_are_paired(league):
+    """The same seed from both seats, each fixture naming its pair."""
+    runner = league(anchors=("random", "perfect"))
+    first, second = fixtures(runner, kind="eval", peer="evaluator-0")
+    assert first.seats == second.seats[::-1]
+    assert (first.seed, first.matches) == (second.seed, second.matches)
+    assert (first.paired, second.paired) == ("", str(first.id))
+
+
+def test_a_pair_is_out_a_limited_number_of_times(league):
+    """Idle evaluators do not all rate the same two; the third request finds nothing."""
+    runner = league(anchors=("random", "perfect"))
+    pair = ("random", "perfect")
+    runner.coordinator.evaluation.next_evaluation = lambda *_: pair
+    assert [len(fixtures(runner, kind="eval", peer="evaluator-0")) for _ in range(3)] == [2, 2, 0]
+
+
+def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
+    """Once each; finished ones are not."""
+    runner = league(anchors=("random", "perfect"))
+    first, second = fixtures(runner, kind="eval", peer="evaluator-0")
+    tell(runner, results(first), peer="evaluator-0")
+    tell(runner, results(second, report=2, matches=2), peer="evaluator-0")
+    tell(runner, Hello(worker="evaluator-0"), peer="evaluator-0")
+    assert fixtures(runner, kind="eval", peer="evaluator-0") == (second,)
+    assert second not in fixtures(runner, kind="eval", peer="evaluator-0")
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def test_models_enter_the_pools_their_matchmaker_says(league):
+    """And know their parents."""
+    runner = league()
+    assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(player="main", number=1)]
+    freeze(runner, 2)
+    assert runner.coordinator.league.pool("dummy") == ("main@1", "main@2")
+    models = runner.coordinator.league.models
+    assert models["main@2"].parent == models["main@1"].hash
+
+
+def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
+    """A crash between the two leaves nobody outside."""
+    runner = league()
+    admit = type(runner.coordinator)._admit
+    type(runner.coordinator)._admit = lambda *_: None
+    try:
+        freeze(runner, 1)
+    finally:
+        type(runner.coordinator)._admit = admit
+    assert runner.coordinator.league.pool("dummy") == ()
+    runner.close()
+    runner.store.close()
+    assert league().coordinator.league.pool("dummy") == ("main@1",)
+
+
+def test_a_learner_is_told_where_to_go_on(league):
+    """Its models, its checkpoint and the time trained."""
+    runner = league()
+    saved = Checkpoint(
+        player="main", path="learners/main/1", hash="a", version=4, decisions=9, counters={"updates": 4.0}
+    )
+    tell(runner, saved, peer="learner-main")
+    freeze(runner, 1)
+    runner.now_s += 7.0
+    runner.coordinator.pump()
+    (welcome,) = tell(runner, Hello(worker="learner-main"), peer="learner-main")
+    assert welcome == Welcome(
+        models=1,
+        checkpoint="learners/main/1",
+        checkpoint_hash="a",
+        counters={"updates": 4.0},
+        elapsed_s=welcome.elapsed_s,
+    )
+    assert welcome.elapsed_s >= 7.0
+    assert tell(runner, Hello(worker="sampler-0"))[0].models == 0
+
+
+# -- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_finishes_by_decisions(league):
+    """Those of all players count, and progress never goes back."""
+    runner = league(run={"decisions": 100}, players={"main": {}, "other": {}})
+    assert not runner.coordinator.finished
+    tell(runner, Progress(worker="learner-main", count=60), peer="learner-main")
+    tell(runner, Progress(worker="learner-main", count=10), peer="learner-main")
+    assert not runner.coordinator.finished
+    tell(runner, Progress(worker="learner-other", count=40), peer="learner-other")
+    assert runner.coordinator.finished == "100 decisions are learned"
+
+
+def test_it_finishes_by_time(league):
+    """The clock counts over all resumes."""
+    runner = league(run={"minutes": 1.0, "decisions": 0})
+    runner.now_s += 61.0
+    runner.coordinator.pump()
+    assert runner.coordinator.finished == "1 minutes are over"
+
+
+@pytest.mark.parametrize("fatal", [True, False])
+def test_a_fatal_failure_ends_the_run(league, fatal):
+    """Another one is for the supervisor to tell."""
+    runner = league()
+    tell(runner, Failure(worker="sampler-0", error="no such model", fatal=fatal))
+    assert runner.coordinator.errors == {"sampler-0": "no such model"}
+    assert runner.coordinator.finished == ("no such model" if fatal else "")
+
+
+# -- resuming --------------------------------------------------------------------------------------------------------
+
+
+def state(runner):
+    """Return what a resume must restore."""
+    league = runner.coordinator.league
+    names = [*league.anchors, *league.models]
+    return {
+        "pools": {name: league.pool(name) for name in league.pools},
+        "models": {name: model.hash for name, model in league.models.items()},
+        "payoffs": [league.payoff(name, names).tolist() for name in names],
+        "ratings": [league.rating(name) for name in names],
+        "decisions": runner.coordinator.decisions,
+        "matches": runner.coordinator.matches,
+        "dealt": dict(runner.coordinator._dealt),
+        "turn": dict(runner.coordinator._turn),
+    }
+
+
+def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
+    """Pools, payoffs, ratings, counters and the random state are as they were: the next fixtures are the same."""
+    runner = league(anchors=("random", "perfect"))
+    runner.train(1500)
+    runner.finish()
+    before = state(runner)
+    rng = runner.coordinator._rng.bit_generator.state
+    assert before["matches"] > 0
+    assert before["models"]
+    runner.close()
+    runner.store.close()
+    resumed = league(anchors=("random", "perfect"))
+    assert state(resumed) == before
+    assert resumed.coordinator._rng.bit_generator.state == rng
+    resumed.train(2500)
+    assert resumed.coordinator.matches > before["matches"]
+
+
+def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
+    """Nothing depends on anything but the seed, not even the metrics."""
+    runs = [league(run_dir=tmp_path / name, anchors=("random", "perfect")) for name in "ab"]
+    for runner in runs:
+        runner.train(1200)
+        runner.finish()
+    assert state(runs[0]) == state(runs[1])
+    assert [m.fixtures for m in runs[0].messages(Fixtures)] == [m.fixtures for m in runs[1].messages(Fixtures)]
+    assert runs[0].coordinator.values == runs[1].coordinator.values

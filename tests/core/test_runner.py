@@ -1,0 +1,186 @@
+"""Runs: the same twice, resumed where they were, stopped cleanly, with nothing left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from ludus._config import load_config
+from ludus._metrics import read_metrics
+from ludus._models import load_arrays
+from ludus._plugins import load_plugins
+from ludus._report import QuietReporter
+from ludus._runner import resume, train
+from ludus._store import Store
+from ludus.errors import RunError
+
+
+@pytest.fixture
+def run(toml):
+    """Return a trainer of small runs in this process."""
+
+    def make(run_dir, **given):
+        reporter = QuietReporter()
+        plugins = load_plugins()
+        config = load_config(toml(**given), plugins=plugins)
+        return train(config, plugins=plugins, run_dir=run_dir, reporter=reporter), reporter
+
+    return make
+
+
+def again(run_dir, *overrides):
+    """Resume a run."""
+    return resume(run_dir, plugins=load_plugins(), reporter=QuietReporter(), overrides=overrides)
+
+
+def traces(run_dir):
+    """Return what a run left, apart from times."""
+    with Store.read(run_dir) as store:
+        matches = [(m.fixture.id, m.fixture.seats, m.number, m.ticks, tuple(m.outcome)) for m in store.matches()]
+        models = [(model.participant, model.hash, model.decisions) for model in store.models()]
+    last = {metric.name: metric.value for metric in read_metrics(run_dir / "metrics.jsonl")}
+    league = {name: value for name, value in last.items() if name.startswith("league/")}
+    files = {path.name: path.read_bytes() for path in (run_dir / "models").glob("*.safetensors")}
+    return {"matches": matches, "models": models, "league": league, "files": files}
+
+
+def test_equal_seeds_give_equal_runs(run, tmp_path):
+    """Model files, match log and league metrics agree bit for bit; another seed gives another run."""
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        run(tmp_path / name, run={"seed": seed}, anchors=("random", "perfect"))
+    first, second, other = (traces(tmp_path / name) for name in "abc")
+    assert first == second
+    assert len(first["models"]) >= 4
+    assert any("score_v_perfect" in name for name in first["league"])
+    assert other["models"] != first["models"]
+    assert other["matches"] != first["matches"]
+
+
+def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
+    """On a machine that is a thousand times slower the run is the same."""
+    run(tmp_path / "fast", anchors=("random", "perfect"))
+    monotonic = time.monotonic
+    monkeypatch.setattr("ludus._runner._STOP_S", math.inf)
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() * 1000)
+    run(tmp_path / "slow", anchors=("random", "perfect"))
+    fast, slow = traces(tmp_path / "fast"), traces(tmp_path / "slow")
+    assert slow["models"] == fast["models"]
+    assert slow["matches"] == fast["matches"]
+
+
+def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
+    """The reason, the newest model against every anchor with paired seats, and it is said beforehand."""
+    outcome, reporter = run(tmp_path / "run", anchors=("random", "perfect"))
+    assert (outcome.reason, outcome.interrupted) == ("2,000 decisions are learned", False)
+    newest = outcome.snapshot.players[0].newest
+    assert f"final evaluation: {newest} against perfect, 20 matches" in reporter.lines
+    with Store.read(tmp_path / "run") as store:
+        final = [m for m in store.matches(kind="eval") if m.fixture.reason == "final evaluation"]
+    for anchor in ("random", "perfect"):
+        seats = [m.fixture.seats for m in final if anchor in m.fixture.seats]
+        assert seats.count((newest, anchor)) == seats.count((anchor, newest)) == 10
+        assert outcome.snapshot.players[0].anchors[anchor].matches >= 20
+
+
+def test_it_learns(run, tmp_path):
+    """Against itself, up to beating chance by far."""
+    outcome, _ = run(tmp_path / "run", run={"decisions": 6000}, evaluation={"final_matches": 100})
+    assert outcome.snapshot.players[0].anchors["random"].low > 0.6
+
+
+def test_a_resumed_run_counts_on(run, tmp_path):
+    """Decisions, models, matches and metrics go on from where they were."""
+    first, _ = run(tmp_path / "run")
+    before = traces(tmp_path / "run")
+    second = again(tmp_path / "run", "run.decisions=4000")
+    after = traces(tmp_path / "run")
+    assert second.reason == "4,000 decisions are learned"
+    assert second.snapshot.matches > first.snapshot.matches
+    assert second.snapshot.elapsed_s > first.snapshot.elapsed_s
+    assert after["models"][: len(before["models"])] == before["models"]
+    assert len(after["models"]) > len(before["models"])
+    assert after["matches"][: len(before["matches"])] == before["matches"]
+    decisions = [metric.decisions for metric in read_metrics(tmp_path / "run" / "metrics.jsonl")]
+    assert decisions == sorted(decisions)
+    assert decisions[0] <= 2100 < 4000 <= decisions[-1]
+
+
+def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
+    """A run that has nothing left to do leaves the models it had."""
+    run(tmp_path / "run")
+    before = traces(tmp_path / "run")["models"]
+    assert again(tmp_path / "run").reason == "2,000 decisions are learned"
+    assert traces(tmp_path / "run")["models"] == before
+    newest = load_arrays(tmp_path / "run" / "models", before[-1][1])
+    assert abs(newest["policy"]).max() > 0.1
+
+
+def test_a_folder_takes_one_run(run, tmp_path):
+    """The line says how to go on instead."""
+    run(tmp_path / "run", run={"decisions": 64})
+    with pytest.raises(RunError, match="already holds a run: continue it with `ludus resume"):
+        run(tmp_path / "run")
+
+
+def test_only_a_run_can_be_resumed(tmp_path):
+    """The line says how to start one."""
+    with pytest.raises(RunError, match=r"holds no run \(no run.toml in it\): start one with `ludus train"):
+        again(tmp_path)
+
+
+def test_two_processes_do_not_share_a_run(run, tmp_path):
+    """The second one is told that the folder is in use."""
+    run(tmp_path / "run", run={"decisions": 64})
+    with Store.open(tmp_path / "run"), pytest.raises(RunError, match="in use"):
+        again(tmp_path / "run")
+
+
+# -- signals ---------------------------------------------------------------------------------------------------------
+
+
+def children(pid):
+    """Return the ids of the children of a process."""
+    shown = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in shown.stdout.split()]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_interrupt_stops_cleanly(toml, tmp_path, is_alive, workers):
+    """Ctrl-C ends the run with its state saved, says how to go on, and leaves no process."""
+    folder = tmp_path / "run"
+    path = toml(run={"decisions": 0, "workers": workers})
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ludus", "train", str(path), "--run", str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        deadline = time.monotonic() + 40
+        while len(list((folder / "models").glob("*.safetensors"))) < 2:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        workers_pids = children(process.pid)
+        assert len(workers_pids) == (3 if workers else 0)
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, output
+    assert "SIGINT: stopping cleanly" in output
+    assert "stopped: SIGINT" in output
+    assert f"ludus resume {folder}" in "".join(output.splitlines())
+    assert "Traceback" not in output
+    assert not any(is_alive(pid) for pid in workers_pids)
+    with Store.read(folder) as store:
+        (saved,) = store.checkpoints().values()
+        models = store.models()
+        assert saved.decisions == models[-1].decisions > 0

@@ -1,0 +1,183 @@
+"""Samplers play on credit, say everything until it is heard, and never mix weights inside a segment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus._actors import LiveActor
+from ludus._messages import Credit, FixtureRequest, Fixtures, Hello, MetricsReport, Results, ResultsAck, Segments
+from ludus._sampler import learner_name
+
+SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
+
+
+def blocks(runner):
+    """Return the blocks that samplers sent."""
+    return runner.messages(Segments)
+
+
+def test_a_learner_is_named_after_its_player():
+    """Everybody finds it by that name."""
+    assert learner_name("main") == "learner-main"
+
+
+def test_no_more_blocks_are_under_way_than_there_are_credits(league):
+    """Whatever the learner does, what is sent and not acknowledged stays within the credits."""
+    runner = league(sampling={"credits": 2})
+    sent, most = 0, 0
+    while sent < 50:
+        runner.asleep = {"learner-main"} if runner.now_s % 0.2 < 0.1 else set()  # now and then it is busy
+        runner.round()
+        lane = runner.sampler()._lanes["main"]
+        sent, most = lane.sent, max(most, lane.sent - lane.acked)
+    assert most == 2
+
+
+def test_it_stands_still_without_credits_and_goes_on_with_them(league):
+    """A block that cannot leave stops the play; nothing is lost or played on old weights meanwhile."""
+    runner = league()
+    runner.until(lambda: runner.sampler()._lanes["main"].sent)
+    runner.asleep = {"learner-main"}
+    for _ in range(200):
+        runner.round()
+    stuck = runner.sampler().count
+    for _ in range(20):
+        runner.round()
+    assert runner.sampler().count == stuck
+    runner.asleep = set()
+    runner.until(lambda: runner.sampler().count > stuck + 100)
+
+
+def test_weights_change_between_segments_only(league, monkeypatch):
+    """When newer weights are taken, a segment holds nothing but what was carried over from the one before."""
+    runner = league()
+    loads, load = [], LiveActor.load
+
+    def noting(actor, weights, version):
+        loads.append((version, int(actor.recorder._position.max())))
+        load(actor, weights, version)
+
+    monkeypatch.setattr(LiveActor, "load", noting)
+    runner.train(1000)
+    versions = [version for version, _ in loads]
+    assert len(versions) > 5
+    assert versions == sorted(set(versions))
+    assert max(position for _, position in loads) <= 1
+
+
+def test_blocks_are_numbered_in_order(league):
+    """1, 2, 3 …, of its own player."""
+    runner = league()
+    runner.train(500)
+    assert [block.block for block in blocks(runner)] == list(range(1, len(blocks(runner)) + 1))
+    assert {block.player for block in blocks(runner)} == {"main"}
+
+
+def test_acknowledgements_of_a_predecessor_are_no_credit(league):
+    """A restarted sampler may be told of blocks that it never sent."""
+    runner = league(players=SLOW)
+    runner.until(lambda: runner.sampler()._lanes["main"].sent >= 3)
+    runner.start("sampler-0")
+    lane = runner.sampler()._lanes["main"]
+    runner.sampler().handle("learner-main", Credit(player="main", acked=57, credits=2, version=0))
+    assert lane.acked == 0
+
+
+def test_a_restarted_sampler_is_welcome(league):
+    """It starts counting at 1 and gets weights and credits."""
+    runner = league()
+    runner.train(500)
+    before = runner.coordinator.decisions
+    runner.start("sampler-0")
+    runner.train(before + 500)
+    assert runner.messages(Hello, sender="sampler-0")[-1].block == 0
+    numbers = [block.block for block in blocks(runner)]
+    assert numbers.count(1) == 2
+
+
+# -- results ---------------------------------------------------------------------------------------------------------
+
+
+def test_results_are_repeated_until_they_are_acknowledged(league):
+    """The store counts every match once, however often it is told."""
+    runner = league()
+    runner.lost = lambda name, message: isinstance(message, ResultsAck) and runner.now_s < 6
+    runner.until(lambda: runner.now_s > 7)
+    runner.finish()
+    told = runner.messages(Results, sender="sampler-0")
+    reports = {message.report: message.arrays["number"].size for message in told}
+    assert len(told) > len(reports)
+    stored = [(match.fixture.id, match.number) for match in runner.store.matches(kind="train")]
+    assert len(stored) == len(set(stored)) == runner.coordinator.matches == sum(reports.values())
+
+
+def test_few_results_do_not_wait_for_ever(league):
+    """They leave after some work even where no full report comes together."""
+    runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
+    runner.until(lambda: runner.messages(Results), rounds=200)
+    assert 0 < runner.messages(Results)[0].arrays["number"].size < 64
+
+
+def test_all_results_are_said_before_it_ends(league):
+    """After a stop, every match that ended is in the store."""
+    runner = league()
+    runner.train(200)
+    runner.finish()
+    assert runner.sampler().settled
+    assert not runner.sampler().work()
+
+
+# -- fixtures --------------------------------------------------------------------------------------------------------
+
+
+def test_it_asks_again_when_no_answer_comes(league):
+    """After a second, not at every tick."""
+    runner = league(evaluation={"enabled": False})
+    runner.lost = lambda name, message: isinstance(message, Fixtures)
+    runner.until(lambda: runner.now_s > 3.5)
+    assert len(runner.messages(FixtureRequest)) == 4
+
+
+def test_where_there_is_no_work_it_asks_now_and_then(league):
+    """An evaluator with nobody to rate does not keep the coordinator busy."""
+    runner = league(anchors=())
+    for _ in range(500):
+        runner.round()
+        if runner.coordinator.league.models:
+            break
+    asked = len(runner.messages(FixtureRequest, sender="evaluator-0"))
+    assert 1 <= asked <= 11
+
+
+def test_an_evaluator_rates_without_learning(league):
+    """It plays models and anchors and sends no segments."""
+    runner = league(anchors=("random", "perfect"))
+    runner.until(lambda: runner.store.num_matches() and list(runner.store.matches(kind="eval")))
+    assert not runner.messages(Segments, sender="evaluator-0")
+
+
+# -- metrics ---------------------------------------------------------------------------------------------------------
+
+
+def test_rates_are_reported_once_a_second(league):
+    """Ticks and decisions per second of the clock, and how the matches went."""
+    runner = league()
+    runner.until(lambda: runner.now_s > 4.5)
+    reports = [message.values for message in runner.messages(MetricsReport, sender="sampler-0")]
+    assert len(reports) == 4
+    last = reports[-1]
+    assert {"ticks_per_s", "decisions_per_s", "waiting", "return_mean", "match_ticks"} == set(last)
+    total = sum(report["decisions_per_s"] for report in reports)
+    assert total == pytest.approx(runner.sampler().count, rel=0.3)
+    assert last["return_mean"] == 0.0
+    assert 1 <= last["match_ticks"] <= 10
+
+
+def test_segments_are_what_the_learner_expects(league):
+    """They pass the wire with T, the fields and the version."""
+    runner = league()
+    runner.until(lambda: blocks(runner))
+    arrays = blocks(runner)[0].arrays
+    assert arrays["decided"].shape[0] == 5
+    assert arrays["extras/log_prob"].dtype == np.float32
+    assert arrays["length"].max() <= 4

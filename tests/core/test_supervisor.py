@@ -1,0 +1,167 @@
+"""Workers that die or fall silent are restarted, those that do so again and again end the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+from ludus._supervisor import Supervisor, WorkerSpec
+from ludus.errors import WorkerError
+from ludus.launcher import WorkerCommand
+from ludus_local.launcher import LocalLauncher
+
+SLEEP = "import time; time.sleep(60)"
+LEAVE = "import sys; sys.exit(3)"
+SPEC = WorkerSpec(name="sampler-0", kind="sampler", threads=2)
+
+
+class Scripts:
+    """Starts a tiny script in the place of every worker, by the local launcher."""
+
+    def __init__(self, script):
+        self.script, self.commands, self.launcher = script, [], LocalLauncher()
+
+    def launch(self, command):
+        self.commands.append(command)
+        return self.launcher.launch(
+            WorkerCommand(
+                name=command.name,
+                argv=[sys.executable, "-S", "-c", self.script],
+                environment=command.environment,
+                log_path=command.log_path,
+            )
+        )
+
+
+@pytest.fixture
+def supervise(tmp_path):
+    """Return a maker of supervisors of one worker that runs a script."""
+    made = []
+
+    def make(script=SLEEP, *, stall_s=60.0):
+        said = []
+        supervisor = Supervisor(
+            launcher=Scripts(script),
+            run_dir=tmp_path,
+            sockets=tmp_path / "sockets",
+            stall_s=stall_s,
+            session=2,
+            say=said.append,
+        )
+        supervisor.start([SPEC])
+        made.append(supervisor)
+        return supervisor, said
+
+    yield make
+    for supervisor in made:
+        supervisor.finish(timeout_s=0, tend=lambda: None)
+
+
+def wait_dead(supervisor):
+    """Wait until the worker has ended."""
+    deadline = time.monotonic() + 10
+    while supervisor.alive:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
+    """Everything it needs to know is on it."""
+    supervisor, _ = supervise()
+    (command,) = supervisor.launcher.commands
+    line = " ".join(command.argv)
+    assert f"-m ludus._worker --run {tmp_path} --name sampler-0 --kind sampler --session 2" in line
+    assert f"--parent {os.getpid()}" in line
+    assert command.environment["OMP_NUM_THREADS"] == "2"
+    assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
+
+
+def test_a_healthy_worker_is_left_alone(supervise):
+    """Nothing is said and nothing restarted."""
+    supervisor, said = supervise()
+    pids = supervisor.pids
+    supervisor.check(heard_s={}, errors={})
+    assert supervisor.pids == pids
+    assert (said, supervisor.restarts) == ([], 0)
+
+
+def test_a_killed_worker_is_restarted(supervise):
+    """With another session, so that its random numbers are others."""
+    supervisor, said = supervise()
+    first = supervisor.pids["sampler-0"]
+    os.kill(first, signal.SIGKILL)
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})
+    assert supervisor.alive == ["sampler-0"]
+    assert supervisor.pids["sampler-0"] != first
+    assert "was killed by signal 9 — restarted" in said[0]
+    sessions = [c.argv[c.argv.index("--session") + 1] for c in supervisor.launcher.commands]
+    assert sessions == ["2", "1002"]
+
+
+def test_why_a_worker_ended_is_told(supervise):
+    """What it said itself comes first."""
+    supervisor, said = supervise(LEAVE)
+    wait_dead(supervisor)
+    errors = {"sampler-0": "the game crashed"}
+    supervisor.check(heard_s={}, errors=errors)
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors=errors)
+    assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
+    assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
+
+
+def test_a_silent_worker_is_killed_and_restarted(supervise, is_alive):
+    """One that is heard is not."""
+    supervisor, said = supervise(stall_s=0.2)
+    first = supervisor.pids["sampler-0"]
+    time.sleep(0.3)
+    supervisor.check(heard_s={"sampler-0": time.monotonic()}, errors={})
+    assert supervisor.pids["sampler-0"] == first
+    supervisor.check(heard_s={"sampler-0": time.monotonic() - 0.25}, errors={})
+    assert supervisor.pids["sampler-0"] != first
+    assert not is_alive(first)
+    assert "was silent for 0 s and was killed — restarted" in said[0]
+
+
+def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
+    """The fourth death within a minute, not the third."""
+    supervisor, said = supervise(LEAVE)
+    for _ in range(3):
+        wait_dead(supervisor)
+        supervisor.check(heard_s={}, errors={})
+    wait_dead(supervisor)
+    with pytest.raises(WorkerError, match=r"sampler-0: ended by itself — 4 times within a minute; see .*log"):
+        supervisor.check(heard_s={}, errors={})
+    assert len(said) == 3
+
+
+def test_old_deaths_are_forgotten(supervise, monkeypatch):
+    """A worker may die now and then in a run of days."""
+    supervisor, said = supervise(LEAVE)
+    monkeypatch.setattr("ludus._supervisor._WINDOW_S", 0.001)
+    for _ in range(5):
+        wait_dead(supervisor)
+        time.sleep(0.002)
+        supervisor.check(heard_s={}, errors={})
+    assert len(said) == 5
+
+
+def test_finishing_waits_for_those_who_leave(supervise):
+    """They are tended meanwhile, and nobody is killed."""
+    supervisor, _ = supervise("import time; time.sleep(0.3)")
+    tended = []
+    assert supervisor.finish(timeout_s=10, tend=lambda: tended.append(time.sleep(0.01))) == []
+    assert tended
+
+
+def test_finishing_kills_stragglers(supervise, is_alive):
+    """Nothing is left when it returns."""
+    supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    pid = supervisor.pids["sampler-0"]
+    assert supervisor.finish(timeout_s=0.1, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
+    assert not is_alive(pid)
+    assert supervisor.alive == []

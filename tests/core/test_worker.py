@@ -1,0 +1,110 @@
+"""A worker serves until it is told to stop and everything it said is acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+from ludus import _worker
+from ludus._messages import Failure, Progress, Stop
+from ludus._sampler import COORDINATOR
+from ludus.errors import ConfigError, ContractError
+
+
+class Endless:
+    """A worker that is settled some calls after it was stopped."""
+
+    name, count, stopped = "sampler-0", 7, False
+
+    def __init__(self, *, settles=3):
+        self.left, self.heard, self.started = settles, [], False
+
+    def start(self):
+        self.started = True
+
+    def handle(self, peer, message):
+        self.heard.append((peer, message))
+        self.stopped |= isinstance(message, Stop)
+
+    @property
+    def settled(self):
+        return self.left <= 0
+
+    def work(self):
+        self.left -= self.stopped
+        return not self.stopped
+
+    def close(self):
+        """Nothing to free."""
+
+
+class Line:
+    """An endpoint with prepared messages."""
+
+    def __init__(self, *inbox):
+        self.inbox, self.sent, self.waits = list(inbox), [], []
+
+    def receive(self, timeout_s):
+        self.waits.append(timeout_s)
+        return [(COORDINATOR, self.inbox.pop(0))] if self.inbox else []
+
+    def send(self, peer, message):
+        self.sent.append((peer, message))
+        return True
+
+
+def test_it_serves_until_it_has_settled():
+    """It introduces itself, shows a sign of life, and does not leave before its last words are heard."""
+    worker, line = Endless(), Line(Stop())
+    _worker.serve(worker, line)
+    assert worker.started
+    assert worker.left == 0
+    assert line.sent == [(COORDINATOR, Progress(worker="sampler-0", count=7))]
+
+
+def test_it_waits_only_when_there_is_nothing_to_do():
+    """A busy worker looks for messages and goes on."""
+    line = Line()
+    worker = Endless(settles=1)
+    worker.work = lambda: len(line.waits) < 4 or line.inbox.append(Stop()) or False
+    worker.handle = lambda peer, message: setattr(worker, "stopped", True) or setattr(worker, "left", 0)
+    _worker.serve(worker, line)
+    assert line.waits == [_worker._IDLE_S, 0.0, 0.0, 0.0, _worker._IDLE_S]
+
+
+def test_it_leaves_in_the_end_even_if_nobody_answers(monkeypatch):
+    """A coordinator that is gone acknowledges nothing."""
+    monkeypatch.setattr(_worker, "_LEAVE_S", 0.0)
+    worker = Endless(settles=10**9)
+    _worker.serve(worker, Line(Stop()))
+    assert worker.left > 0
+
+
+@pytest.mark.parametrize(("error", "fatal"), [(ConfigError("bad file"), True), (ContractError("bad game"), False)])
+def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
+    """The coordinator hears the line; a mistake that no restart cures is marked."""
+
+    class Endpoint(Line):
+        def __init__(self, name):
+            super().__init__()
+            made.append(self)
+
+        def connect(self, peer, address):
+            """Nobody is there."""
+
+        def close(self):
+            self.closed = True
+
+    made = []
+    monkeypatch.setattr(_worker, "ZmqEndpoint", Endpoint)
+    monkeypatch.setattr(_worker.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
+    monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
+
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(_worker, "_make", fail)
+    arguments = ["--run", str(tmp_path), "--name", "sampler-0", "--kind", "sampler", "--session", "1"]
+    assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
+    assert made[0].sent == [(COORDINATOR, Failure(worker="sampler-0", error=str(error), fatal=fatal))]
+    assert made[0].closed
+    assert str(error) in capsys.readouterr().err
