@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 from attrs import define, field
 
+from ludus._messages import Fixture
 from ludus._play import Actor, Reward, Seats
 from ludus._recorder import Recorder
 from ludus.agent import Agent
 from ludus.algorithm import Decision, Policy, Weights
-from ludus.environment import Leaves
+from ludus.environment import EnvironmentSpec, Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, View
 from ludus.segment import SegmentBatch
@@ -160,16 +161,19 @@ class LiveActor:
             truncated=truncated,
         )
         if cut.any():
-            self._final(seats.part(cut), _rows(view, cut), columns[cut])
+            self._final(seats.part(cut), view, cut, columns[cut])
             self._flush_if_full()
         self.recorder.close(columns)
         self._column[seats.streams] = -1
 
-    def _final(self, seats: Seats, view: View, columns: np.ndarray) -> None:
+    def _final(self, seats: Seats, everyone: View, cut: np.ndarray, columns: np.ndarray) -> None:
         # masks of seats that do not act are undefined, and nothing is decided here: only values are wanted
-        privileged = self._privileged(seats)
-        free = None if view.action_mask is None else np.ones_like(view.action_mask)
-        view = View(observation=view.observation, action_mask=free, reward=view.reward)
+        privileged, mask = self._privileged(seats), everyone.action_mask
+        view = View(
+            observation={name: leaf[cut] for name, leaf in everyone.observation.items()},
+            action_mask=None if mask is None else np.ones_like(mask[cut]),
+            reward=everyone.reward[cut],
+        )
         decision = self._decide(view, privileged, _rows_of(self._state, seats.streams))
         self.recorder.final(columns, _entry(view, privileged, decision))
 
@@ -228,14 +232,6 @@ def _entry(view: View, privileged: Leaves, decision: Decision) -> dict[str, np.n
     return entry
 
 
-def _rows(view: View, chosen: np.ndarray) -> View:
-    return View(
-        observation={name: leaf[chosen] for name, leaf in view.observation.items()},
-        action_mask=None if view.action_mask is None else view.action_mask[chosen],
-        reward=view.reward[chosen],
-    )
-
-
 @define
 class ActorCache:
     """Actors of frozen models and anchors; the least recently used leave first.
@@ -248,6 +244,11 @@ class ActorCache:
     make: Callable[[str, str, str], Actor]
     capacity: int = 64
     _actors: OrderedDict[tuple[str, str, str], Actor] = field(init=False, factory=OrderedDict)
+
+    def seated(self, fixture: Fixture, seat: int, spec: EnvironmentSpec) -> Actor:
+        """Return the actor for a seat of a fixture."""
+        participant = fixture.seats[seat]
+        return self.get(participant, fixture.models.get(participant, ""), spec.seats[seat].role)
 
     def get(self, participant: str, digest: str, role: str) -> Actor:
         """Return the actor, made now if it is not loaded."""

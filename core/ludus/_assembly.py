@@ -66,7 +66,7 @@ class Assembly:
             kind="train",
             environment=environment,
             live=live,
-            frozen=self._frozen(name, spec, sampling.matches),
+            frozen=self.opponents(name, spec, sampling.matches),
             link=link,
             clock=clock,
             rows_per_fixture=sampling.rows_per_fixture,
@@ -81,7 +81,7 @@ class Assembly:
             kind="eval",
             environment=environment,
             live={},
-            frozen=self._frozen(name, environment.spec, rows),
+            frozen=self.opponents(name, environment.spec, rows),
             link=link,
             clock=clock,
             rows_per_fixture=min(rows, self.config.evaluation.fixture_matches),
@@ -140,6 +140,24 @@ class Assembly:
         free = (os.cpu_count() or 1) - run.workers * run.sampler_threads
         return max(1, free // len(self.config.players))
 
+    def opponents(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:
+        """Return the frozen models and anchors as a worker meets them, loaded on demand.
+
+        Args:
+            worker: Names the random stream.
+            spec: The environment's.
+            rows: Matches played at once.
+        """
+        rng = generator(self.config.run.seed, worker, "opponents", self.session)
+
+        def make(participant: str, digest: str, role: str) -> AgentActor:
+            agent = load_participant(
+                self.config, spec, run_dir=self.run_dir, participant=participant, digest=digest, role=role, rows=rows
+            )
+            return AgentActor(agent, rng)
+
+        return ActorCache(make)
+
     def _live(self, worker: str, player: str, spec: EnvironmentSpec, rows: int) -> LiveActor:
         chosen = self.config.players[player]
         raw = learned_role(chosen, spec)
@@ -157,17 +175,6 @@ class Assembly:
             rng=generator(self.config.run.seed, worker, player, self.session),
             streams=rows * len(spec.seats),
         )
-
-    def _frozen(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:
-        rng = generator(self.config.run.seed, worker, "opponents", self.session)
-
-        def make(participant: str, digest: str, role: str) -> AgentActor:
-            agent = load_participant(
-                self.config, spec, run_dir=self.run_dir, participant=participant, digest=digest, role=role, rows=rows
-            )
-            return AgentActor(agent, rng)
-
-        return ActorCache(make)
 
     def _manifest(self, player: str) -> dict[str, Any]:
         chosen = self.config.players[player]

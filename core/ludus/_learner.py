@@ -187,7 +187,6 @@ class Learner:
     def _receive(self, peer: str, message: Segments) -> None:
         sender = self._senders.setdefault(peer, _Sender(peer))
         sender.received = max(sender.received, message.block)
-        self._meter.blocks += 1
         try:
             batch = SegmentBatch.from_arrays(dict(message.arrays))
         except ContractError:
@@ -397,7 +396,6 @@ class Learner:
 class _Meter:
     """Counts between two reports, and totals over the run."""
 
-    blocks: int = 0
     received: int = 0
     samples: int = 0
     updates: int = 0

@@ -12,11 +12,12 @@ from ludus.matchmaker import Rating
 from ludus.metrics import Metric
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
     from rich.table import Table
 
     from ludus._coordinator import Coordinator
+    from ludus._league import League
 
 __all__ = [
     "ConsoleReporter",
@@ -42,6 +43,7 @@ class PlayerReport:
         rating: Of the newest model.
         rating_history: Of every frozen model, oldest first.
         anchors: Record of the newest model against every anchor.
+        milestones: Record of the newest model against a few earlier ones, spread evenly.
         learner: What its learner reported last.
     """
 
@@ -52,6 +54,7 @@ class PlayerReport:
     rating: Rating | None
     rating_history: tuple[Rating, ...]
     anchors: dict[str, Score]
+    milestones: dict[str, Score]
     learner: dict[str, float]
 
 
@@ -92,7 +95,6 @@ def measure(coordinator: Coordinator) -> Snapshot:
     players = []
     for name, view in league.players.items():
         newest = view.models[-1] if view.models else ""
-        counts = league.payoff(newest, league.anchors) if newest else ()
         players.append(
             PlayerReport(
                 name=name,
@@ -101,10 +103,8 @@ def measure(coordinator: Coordinator) -> Snapshot:
                 decisions=view.decisions,
                 rating=league.rating(newest) if newest else None,
                 rating_history=tuple(league.rating(model) for model in view.models),
-                anchors={
-                    anchor: score(*(int(n) for n in row))
-                    for anchor, row in zip(league.anchors, counts, strict=bool(newest))
-                },
+                anchors=_records(league, newest, league.anchors),
+                milestones=_records(league, newest, milestones(view.models)),
                 learner=coordinator.values.get(f"learner-{name}", {}),
             )
         )
@@ -115,6 +115,18 @@ def measure(coordinator: Coordinator) -> Snapshot:
         players=tuple(players),
         sampling=_sampling(coordinator.values),
     )
+
+
+def milestones(models: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a few models before the newest, spread evenly over its history."""
+    return tuple(models[i] for i in evenly(len(models) - 1, 4)) if len(models) > 1 else ()
+
+
+def _records(league: League, newest: str, opponents: tuple[str, ...]) -> dict[str, Score]:
+    if not newest:
+        return {}
+    counts = league.payoff(newest, opponents)
+    return {name: score(*(int(n) for n in row)) for name, row in zip(opponents, counts, strict=True)}
 
 
 def _sampling(values: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -214,8 +226,8 @@ def _line(snapshot: Snapshot, player: PlayerReport) -> str:
     ]
     if player.newest:
         rating = player.rating
-        assert rating is not None
-        parts.append(f"{player.newest} rated {rating.mean:.0f} ± {2 * rating.deviation:.0f}")
+        if rating is not None and rating.matches:
+            parts.append(f"{player.newest} rated {rating.mean:.0f} ± {2 * rating.deviation:.0f}")
         parts += [f"v {name} {_percent(result)}" for name, result in player.anchors.items() if result.matches]
     return "  ".join(parts)
 
@@ -248,6 +260,7 @@ def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
 
     cells = {
         "decisions learned from": f"{player.decisions:,}",
+        "ticks/s played": f"{snapshot.sampling.get('ticks_per_s', 0):,.0f}",
         "decisions/s played": f"{snapshot.sampling.get('decisions_per_s', 0):,.0f}",
         "samples/s learned": number("samples_per_s"),
         "updates/s": number("updates_per_s", ".1f"),
@@ -263,8 +276,8 @@ def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
         "return per match": f"{snapshot.sampling.get('return_mean', float('nan')):.2f}",
         "frozen models": str(player.models),
     }
-    drops = sum(value for name, value in learner.items() if name.startswith("dropped_"))
-    cells["dropped blocks"] = f"{drops:.0f}"
+    drops = [f"{name.removeprefix('dropped_')} {n:,.0f}" for name, n in learner.items() if name.startswith("dropped_")]
+    cells["dropped"] = ", ".join(drops) or "-"
     rating = player.rating
     cells["rating of newest"] = f"{rating.mean:.0f} ± {2 * rating.deviation:.0f}" if rating and rating.matches else "-"
     for anchor, result in player.anchors.items():
@@ -272,34 +285,43 @@ def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
     return cells
 
 
-def summary(snapshot: Snapshot) -> Table:
-    """Return the table printed at the end of a run: every player's newest model against the anchors, and its rise."""
-    from rich.table import Table  # noqa: PLC0415 - only the end of a run needs it
+def summary(snapshot: Snapshot) -> Group:
+    """Return what is printed at the end of a run: every player's newest model against anchors and earlier models."""
+    from rich.console import Group  # noqa: PLC0415 - only the end of a run needs it
 
     title = f"{snapshot.elapsed_s:.0f} s, {snapshot.decisions:,} decisions, {snapshot.matches:,} training matches"
-    table = Table(title=title, title_justify="left")
-    table.add_column("model")
-    table.add_column("against")
+    return Group(title, *(_record(player) for player in snapshot.players))
+
+
+def _record(player: PlayerReport) -> Table | str:
+    from rich.table import Table  # noqa: PLC0415 - as above
+
+    if not player.newest:
+        return f"{player.name}: no model frozen yet"
+    table = Table(title=player.newest, title_justify="left", caption_justify="left")
+    table.add_column("against", no_wrap=True)
     for column in ("matches", "wins", "draws", "losses", "score", "95 % interval"):
-        table.add_column(column, justify="right")
-    for player in snapshot.players:
-        for anchor, result in player.anchors.items():
-            if result.matches:
-                cells = [str(n) for n in (result.matches, result.wins, result.draws, result.losses)]
-                interval = f"[{result.low:.1%}, {result.high:.1%}]"
-                table.add_row(player.newest, anchor, *cells, f"{result.score:.1%}", interval)
-    for player in snapshot.players:
-        history = [rating for rating in player.rating_history if rating.matches]
-        if len(history) > 1:
-            table.caption = f"{table.caption or ''}{player.name}: rating {_rise(history)}\n"
+        table.add_column(column, justify="right", no_wrap=True)
+    for opponent, result in (player.anchors | player.milestones).items():
+        if result.matches:
+            cells = [str(n) for n in (result.matches, result.wins, result.draws, result.losses)]
+            table.add_row(opponent, *cells, f"{result.score:.1%}", f"{result.low:.1%} to {result.high:.1%}")
+    history = [rating for rating in player.rating_history if rating.matches]
+    if len(history) > 1:
+        table.caption = f"rating {_rise(history)}"
     return table
 
 
 def _rise(history: list[Rating]) -> str:
     """Return some ratings along the history, first and last included."""
-    steps = min(len(history), 8)
-    chosen = [history[round(i * (len(history) - 1) / (steps - 1))] for i in range(steps)]
+    chosen = [history[i] for i in evenly(len(history), 8)]
     return " → ".join(f"{rating.mean:.0f}" for rating in chosen) + f" (± {2 * chosen[-1].deviation:.0f})"
+
+
+def evenly(count: int, most: int) -> list[int]:
+    """Return at most `most` indices spread evenly over ``range(count)``, the first and the last included."""
+    steps = min(count, most)
+    return [round(i * (count - 1) / max(steps - 1, 1)) for i in range(steps)]
 
 
 def summary_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -315,6 +337,7 @@ def summary_json(snapshot: Snapshot) -> dict[str, Any]:
                 "decisions": player.decisions,
                 "ratings": [rating.mean for rating in player.rating_history],
                 "anchors": {anchor: result.json() for anchor, result in player.anchors.items()},
+                "milestones": {model: result.json() for model, result in player.milestones.items()},
             }
             for player in snapshot.players
         },

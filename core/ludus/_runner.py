@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from ludus._actors import ActorCache, AgentActor
-from ludus._assembly import Assembly, limit_threads, load_participant
+from ludus._assembly import Assembly, limit_threads
 from ludus._build import make_environment, make_launcher, make_sink
 from ludus._config import dump_config, load_config
 from ludus._coordinator import Coordinator
 from ludus._evaluation import play_out
 from ludus._inproc import InprocNetwork
 from ludus._metrics import JsonLines
-from ludus._report import Reporter, Snapshot, measure
+from ludus._report import Reporter, Snapshot, measure, milestones
 from ludus._sampler import COORDINATOR, learner_name
-from ludus._seeding import generator
 from ludus._store import Store
 from ludus._supervisor import Supervisor, WorkerSpec
 from ludus._transport import Endpoint, ZmqEndpoint, ipc_address, private_ipc_dir
@@ -268,43 +266,24 @@ class _Run:
         self.reporter.show(snapshot)
 
     def _evaluate(self, coordinator: Coordinator) -> None:
-        """Play the newest model of every player against every anchor, on paired seeds from every seat."""
-        league, matches = coordinator.league, self.config.evaluation.final_matches
-        if not matches or not self.config.anchors:
-            return
-        environment = make_environment(self.config.environment, min(matches, self.config.evaluation.matches))
-        rng = generator(self.config.run.seed, "final", self._assembly.session)
-
-        def make(participant: str, digest: str, role: str) -> AgentActor:
-            agent = load_participant(
-                self.config,
-                environment.spec,
-                run_dir=self.run_dir,
-                participant=participant,
-                digest=digest,
-                role=role,
-                rows=environment.num_matches,
-            )
-            return AgentActor(agent, rng)
-
-        cache = ActorCache(make)
-        seats = environment.spec.seats
+        """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
+        matches, league = self.config.evaluation.final_matches, coordinator.league
+        environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
+        spec = environment.spec
+        cache = self._assembly.opponents("final", spec, environment.num_matches)
         try:
-            for player in league.players.values():
-                for anchor in self.config.anchors:
-                    if self._signal or not player.models or environment.spec.num_teams != 2:
+            for player in league.players.values() if matches and spec.num_teams == 2 else ():
+                for opponent in (*league.anchors, *milestones(player.models)):
+                    if self._signal or not player.models or (player.team is not None and opponent in player.models):
                         continue
-                    pair = (player.models[-1], anchor)
-                    self.reporter.say(f"final evaluation: {pair[0]} against {anchor}, {matches} matches")
-                    each = -(-matches // (2 if coordinator.rotates else 1))
-                    fixtures = coordinator.rating_fixtures(pair, each, reason="final evaluation")
-                    played = play_out(
-                        environment,
-                        fixtures,
-                        lambda fixture, seat: cache.get(
-                            fixture.seats[seat], fixture.models.get(fixture.seats[seat], ""), seats[seat].role
-                        ),
+                    pair = (player.models[-1], opponent)
+                    self.reporter.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
+                    fixtures = coordinator.rating_fixtures(
+                        pair[::-1] if player.team else pair,
+                        -(-matches // (2 if coordinator.rotates else 1)),
+                        reason="final evaluation",
                     )
+                    played = play_out(environment, fixtures, lambda fixture, seat: cache.seated(fixture, seat, spec))
                     played.pop("returns")
                     league.record(played)
                     self.store.commit()

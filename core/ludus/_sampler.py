@@ -95,7 +95,7 @@ class Sampler:
     link: Link
     clock: Callable[[], float]
     rows_per_fixture: int = 32
-    report_matches: int = 64
+    report_matches: int = 512
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _play: Play = field(init=False)
@@ -267,8 +267,7 @@ class Sampler:
         participant = fixture.seats[seat]
         if participant.endswith("+"):
             return self.live[participant.partition("@")[0]]
-        role = self.environment.spec.seats[seat].role
-        return self.frozen.get(participant, fixture.models.get(participant, ""), role)
+        return self.frozen.seated(fixture, seat, self.environment.spec)
 
     def close(self) -> None:
         """Free the environment."""

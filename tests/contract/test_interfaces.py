@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 from ludus._plugins import load_plugins
 from ludus.errors import ContractError
-from ludus.interface import Spaces, on_environment
+from ludus.interface import Spaces
 from ludus.testing import check_environment, check_interface
 
 INTERFACES = load_plugins().components("interface")
@@ -58,6 +58,7 @@ def test_interfaces_stand_on_a_game_with_gymnasium_wrappers():
         pytest.importorskip(package)
     from ludus_gymnasium.config import GymnasiumConfig
     from ludus_gymnasium.environment import make_environment
+    from ludus_interfaces.environment import on_environment
     from ludus_interfaces.frames import FrameStack
 
     options = GymnasiumConfig(id="CartPole-v1", wrappers=("gymnasium.wrappers:FlattenObservation",))

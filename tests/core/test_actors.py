@@ -125,7 +125,7 @@ def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
 def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
     """With everything legal, as nothing is decided there."""
     actor = live(rows=1, decisions=8)
-    game = scripted({"player": (0, 1)}, 1, truncated=True, masked=99)
+    game = scripted({"player": (0, 1)}, 1, truncated=True, masked=3)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
     (batch,) = segments(actor)
     assert batch.observation["obs"][:4, 0, 1].tolist() == [0, 1, 2, 3]

@@ -9,7 +9,6 @@ from gymnasium import spaces
 from ludus.errors import ContractError
 from ludus.interface import Identity, Spaces, stack
 from ludus.spaces import leaf_spaces
-from ludus.teams import combine, join_spaces
 from ludus.testing import check_interface
 
 RAW = Spaces(
@@ -182,8 +181,3 @@ def test_an_unmasked_game_may_not_get_illegal_choices_either():
     """Without a mask every choice seen must exist in the game."""
     with pytest.raises(ContractError, match="which is not in MultiDiscrete"):
         check_interface(ShiftsAction, RAW, masked=False)
-
-
-def test_combined_interfaces_pass():
-    """Interfaces side by side, one with memory, keep the promises together."""
-    check_interface(lambda: combine(Identity(), Remembers()), join_spaces([RAW, RAW]))

@@ -1,121 +1,24 @@
-"""Interfaces: stacking, wrapping on environments and agents, and the examples of Arena §2.4."""
+"""Interfaces: stacking, binding and putting them before an agent [Arena §2.4.1, §2.4.2]."""
 
 from __future__ import annotations
 
 import attrs
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
+from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, bind_role, on_agent, on_environment, stack
+from ludus.interface import Identity, Spaces, View, bind_role, on_agent, stack
 from ludus.spaces import leaf_spaces
-from ludus.testing import check_environment
 
-TICKS = 4
 CARDS = 3
-
-
-class Cards:
-    """Two seats guess the card on the table and may bid on it; a right guess earns 1 + bid from the other.
-
-    The card is a number of the seed and the tick. Bids are illegal on even ticks. In the turn-based variant the seats
-    take turns and a guess is paid one tick late, so that rewards arrive while a seat waits.
-    """
-
-    def __init__(self, num_matches=1, *, turns=False, late_spec=False):
-        self.num_matches, self.turns, self.late_spec = num_matches, turns, late_spec
-        self.tick = np.zeros(num_matches, np.int64)
-        self.first = np.zeros(num_matches, np.int64)
-        self.running = np.zeros(num_matches, bool)
-        self.owed = np.zeros((num_matches, 2), np.float32)
-        self.reward = np.zeros((num_matches, 2), np.float32)
-        self.ended = np.zeros(num_matches, bool)
-        self.seen_actions = []
-
-    @property
-    def spec(self):
-        if self.late_spec:
-            raise ContractError("the spaces are known after the first reset")
-        observation = spaces.Dict({"card": spaces.Discrete(CARDS), "tick": spaces.Box(0, TICKS, (2,))})
-        role = Role(
-            name="player",
-            observation_space=observation,
-            action_space=spaces.MultiDiscrete([CARDS, 2]),
-            teams=(0, 1),
-            privileged_space=spaces.Dict({"secret": spaces.Box(0, 1, (1,))}),
-        )
-        turn = "turn-based" if self.turns else "simultaneous"
-        return EnvironmentSpec(name="cards", roles=(role,), turn=turn, zero_sum=True, reward_range=(-4, 4))
-
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        if scenarios is not None and any(s.name != "default" for s in scenarios):
-            raise ContractError("cards has no scenarios")
-        self.late_spec = False
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.tick[rows], self.first[rows], self.running[rows] = 0, seeds % CARDS, True
-        self.owed[rows], self.reward[rows], self.ended[rows] = 0, 0, False
-        return self.show()
-
-    def step(self, actions):
-        chosen = actions["player"]
-        self.seen_actions.append(chosen.copy())
-        acting = self.acting()
-        if (acting & self.running[:, None] & (chosen[..., 1] == 1) & (self.tick % 2 == 0)[:, None]).any():
-            raise ContractError("no bids on even ticks")
-        won = acting * (chosen[..., 0] == self.card()[:, None]) * (1 + chosen[..., 1])
-        payment = ((won - won[:, ::-1]) * self.running[:, None]).astype(np.float32)
-        self.reward = self.owed.copy() if self.turns else payment
-        self.owed = payment
-        self.tick += self.running
-        self.ended = self.running & (self.tick == TICKS)
-        self.running &= ~self.ended
-        if self.turns:
-            self.reward[self.ended] += self.owed[self.ended]
-            self.owed[self.ended] = 0
-        return self.show()
-
-    def card(self):
-        return (self.first + self.tick) % CARDS
-
-    def acting(self):
-        seats = np.ones((self.num_matches, 2), bool)
-        return seats & (self.tick[:, None] % 2 == np.arange(2)) if self.turns else seats
-
-    def show(self):
-        both = np.ones((self.num_matches, 2), np.int64)
-        mask = np.ones((self.num_matches, 2, CARDS + 2), bool)
-        mask[:, :, -1] = (self.tick % 2 == 1)[:, None]
-        player = RoleTick(
-            observation={
-                "card": both * self.card()[:, None],
-                "tick": np.stack([both * self.tick[:, None], both * np.arange(2)], axis=-1).astype(np.float32),
-            },
-            acting=self.acting() & self.running[:, None],
-            action_mask=mask,
-            reward=self.reward,
-            privileged={"secret": np.full((self.num_matches, 2, 1), 0.25, np.float32)},
-        )
-        outcome = np.full((self.num_matches, 2), 0.5, np.float32)
-        truncated = np.zeros_like(self.ended)
-        return Tick(roles={"player": player}, terminated=self.ended, truncated=truncated, outcome=outcome)
-
-    def close(self):
-        pass
-
-
-class PlayableCards(Cards):
-    def render(self, match):
-        return f"card {self.card()[match]}"
-
-    def action_name(self, role, action):
-        return f"{action[0]}{'!' * int(action[1])}"
-
-    def parse_action(self, role, text):
-        if text.rstrip("!") not in {"0", "1", "2"}:
-            raise ValueError("type 0, 1 or 2, with ! to bid")
-        return np.array([int(text[0]), text.count("!")])
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Dict({"card": spaces.Discrete(CARDS), "tick": spaces.Box(0, 4, (2,))}),
+    action_space=spaces.MultiDiscrete([CARDS, 2]),
+    teams=(0, 1),
+    privileged_space=spaces.Dict({"secret": spaces.Box(0, 1, (1,))}),
+)
 
 
 class CardOnly(Identity):
@@ -130,24 +33,6 @@ class CardOnly(Identity):
 
     def act(self, action, streams):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
-
-
-class OneLabel(Identity):
-    """Shows a one-hot card and offers guess and bid as one choice of six."""
-
-    def bind(self, raw):
-        return Spaces(spaces.Box(0, 1, (CARDS,)), spaces.Discrete(2 * CARDS))
-
-    def observe(self, view, streams):
-        guess, bid = np.split(view.action_mask, [CARDS], axis=1)
-        return View(
-            observation={"obs": np.eye(CARDS, dtype=np.float32)[view.observation["card"]]},
-            action_mask=(guess[:, :, None] & bid[:, None, :]).reshape(len(streams), -1),
-            reward=2 * view.reward,
-        )
-
-    def act(self, action, streams):
-        return np.concatenate(divmod(action, 2), axis=1)
 
 
 class Count(Identity):
@@ -202,38 +87,6 @@ def view_of(obs):
     return View(observation={"obs": np.asarray(obs)}, action_mask=None, reward=np.zeros(len(obs), np.float32))
 
 
-def play(environment, agents, seeds):
-    """Play all rows to the end, agent k in seat k; return the summed rewards ``[B, S]``."""
-    rng = np.random.default_rng(0)
-    tick = environment.reset(np.asarray(seeds, np.uint64))
-    width = action_labels(environment)
-    total = np.zeros(tick.roles["player"].acting.shape)
-    for agent in agents:
-        agent.reset(np.arange(total.size))
-    while tick.roles["player"].acting.any():
-        role = tick.roles["player"]
-        actions = np.zeros((*total.shape, width), np.int64)
-        for seat, agent in enumerate(agents):
-            rows = np.flatnonzero(role.acting[:, seat])
-            observation = {name: leaf[rows, seat] for name, leaf in role.observation.items()}
-            streams = rows * total.shape[1] + seat
-            actions[rows, seat] = agent.act(
-                observation, action_mask=role.action_mask[rows, seat], streams=streams, rng=rng
-            )
-        tick = environment.step({"player": actions})
-        total += tick.roles["player"].reward
-    return total
-
-
-def action_labels(environment):
-    """Return how many labels an action of the player has."""
-    space = environment.spec.role("player").action_space
-    return 1 if isinstance(space, spaces.Discrete) else len(space.nvec)
-
-
-# -- stacking [Arena §2.4.1] ---------------------------------------------------------------------------------------
-
-
 def test_observations_pass_the_first_interface_first_and_actions_the_last_one_first():
     """stack(I1, I2) is the paper's I2(I1(None)): observation I1 then I2, action I2 then I1."""
     log = []
@@ -246,7 +99,7 @@ def test_observations_pass_the_first_interface_first_and_actions_the_last_one_fi
 
 def test_stack_binds_each_interface_to_what_the_one_below_shows():
     """Spaces are passed on from the game upwards."""
-    raw = Cards().spec.role("player")
+    raw = ROLE
     seen = stack(Count(), CardOnly()).bind(Spaces(raw.observation_space, raw.action_space))
     assert seen == Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
 
@@ -274,7 +127,7 @@ def test_the_same_object_cannot_stand_twice_in_a_stack():
 
 def test_bind_role_gives_the_role_as_its_player_sees_it():
     """Spaces change, seats and privileged observations do not."""
-    raw = Cards().spec.role("player")
+    raw = ROLE
     seen = bind_role(raw, CardOnly())
     assert (seen.observation_space, seen.action_space) == (spaces.Discrete(CARDS), spaces.Discrete(CARDS))
     assert (seen.teams, seen.privileged_space) == (raw.teams, raw.privileged_space)
@@ -288,34 +141,20 @@ def test_bind_role_says_which_role_an_interface_cannot_serve():
             raise ContractError("needs a picture")
 
     with pytest.raises(ContractError, match=r"role 'player': needs a picture"):
-        bind_role(Cards().spec.role("player"), Picky())
+        bind_role(ROLE, Picky())
 
 
-# -- on environment and agent [Arena §2.4.2] -----------------------------------------------------------------------
-
-
-def test_agents_with_different_spaces_meet_in_the_raw_game():
-    """One agent sees a number and picks of 3, the other a one-hot vector and picks of 6; both play the raw game."""
-    game = Cards(2)
-    role = game.spec.role("player")
-    raw = Spaces(role.observation_space, role.action_space)
-    guesser = on_agent(Rule(lambda obs, mask: obs["obs"][:, None]), CardOnly(), raw=raw)
-    bidder = on_agent(Rule(lambda obs, mask: 2 * obs["obs"].argmax(1)[:, None] + mask[:, [1]]), OneLabel(), raw=raw)
-    total = play(game, [guesser, bidder], [0, 1])
-    assert total.tolist() == [[-2, 2], [-2, 2]]  # both always right; the bidder earns one more on the two odd ticks
-
-
-@pytest.mark.parametrize("interface", [CardOnly, OneLabel])
-def test_training_on_the_wrapped_game_and_playing_the_raw_one_through_the_interface_agree(interface):
-    """The same decisions on on_environment and through on_agent give the same raw game."""
-    wrapped, raw = Cards(3), Cards(3)
-    rule = Rule(lambda obs, mask: (mask * (1 + (np.arange(mask.shape[1]) + obs["obs"].size) % 4)).argmax(1)[:, None])
-    seen = on_environment(wrapped, {"player": interface()})
-    role = raw.spec.role("player")
-    agents = [on_agent(rule, interface(), raw=Spaces(role.observation_space, role.action_space)) for _ in range(2)]
-    play(seen, [rule, rule], [0, 1, 2])
-    play(raw, agents, [0, 1, 2])
-    assert [a.tolist() for a in wrapped.seen_actions] == [a.tolist() for a in raw.seen_actions]
+def test_an_agent_plays_the_raw_game_through_an_interface():
+    """It is shown the transformed observation and mask, and its action is turned back."""
+    shown = []
+    rule = Rule(lambda obs, mask: shown.append((obs, mask.tolist())) or obs["obs"][:, None])
+    interface = CardOnly()
+    agent = on_agent(rule, interface, raw=Spaces(ROLE.observation_space, ROLE.action_space))
+    mask = np.array([[True, False, True, True, False]])
+    raw = {"card": np.array([2]), "tick": np.zeros((1, 2))}
+    action = agent.act(raw, action_mask=mask, streams=np.zeros(1, np.int64), rng=np.random.default_rng(0))
+    assert action.tolist() == [[2, 0]]
+    assert shown == [({"obs": 2}, [[True, False, True]])]
 
 
 def test_on_agent_forgets_in_interface_and_agent():
@@ -328,221 +167,3 @@ def test_on_agent_forgets_in_interface_and_agent():
     through.reset(streams)
     assert decide() == 0
     assert agent.forgotten == [3]
-
-
-@pytest.mark.parametrize("turns", [False, True])
-@pytest.mark.parametrize("interface", [CardOnly, OneLabel, Count, stack])
-def test_wrapped_game_is_an_environment(turns, interface):
-    """Through any interface, with or without turns, the game keeps the whole environment contract."""
-    check_environment(lambda n: on_environment(Cards(n, turns=turns), {"player": interface()}), steps=25)
-
-
-def test_wrapped_game_shows_transformed_spaces_masks_and_rewards():
-    """Observation, mask and reward of a step are those of the interface; privileged leaves are the game's."""
-    game = on_environment(Cards(1), {"player": OneLabel()})
-    game.reset(np.array([0], np.uint64))
-    game.step({"player": np.zeros((1, 2, 1), np.int64)})
-    tick = game.step({"player": np.array([[[3], [0]]])})  # card 1 is right, with a bid on the odd tick
-    role = tick.roles["player"]
-    assert role.reward.tolist() == [[4, -4]]
-    assert role.observation["obs"][0, 0].tolist() == [0, 0, 1]
-    assert role.action_mask[0, 0].tolist() == [True, False] * 3
-    assert role.privileged["secret"].tolist() == [[[0.25], [0.25]]]
-
-
-def test_wrapped_spec_claims_nothing_an_interface_may_break():
-    """zero_sum and reward_range are withdrawn, as an interface may change rewards."""
-    assert on_environment(Cards(), {}).spec.zero_sum
-    spec = on_environment(Cards(), {"player": CardOnly()}).spec
-    assert (spec.zero_sum, spec.reward_range, spec.perfect_information) == (False, None, False)
-
-
-def test_rewards_that_arrive_while_a_seat_waits_are_shown_at_its_next_decision():
-    """In the turn-based game the interface gets the sum since the last look, and nothing is lost."""
-    raw, wrapped = Cards(1, turns=True), on_environment(Cards(1, turns=True), {"player": Identity()})
-    right = Rule(lambda obs, mask: np.stack([obs["card"], 0 * obs["card"]], axis=1))
-    wrong = Rule(lambda obs, mask: np.stack([(obs["card"] + 1) % CARDS, 0 * obs["card"]], axis=1))
-    assert play(raw, [right, wrong], [0]).tolist() == play(wrapped, [right, wrong], [0]).tolist() == [[2, -2]]
-
-
-def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
-    """What a waiting seat was owed is gone after a reset in mid-match, for the interface too."""
-    shown = []
-
-    class Told(Identity):
-        def observe(self, view, streams):
-            shown.append(view.reward.tolist())
-            return view
-
-    game = on_environment(Cards(1, turns=True), {"player": Told()})
-    game.reset(np.zeros(1, np.uint64))
-    first_card = {"player": np.zeros((1, 2, 2), np.int64)}
-    game.step(first_card)
-    game.step(first_card)  # pays seat 0, who acts next; seat 1 waits and has not been shown its loss
-    game.reset(np.ones(1, np.uint64))
-    assert shown == [[0, 0], [0], [1], [0, 0]]
-    assert game.step(first_card).roles["player"].reward.tolist() == [[0, 0]]
-
-
-def test_a_start_carries_no_reward_whatever_the_interface_adds():
-    """An interface may give rewards of its own, but only for what was done."""
-
-    class Bonus(Identity):
-        def observe(self, view, streams):
-            return attrs.evolve(view, reward=view.reward + np.float32(1))
-
-    game = on_environment(Cards(1), {"player": Bonus()})
-    assert game.reset(np.zeros(1, np.uint64)).roles["player"].reward.tolist() == [[0, 0]]
-    assert game.step({"player": np.ones((1, 2, 2), np.int64) * [2, 0]}).roles["player"].reward.tolist() == [[1, 1]]
-
-
-def test_memory_counts_decisions_on_the_environment_as_on_the_agent():
-    """A seat that waits is not observed, so a stateful interface sees the same in training and in the raw game."""
-    game = on_environment(Cards(1, turns=True), {"player": Count()})
-    tick = game.reset(np.array([0], np.uint64))
-    counts = []
-    while tick.roles["player"].acting.any():
-        seat = int(tick.roles["player"].acting[0].argmax())
-        counts.append((seat, int(tick.roles["player"].observation["count"][0, seat])))
-        tick = game.step({"player": np.zeros((1, 2, 2), np.int64)})
-    assert counts == [(0, 0), (1, 0), (0, 1), (1, 1)]
-    assert tick.roles["player"].observation["count"].tolist() == [[2, 2]]  # the end is shown to everybody
-
-
-def test_resetting_one_row_leaves_the_memory_of_the_others():
-    """Matches of one batch do not meet in the interface."""
-    game = on_environment(Cards(2), {"player": Count()})
-    game.reset(np.zeros(2, np.uint64))
-    game.step({"player": np.zeros((2, 2, 2), np.int64)})
-    tick = game.reset(np.zeros(1, np.uint64), rows=np.array([1]))
-    assert tick.roles["player"].observation["count"].tolist() == [[1, 1], [0, 0]]
-
-
-def test_interface_for_an_unknown_role_is_an_error():
-    """The message lists the roles there are."""
-    with pytest.raises(ContractError, match=r"no role 'cat'.*it has player"):
-        _ = on_environment(Cards(), {"cat": Identity()}).spec
-
-
-def test_spaces_may_be_known_only_after_the_first_reset():
-    """Wrapping and starting such a game works; its spec is there afterwards."""
-    game = on_environment(on_environment(Cards(1, late_spec=True), {"player": Count()}), {"player": CardOnly()})
-    game.reset(np.zeros(1, np.uint64))
-    assert game.spec.role("player").observation_space == spaces.Discrete(CARDS)
-
-
-def test_closing_reaches_the_game():
-    """Close is passed on."""
-    closed = []
-    game = Cards()
-    game.close = lambda: closed.append(1)
-    on_environment(game, {}).close()
-    assert closed == [1]
-
-
-# -- playing through an interface ----------------------------------------------------------------------------------
-
-
-def test_wrapped_game_is_playable_only_where_the_game_is():
-    """Rendering is passed on, not invented."""
-    assert not isinstance(on_environment(Cards(), {}), Playable)
-    game = on_environment(PlayableCards(), {"player": OneLabel()})
-    game.reset(np.array([2], np.uint64))
-    assert game.render(0) == "card 2"
-
-
-def test_actions_are_named_and_typed_in_the_words_of_the_game():
-    """Names come from the raw action, and typing one finds the choice that leads to it."""
-    game = on_environment(PlayableCards(), {"player": OneLabel()})
-    assert game.action_name("player", np.array([5])) == "2!"
-    assert game.parse_action("player", "2!").tolist() == [5]
-    plain = on_environment(PlayableCards(), {})
-    assert plain.parse_action("player", plain.action_name("player", np.array([1, 1]))).tolist() == [1, 1]
-
-
-def test_typing_an_action_the_interface_cannot_do_says_so():
-    """An interface that never bids cannot be made to."""
-    game = on_environment(PlayableCards(), {"player": CardOnly()})
-    with pytest.raises(ValueError, match="cannot be done through this interface"):
-        game.parse_action("player", "1!")
-
-
-def test_actions_without_choices_cannot_be_typed():
-    """A continuous action space is told apart with a way out."""
-
-    class Real(Identity):
-        def bind(self, raw):
-            return Spaces(raw.observation, spaces.Box(0, 1, (1,)))
-
-    game = on_environment(PlayableCards(), {"player": Real()})
-    with pytest.raises(ValueError, match="play the game without it"):
-        game.parse_action("player", "1")
-
-
-# -- Gymnasium wrappers below [Arena §2.4.4] -----------------------------------------------------------------------
-
-
-class Single(gymnasium.Env):
-    """A Gymnasium environment: the observation is a 2 by 2 picture of the tick."""
-
-    observation_space = spaces.Box(0, 10, (2, 2), np.float32)
-    action_space = spaces.Discrete(2)
-
-    def reset(self, *, seed=None, options=None):
-        self.tick = int(seed)
-        return np.full((2, 2), self.tick, np.float32), {}
-
-    def step(self, action):
-        self.tick += int(action)
-        return np.full((2, 2), self.tick, np.float32), 1.0, self.tick >= 3, False, {}
-
-
-class FromGymnasium:
-    """The smallest adapter: one match of one Gymnasium environment."""
-
-    num_matches = 1
-
-    def __init__(self, env):
-        self.env = env
-        role = Role(name="player", observation_space=env.observation_space, action_space=env.action_space, teams=(0,))
-        self.spec = EnvironmentSpec(name="gym", roles=(role,), turn="simultaneous")
-
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        return self.show(self.env.reset(seed=int(seeds[0]))[0], 0.0, terminated=False)
-
-    def step(self, actions):
-        obs, reward, terminated, _, _ = self.env.step(actions["player"][0, 0, 0])
-        return self.show(obs, reward, terminated=terminated)
-
-    def show(self, obs, reward, *, terminated):
-        player = RoleTick(
-            observation={"obs": obs[None, None]},
-            acting=np.array([[not terminated]]),
-            action_mask=None,
-            reward=np.array([[reward]], np.float32),
-        )
-        ended = np.array([terminated])
-        return Tick(
-            roles={"player": player}, terminated=ended, truncated=np.zeros(1, bool), outcome=np.ones((1, 1), np.float32)
-        )
-
-    def close(self):
-        self.env.close()
-
-
-def test_interface_works_on_a_game_with_gymnasium_wrappers():
-    """MyWrapper(env) below, EnvItfWrapper(env1, MyItf()) on top: both transforms apply, in that order."""
-    env1 = gymnasium.wrappers.FlattenObservation(Single())
-
-    class Last(Identity):
-        def bind(self, raw):
-            return Spaces(spaces.Box(raw.observation.low[-1:], raw.observation.high[-1:]), raw.action)
-
-        def observe(self, view, streams):
-            return attrs.evolve(view, observation={"obs": view.observation["obs"][:, -1:]})
-
-    env2 = on_environment(FromGymnasium(env1), {"player": Last()})
-    assert env2.spec.role("player").observation_space.shape == (1,)
-    env2.reset(np.array([1], np.uint64))
-    tick = env2.step({"player": np.array([[[1]]])})
-    assert tick.roles["player"].observation["obs"].tolist() == [[[2.0]]]

@@ -105,8 +105,8 @@ class Desk:
 
     def acked(self, peer="sampler-0"):
         """Return the last block that a sampler heard to be taken."""
-        credits = [message.acked for who, message in self.link.sent if who == peer and isinstance(message, Credit)]
-        return credits[-1] if credits else None
+        acked = [message.acked for who, message in self.link.sent if who == peer and isinstance(message, Credit)]
+        return acked[-1] if acked else None
 
 
 @pytest.fixture
@@ -157,6 +157,17 @@ def test_a_dropped_block_acknowledges_none_that_still_waits(desk):
     assert desk.acked() is None
     desk.learner.work()
     assert desk.acked() == 2
+
+
+def test_a_large_block_makes_several_updates(desk):
+    """None of its decisions is used twice, and it is acknowledged with its last part."""
+    desk.block(1, decisions=10, versions=(0, 0, 0))
+    for updates in (1, 2):
+        assert desk.learner.work()
+        assert (desk.learner.version, desk.acked()) == (updates, 0)
+    assert desk.learner.work()
+    assert (desk.learner.decisions, desk.acked()) == (30, 1)
+    assert not desk.learner.work()
 
 
 def test_a_batch_larger_than_all_credits_does_not_deadlock(league):

@@ -23,9 +23,7 @@ def table(diary):
         def resolve(fixture, seat):
             return actors.setdefault(fixture.seats[seat], diary(len(actors)))
 
-        play = Play(
-            environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture
-        )
+        play = Play(environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture)
         for fixture in fixtures:
             play.add(fixture)
         return play, actors, results

@@ -246,19 +246,16 @@ def test_no_decision_is_lost_or_doubled(steps, decisions):
     """Any schedule of four seats agrees with a dictionary that keeps every decision by itself."""
     made, model, batches = recorder(streams=4, decisions=decisions), Model(), []
     seats = {}  # seat → stream and its pending decision
-    number, version = 0, 1
+    version = 1
 
     def outcome(pending, reward, elapsed, **how):
         if pending is not None:
             model.done[pending] |= {"reward": reward, "elapsed": elapsed, **how}
 
-    for seat, what in steps:
-        number += 1
-        if what == "flush":
+    for number, (seat, what) in enumerate(steps, start=1):
+        if what in ("flush", "learn"):
             batches.append(made.flush())
-        elif what == "learn":
-            batches.append(made.flush())
-            version += 1
+            version += what == "learn"
         elif what == "decide":
             stream, pending = seats[seat] if seat in seats else (made.open(1), None)
             settle(made, stream, [number])

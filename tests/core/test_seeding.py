@@ -9,7 +9,7 @@ from ludus._seeding import generator, match_seeds, seed_for
 
 def test_seeds_follow_from_their_names():
     """The same names give the same seed, for ever; any other name another one."""
-    assert seed_for(1, "learner", "main") == 5461405180640163905
+    assert seed_for(1, "learner", "main") == 9030320778030183883
     seeds = {seed_for(seed, *names) for seed in (0, 1) for names in (("a",), ("b",), ("a", "b"), ("a", 1), ())}
     assert len(seeds) == 10
     assert all(0 <= seed < 2**63 for seed in seeds)

@@ -49,6 +49,7 @@ def supervise(tmp_path):
             sockets=tmp_path / "sockets",
             stall_s=stall_s,
             session=2,
+            most_restarts=3,
             say=said.append,
         )
         supervisor.start([SPEC])
@@ -128,7 +129,7 @@ def test_a_silent_worker_is_killed_and_restarted(supervise, is_alive):
 
 
 def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
-    """The fourth death within a minute, not the third."""
+    """One death more than the restarts allowed within a minute."""
     supervisor, said = supervise(LEAVE)
     for _ in range(3):
         wait_dead(supervisor)

@@ -105,9 +105,7 @@ def _agents(
         if known or name not in plugins.components("agent"):
             participant = league.resolve(name)
             if participant.endswith("+"):
-                raise click.UsageError(
-                    f"{name} has frozen no model yet; name one, for example {name.partition('@')[0]}@1"
-                )
+                raise click.UsageError(f"{name} is no frozen model; name one, for example {name.partition('@')[0]}@1")
             model = league.models.get(participant)
             agents[role] = load_participant(
                 config,

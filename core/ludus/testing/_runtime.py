@@ -1,4 +1,4 @@
-"""A league in one process under a clock of its own: the coordinator, learners and samplers themselves, and no waiting."""
+"""A league in one process under a clock of its own: the real workers and no waiting."""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import attrs
-from ludus.copies import Copies
 from ludus.environment import Environment
 from ludus.errors import ConfigError
+from ludus_copies import Copies
 
 from ludus_gymnasium.config import GymnasiumConfig
 from ludus_gymnasium.native import NativeEnvironment, has_native

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
-from ludus.copies import (
+from ludus.environment import EnvironmentSpec, Role, Scenario
+from ludus.errors import ConfigError
+from ludus_copies import (
     Row,
     action_reader,
     fold_seed,
@@ -15,8 +17,6 @@ from ludus.copies import (
     plain_action_space,
     plain_observation_space,
 )
-from ludus.environment import EnvironmentSpec, Role, Scenario
-from ludus.errors import ConfigError
 
 __all__ = ["ROLE", "GymnasiumGame", "make_env", "make_game", "make_spec", "wins_from"]
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from ludus.copies import fold_seed
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
+from ludus_copies import fold_seed
 
 from ludus_gymnasium.game import ROLE, make_env, make_spec, wins_from
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import attrs
-from ludus.copies import Copies
+from ludus_copies import Copies
 
 from ludus_pettingzoo.config import PettingZooConfig
 

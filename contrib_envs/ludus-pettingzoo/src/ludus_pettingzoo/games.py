@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ludus.copies import Row, fold_seed
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError
+from ludus_copies import Row, fold_seed
 from pettingzoo import AECEnv, ParallelEnv
 
 from ludus_pettingzoo.making import make_pettingzoo

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
-from ludus.copies import Row, action_reader, observation_writer
 from ludus.environment import EnvironmentSpec
+from ludus_copies import Row, action_reader, observation_writer
 
 from ludus_pettingzoo.seating import Placing, Seating
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import frozen
 from gymnasium import Space, spaces
-from ludus.copies import plain_action_space, plain_observation_space
 from ludus.environment import Role
 from ludus.errors import ConfigError
+from ludus_copies import plain_action_space, plain_observation_space
 
 __all__ = ["AgentSpaces", "Placing", "Seating", "seat_agents"]
 

@@ -12,7 +12,8 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Identity, Spaces, View
 from ludus.spaces import leaf_spaces
-from ludus.streams import StreamRows
+
+from ludus_interfaces.streams import StreamRows
 
 
 @define

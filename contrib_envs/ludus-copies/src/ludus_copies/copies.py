@@ -1,45 +1,20 @@
-"""Many copies of a game that plays one match at a time, as one batched environment.
-
-This is what adapters to other libraries are made of: an adapter implements `ScalarGame` for one match, `Copies` does
-the rest. It is not meant for writing games; a game of one's own is a PettingZoo or Gymnasium environment, or a batched
-`ludus.environment.Environment`.
-
-::
-
-    Copies ── slice of rows ── games 1 … n               in this process, one after another
-       └───── worker process ── slice of rows …          spread over `workers` processes
-
-Every game is bound once to views of its row: it reads its actions there and writes its tick there, so that nothing is
-packed or copied on the way, in this process or another. Workers map the same unlinked temporary file; one socket each
-carries a byte per step and back. They make their games from an import path and options that JSON can carry, never from
-a pickle, and end when the socket closes. The same seeds give the same matches with any number of workers.
-"""
+"""The environment made of copies."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium import Space, spaces
-
-from ludus._row_workers import WorkerPool
-from ludus._rows import Arrays, GameSlice, Row, ScalarGame, Start, allocate, make_game
 from ludus.environment import EnvironmentSpec, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
-__all__ = [
-    "Copies",
-    "Row",
-    "ScalarGame",
-    "action_reader",
-    "fold_seed",
-    "observation_writer",
-    "plain_action_space",
-    "plain_observation_space",
-]
+from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
+from ludus_copies.workers import WorkerPool
+
+__all__ = ["Copies"]
 
 
 class Copies:
@@ -177,73 +152,3 @@ class _LegalityCheck:
             raise ContractError(
                 f"illegal action {actions[row, seat].tolist()} of role {role!r}, match {row}, seat {seat}"
             )
-
-
-def fold_seed(seed: int) -> int:
-    """Fold a 64-bit seed into the 31 bits that every library takes."""
-    return (seed ^ seed >> 31 ^ seed >> 62) & 0x7FFFFFFF
-
-
-def plain_observation_space(space: Space[Any]) -> Space[Any]:
-    """Return the space with its Tuple parts as Dict parts keyed ``"0"``, ``"1"``, …; other spaces as they are."""
-    if isinstance(space, spaces.Tuple):
-        return spaces.Dict({str(i): plain_observation_space(part) for i, part in enumerate(space.spaces)})
-    if isinstance(space, spaces.Dict):
-        return spaces.Dict({key: plain_observation_space(part) for key, part in space.spaces.items()})
-    return space
-
-
-def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Callable[[Any], None]:
-    """Return a function that writes an observation of `space` into `views`, which has one array per leaf.
-
-    Args:
-        space: As the scalar game declares it; Tuple and Dict parts may be nested.
-        views: The leaves of `plain_observation_space`, of one seat.
-    """
-    paths = list(_paths(space))
-    if paths == [()]:
-        (view,) = views.values()
-        return functools.partial(view.__setitem__, ...)
-    targets = [(path, views[".".join(map(str, path))]) for path in paths]
-
-    def write(observation: Any) -> None:
-        for path, target in targets:
-            target[...] = functools.reduce(lambda part, key: part[key], path, observation)
-
-    return write
-
-
-def _paths(space: Space[Any]) -> Iterable[tuple[Any, ...]]:
-    if isinstance(space, spaces.Dict | spaces.Tuple):
-        parts = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
-        for key, part in parts:
-            yield from ((key, *path) for path in _paths(part))
-    else:
-        yield ()
-
-
-def plain_action_space(space: Space[Any]) -> Space[Any]:
-    """Return the space as roles declare it: Discrete and MultiDiscrete from 0, MultiBinary as labels, Box flat.
-
-    Raises:
-        ContractError: It is none of these.
-    """
-    if isinstance(space, spaces.Box):
-        return spaces.Box(space.low.ravel().astype(np.float32), space.high.ravel().astype(np.float32))
-    if isinstance(space, spaces.Discrete):
-        return spaces.Discrete(int(space.n))
-    plain: Space[Any] = spaces.MultiDiscrete(list(label_sizes(space)))
-    return plain
-
-
-def action_reader(space: Space[Any], view: np.ndarray) -> Callable[[], Any]:
-    """Return a function that reads the action in `view` (``[L] int64`` or ``[D] float32``) as one of `space`."""
-    if isinstance(space, spaces.Discrete):
-        start = int(space.start)
-        return view.item if start == 0 else lambda: view.item() + start
-    if isinstance(space, spaces.Box):
-        low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
-        # Bounds that float32 rounds outwards would otherwise be left by actions at the edge.
-        return lambda: np.clip(view.astype(dtype).reshape(shape), low, high)
-    starts = np.ravel(getattr(space, "start", 0))
-    return lambda: (view + starts).astype(space.dtype).reshape(space.shape)

@@ -9,11 +9,12 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, on_environment, stack
+from ludus.interface import Identity, Spaces, View, stack
 from ludus.spaces import leaf_spaces
-from ludus.streams import StreamRows
-from ludus.teams import as_team, combine, join_spaces, split_spaces, team
-from ludus.testing import check_environment
+from ludus.testing import check_environment, check_interface
+from ludus_interfaces.environment import on_environment
+from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.teams import as_team, combine, join_spaces, split_spaces, team
 
 PART = Spaces(spaces.Dict({"x": spaces.Box(-1, 9, (2,)), "n": spaces.Discrete(5)}), spaces.MultiDiscrete([3, 2]))
 PLAIN = Spaces(spaces.Box(-1, 9, (1,)), spaces.Discrete(4))
@@ -262,6 +263,11 @@ def test_combined_reset_reaches_every_part():
     assert told == [4, 4]
 
 
+def test_combined_interfaces_pass_the_check():
+    """Interfaces side by side, one with memory, keep the promises together."""
+    check_interface(lambda: combine(Identity(), FrameStack(2)), join_spaces([PART, PART]))
+
+
 # -- teams of agents [Arena §2.4.3] --------------------------------------------------------------------------------
 
 
@@ -364,27 +370,3 @@ def test_a_game_of_teams_is_playable_where_the_game_is():
     assert game.parse_action("unit", "1-0, 2-1").tolist() == [1, 0, 2, 1]
     with pytest.raises(ValueError, match="expected 2 actions"):
         game.parse_action("unit", "1-0")
-
-
-# -- rows of streams -----------------------------------------------------------------------------------------------
-
-
-@given(st.lists(st.lists(st.integers(-(2**62), 2**62), min_size=1, max_size=5, unique=True), max_size=6))
-@settings(deadline=None, max_examples=50)
-def test_every_stream_keeps_a_row_of_its_own(batches):
-    """Rows are stable, distinct and as many as there are streams."""
-    table, known = StreamRows(), {}
-    for streams in batches:
-        rows = table.rows(np.array(streams))
-        for stream, row in zip(streams, rows.tolist(), strict=True):
-            assert known.setdefault(stream, row) == row
-    assert sorted(known.values()) == list(range(table.count)) == list(range(len(known)))
-
-
-def test_rows_are_fresh_once_and_again_after_a_reset():
-    """New and reset streams are fresh until they are looked at; others are not."""
-    table = StreamRows()
-    streams = np.array([7, 3])
-    assert table.take_fresh(table.rows(streams)).tolist() == [True, True]
-    table.reset(np.array([3, 99]))
-    assert table.take_fresh(table.rows(streams)).tolist() == [False, True]

@@ -19,7 +19,6 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 from gymnasium import spaces
-
 from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, Spaces, View, require_distinct, stack

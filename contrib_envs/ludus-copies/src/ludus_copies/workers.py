@@ -1,4 +1,4 @@
-"""Worker processes that play slices of rows for `ludus.copies`: both ends of the socket.
+"""Worker processes that play slices of rows for `ludus_copies`: both ends of the socket.
 
 A request is one byte: ``s`` steps, ``r`` resets and is followed by its length (4 bytes, big endian) and a JSON list of
 [row, seed, scenario name, scenario parameters]. The answer is ``.`` when it is done, or ``!`` and a sentence up to the
@@ -20,9 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ludus._rows import Arrays, GameSlice, Start, allocate, make_game
 from ludus.environment import Scenario
 from ludus.errors import WorkerError
+
+from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
+
+__all__ = ["WorkerPool", "serve"]
 
 _CLOSE_TIMEOUT_S = 5.0
 
@@ -31,7 +34,7 @@ class WorkerPool:
     """All rows of a batch, spread evenly over worker processes.
 
     Args:
-        factory: See `ludus.copies.Copies`.
+        factory: See `ludus_copies.Copies`.
         options: Likewise.
         layout: Lays the arrays out, in ``buffer`` where one is given.
         num_matches: B.
@@ -117,7 +120,7 @@ class _Worker:
         self._socket.settimeout(timeout_s)
         with far:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter, this package
-                [sys.executable, "-m", "ludus._row_workers", str(far.fileno()), str(memory), f"rows={low}:{high}"],
+                [sys.executable, "-m", "ludus_copies", str(far.fileno()), str(memory), f"rows={low}:{high}"],
                 pass_fds=(far.fileno(), memory),
                 stdin=subprocess.DEVNULL,
                 env=_child_environment(),
@@ -198,9 +201,9 @@ def _child_environment() -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"}
 
 
-def _serve(near: socket.socket, memory: int) -> None:
-    """Answer requests until the other end closes."""
-    with near, near.makefile("rb") as stream:
+def serve(*, descriptor: int, memory: int) -> None:
+    """Answer requests on the socket with that descriptor until the other end closes."""
+    with socket.socket(fileno=descriptor) as near, near.makefile("rb") as stream:
         rows = None
         try:
             rows = _make_rows(_read_json(stream), memory)
@@ -235,13 +238,3 @@ def _make_rows(order: dict[str, Any], memory: int) -> GameSlice:
     if arrays.layout != order["layout"]:
         raise ValueError(f"the game has other spaces in this process: {arrays.layout} instead of {order['layout']}")
     return GameSlice(games, arrays.rows(order["low"], order["high"]))
-
-
-def _main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that closes the socket
-    descriptor, memory = int(sys.argv[1]), int(sys.argv[2])
-    _serve(socket.socket(fileno=descriptor), memory)
-
-
-if __name__ == "__main__":
-    _main()

@@ -1,4 +1,4 @@
-"""Rows of scalar games: the arrays of a batch of matches and the games that play in them, see `ludus.copies`."""
+"""Rows of scalar games: the arrays of a batch of matches and the games that play in them, see `ludus_copies`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from attrs import define
-
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 

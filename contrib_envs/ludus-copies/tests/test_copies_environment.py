@@ -14,7 +14,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
-from ludus.copies import (
+from ludus.environment import Scenario
+from ludus.errors import ContractError, WorkerError
+from ludus.spaces import leaf_spaces
+from ludus.testing import check_environment
+from ludus_copies import (
     Copies,
     action_reader,
     fold_seed,
@@ -22,10 +26,6 @@ from ludus.copies import (
     plain_action_space,
     plain_observation_space,
 )
-from ludus.environment import Scenario
-from ludus.errors import ContractError, WorkerError
-from ludus.spaces import leaf_spaces
-from ludus.testing import check_environment
 
 TOY = '''
 """A toy: two seats bid 0 to 3, one bid is barred on each tick, the difference is the reward."""
@@ -167,7 +167,7 @@ def is_alive(pid):
 
 def children():
     """Return the process ids of this process's workers."""
-    mine = (os.getpid(), "ludus._row_workers")
+    mine = (os.getpid(), "-m ludus_copies ")
     return [pid for pid, (_, parent, command) in processes().items() if parent == mine[0] and mine[1] in command]
 
 
@@ -297,7 +297,7 @@ def test_impossible_sizes(make, num_matches, workers) -> None:
 )
 def test_failing_worker(make, monkeypatch, trouble, message) -> None:
     """A game that raises, crashes or hangs in a worker is one clear error, and no process is left."""
-    monkeypatch.setattr("ludus._row_workers._CLOSE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("ludus_copies.workers._CLOSE_TIMEOUT_S", 0.2)
     copies = make(3, 2, timeout_s=2.0, trouble=trouble)
     copies.reset(seeds(0), rows=np.array([2]))
     copies.step(bids(copies))
@@ -345,7 +345,7 @@ def test_workers_end_with_their_parent(tmp_path) -> None:
     """Workers of a process that is killed end by themselves."""
     script = textwrap.dedent("""
         import subprocess, sys, time
-        from ludus.copies import Copies
+        from ludus_copies import Copies
         copies = Copies("toy_bids:Bids", {}, num_matches=2, workers=2)
         print(*(worker._process.pid for worker in copies._rows._workers), flush=True)
         time.sleep(60)

@@ -1,0 +1,329 @@
+"""What a run survives: ``python benchmarks/kill.py [N]`` kills every kind of process N times, at random moments.
+
+A Tic-Tac-Toe league runs in real processes. One of them is killed (SIGKILL) and the run must go on by itself; when
+the coordinator is killed, every worker must be gone soon and ``ludus resume`` must go on. Before each kill a witness
+reads the store: what it has seen committed must still be there afterwards, and everything must agree with the log
+and the files.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from attrs import define, field, frozen
+from ludus._store import Store
+from ludus._verify import verify
+from ludus.errors import RunError
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "tictactoe.toml"
+SETTINGS = (
+    "run.minutes=0",
+    "run.restarts=1000",
+    "run.checkpoint_s=1",
+    "sampling.matches=32",
+    "players.main_agent.freeze_every_decisions=3000",
+    "players.main_agent.ppo.batch_decisions=512",
+    "players.main_agent.mlp.hidden=[32]",
+    "evaluation.matches=8",
+    "evaluation.fixture_matches=4",
+    "evaluation.final_matches=0",
+)
+VICTIMS = {
+    "sampler": "sampler-0",
+    "evaluator": "evaluator-0",
+    "learner": "learner-main_agent",
+    "coordinator": "coordinator",
+}
+PATIENCE_S = 120.0
+
+
+def processes(parent: int) -> dict[str, int]:
+    """Return the pids of the workers that `parent` started, by name."""
+    shown = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True).stdout
+    found = {}
+    for line in shown.splitlines():
+        pid, ppid, command = line.split(None, 2)
+        name = re.search(r" -m ludus\._worker .*--name (\S+)", command)
+        if int(ppid) == parent and name:
+            found[name[1]] = int(pid)
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process exists and is no zombie."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.strip().startswith("Z")
+
+
+def wait(condition: Callable[[], bool], *, timeout_s: float = PATIENCE_S) -> float:
+    """Return how many seconds it took until `condition` held.
+
+    Raises:
+        TimeoutError: It does not hold after `timeout_s`.
+    """
+    start = time.monotonic()
+    while not condition():
+        if time.monotonic() - start > timeout_s:
+            raise TimeoutError(f"nothing happened for {timeout_s:.0f} s")
+        time.sleep(0.05)
+    return time.monotonic() - start
+
+
+@frozen(kw_only=True)
+class State:
+    """What a reader of the store sees at one moment."""
+
+    trained: int
+    rated: int
+    decisions: int
+    models: frozenset[str]
+
+    @classmethod
+    def read(cls, folder: Path) -> State:
+        """Read the state of a run; all zeros before it has one."""
+        try:
+            with Store.read(folder) as store:
+                counters = store.counters()
+                total, trained = store.num_matches(), int(counters.get("matches", 0))
+                decisions = sum(int(n) for name, n in counters.items() if name.startswith("decisions/"))
+                models = frozenset(f"{model.participant} {model.hash}" for model in store.models())
+        except RunError:
+            return cls(trained=0, rated=0, decisions=0, models=frozenset())
+        return cls(trained=trained, rated=total - trained, decisions=decisions, models=models)
+
+    @property
+    def matches(self) -> int:
+        """Return the committed matches."""
+        return self.trained + self.rated
+
+    def has_passed(self, other: State) -> bool:
+        """Return whether training and rating went on after `other`."""
+        return self.trained > other.trained and self.rated > other.rated and self.decisions > other.decisions
+
+
+@define
+class League:
+    """A run in real processes.
+
+    Args:
+        folder: The run folder; ``<folder>.out`` takes what the run prints.
+        settings: Values of the example that are replaced.
+        workers: Samplers.
+        source: The run's TOML file.
+    """
+
+    folder: Path
+    settings: Sequence[str] = SETTINGS
+    workers: int = 1
+    source: Path = EXAMPLE
+    _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    def train(self) -> None:
+        """Start the run."""
+        given = [f"run.workers={self.workers}", *self.settings]
+        options = [part for setting in given for part in ("--set", setting)]
+        self._start("train", str(self.source), "--run", str(self.folder), *options)
+
+    def resume(self) -> None:
+        """Go on with the run."""
+        self._start("resume", str(self.folder))
+
+    def _start(self, *arguments: str) -> None:
+        with self.output_path.open("ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ludus", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+
+    @property
+    def output_path(self) -> Path:
+        """Return the file of what the run printed."""
+        return self.folder.with_name(f"{self.folder.name}.out")
+
+    @property
+    def output(self) -> str:
+        """Return what the run printed."""
+        return self.output_path.read_text(encoding="utf-8")
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """Return the coordinator's process."""
+        assert self._process is not None, "not started"
+        return self._process
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Return the pids of all processes of the run."""
+        return {"coordinator": self.process.pid, **processes(self.process.pid)}
+
+    @property
+    def state(self) -> State:
+        """Return what is committed."""
+        return State.read(self.folder)
+
+    def wait_for(self, condition: Callable[[State], bool], *, timeout_s: float = PATIENCE_S) -> float:
+        """Return how many seconds it took until the committed state met `condition`.
+
+        Raises:
+            RuntimeError: The run ended.
+            TimeoutError: It is not met after `timeout_s`.
+        """
+
+        def met() -> bool:
+            if self.process.poll() is not None:
+                raise RuntimeError(f"the run ended with status {self.process.returncode}:\n{self.output}")
+            return condition(self.state)
+
+        return wait(met, timeout_s=timeout_s)
+
+    def problems(self) -> list[str]:
+        """Return what does not agree with the log and the files."""
+        with Store.read(self.folder) as store:
+            return verify(store)
+
+    def close(self) -> None:
+        """End whatever is left of the run."""
+        if self._process is not None:
+            left = self.pids if self._process.poll() is None else {}
+            for pid in left.values():
+                os.kill(pid, signal.SIGKILL)
+            self._process.wait()
+
+
+@frozen(kw_only=True)
+class Kill:
+    """What followed from killing one process.
+
+    Args:
+        victim: Kind of process.
+        lost_matches: Matches that were committed and are gone.
+        lost_models: Models that were in the league and are gone.
+        problems: What does not agree any more.
+        orphans: Workers that outlived the coordinator.
+        gone_s: Seconds until the last worker followed the coordinator.
+        recovered_s: Seconds until matches were trained on, learned from and rated again.
+    """
+
+    victim: str
+    lost_matches: int
+    lost_models: int
+    problems: tuple[str, ...]
+    orphans: int
+    gone_s: float
+    recovered_s: float
+
+
+def kill(league: League, victim: str) -> Kill:
+    """Kill one process of a run that goes on, and see what follows.
+
+    Raises:
+        RuntimeError: The run ended, though it was not the coordinator that was killed.
+        TimeoutError: It does not go on.
+    """
+    pids = league.pids
+    before = league.state
+    os.kill(pids[VICTIMS[victim]], signal.SIGKILL)
+    start = time.monotonic()
+    gone_s, orphans = 0.0, 0
+    if victim == "coordinator":
+        league.process.wait()
+        gone_s, orphans = _outlive(list(pids.values()))
+        found = league.problems()  # of the very state that the next start finds
+        after = league.state
+        start = time.monotonic()
+        league.resume()
+    else:
+        after = league.state
+        found = []
+    league.wait_for(lambda state: state.has_passed(after) and league.pids.keys() == pids.keys())
+    recovered_s = time.monotonic() - start
+    now = league.state
+    return Kill(
+        victim=victim,
+        lost_matches=max(0, before.matches - after.matches, after.matches - now.matches),
+        lost_models=len(before.models - after.models) + len(after.models - now.models),
+        problems=(*found, *league.problems()),
+        orphans=orphans,
+        gone_s=gone_s,
+        recovered_s=recovered_s,
+    )
+
+
+def _outlive(pids: Sequence[int]) -> tuple[float, int]:
+    try:
+        return wait(lambda: not any(map(is_alive, pids)), timeout_s=10.0), 0
+    except TimeoutError:
+        left = [pid for pid in pids if is_alive(pid)]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        return 10.0, len(left)
+
+
+def campaign(folder: Path, count: int) -> list[Kill]:
+    """Kill each kind of process `count` times, in random order, at random moments of one run."""
+    rng = random.Random(0)
+    order = list(VICTIMS) * count
+    rng.shuffle(order)
+    league, kills = League(folder), []
+    try:
+        league.train()
+        league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
+        for number, victim in enumerate(order, start=1):
+            time.sleep(rng.uniform(0.0, 2.0))
+            kills.append(kill(league, victim))
+            print(f"{number:3d}/{len(order)} {victim}: went on after {kills[-1].recovered_s:.1f} s", flush=True)
+            for problem in kills[-1].problems:
+                print(f"    {problem}", flush=True)
+        league.process.send_signal(signal.SIGINT)
+        print(f"Ctrl-C: exit status {league.process.wait(60)}, {league.state.matches:,} matches")
+        print(f"verify: {league.problems() or 'everything agrees'}")
+    finally:
+        league.close()
+    return kills
+
+
+def table(kills: Sequence[Kill]) -> str:
+    """Return one line per kind of process."""
+    head = ("killed", "kills", "lost matches", "lost models", "verify failures", "orphans", "went on after, s")
+    rows = [head]
+    for victim in VICTIMS:
+        of = [one for one in kills if one.victim == victim]
+        if of:
+            took = sorted(one.recovered_s for one in of)
+            sums = (
+                sum(one.lost_matches for one in of),
+                sum(one.lost_models for one in of),
+                sum(bool(one.problems) for one in of),
+                sum(one.orphans for one in of),
+            )
+            rows.append((victim, str(len(of)), *map(str, sums), f"{statistics.median(took):.1f}, max {took[-1]:.1f}"))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
+
+def main() -> None:
+    """Run the campaign in a temporary folder."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    with tempfile.TemporaryDirectory(prefix="ludus-kill-") as folder:
+        kills = campaign(Path(folder) / "run", count)
+    print(table(kills))
+    gone = [one.gone_s for one in kills if one.victim == "coordinator"]
+    if gone:
+        print(f"workers were gone {max(gone):.1f} s after the coordinator at the latest")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""A worker process: ``python -m ludus_copies SOCKET MEMORY``, started by `ludus_copies.workers`."""
+
+import signal
+import sys
+
+from ludus_copies.workers import serve
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that closes the socket
+    serve(descriptor=int(sys.argv[1]), memory=int(sys.argv[2]))

@@ -1,0 +1,127 @@
+"""Write the option tables of docs/configuration.md from the classes that read the options.
+
+Run it after an option has changed: ``python docs/make_configuration.py``. ``--check`` writes nothing and exits with 1
+where the page is out of date. Sections are those of a run's TOML file; components are those of the distributions in
+this repository, without ludus-dummy, which is for tests.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+from ludus._config import AnchorConfig, EvaluationSection, MetricsSection, PlayerConfig, RunSection, SamplingSection
+from ludus._plugins import Plugins, load_plugins
+from ludus._toml import write_toml
+from ludus.component import KINDS
+
+__all__ = ["PAGE", "render"]
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "configuration.md"
+SECTIONS = {
+    "run": RunSection,
+    "sampling": SamplingSection,
+    "players": PlayerConfig,
+    "anchors": AnchorConfig,
+    "evaluation": EvaluationSection,
+    "metrics": MetricsSection,
+}
+_BLOCK = re.compile(r"(<!-- options: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_CHOICES = {  # written by name in TOML, so the type of the field says nothing to a reader
+    "algorithm": "name of an algorithm",
+    "network": "name of a network",
+    "matchmaker": "name of a matchmaker",
+    "interfaces": "list of names of interfaces",
+    "agent": "name of an agent",
+    "sinks": "list of names of metric sinks",
+}
+
+
+def render(page: str, plugins: Plugins) -> str:
+    """Return the page with every table between ``<!-- options: … -->`` and ``<!-- end -->`` written anew."""
+
+    def block(match: re.Match[str]) -> str:
+        wanted = match[2]
+        text = "".join(_components(plugins)) if wanted == "components" else _table(SECTIONS[wanted], choices=_CHOICES)
+        return f"{match[1]}\n{text}\n{match[3]}"
+
+    return _BLOCK.sub(block, page)
+
+
+def _components(plugins: Plugins) -> Iterator[str]:
+    """Yield a heading and a table for every component of this repository that has options."""
+    ours = set(_distributions())
+    for kind in KINDS:
+        for name, component in plugins.components(kind).items():
+            cls = component.load_config()
+            report = plugins.provider(kind, name)
+            if cls is not None and report.distribution in ours:
+                yield f"### {kind} `{name}`\n\n{component.summary} (`{report.distribution}`).\n\n{_table(cls)}\n"
+
+
+def _distributions() -> Iterator[str]:
+    for path in sorted(ROOT.glob("*/ludus-*/setup.cfg")):
+        if path.parent.name != "ludus-dummy":
+            yield path.parent.name
+
+
+def _table(cls: type[Any], choices: dict[str, str] | None = None) -> str:
+    rows = ["| option | default | expected | meaning |", "|---|---|---|---|"]
+    for field in attrs.fields(cls):
+        if "help" in field.metadata:
+            cells = (f"`{field.name}`", _default(field), _expected(field, choices or {}), field.metadata["help"])
+            rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _default(field: attrs.Attribute[Any]) -> str:
+    if field.default is attrs.NOTHING:
+        return "required"
+    factory = getattr(field.default, "factory", None)
+    value = field.default if factory is None else factory()
+    if value is None:
+        return "unset"
+    toml = write_toml({"_": [value]}).removeprefix("_ = [").removesuffix("]\n")
+    return f"`{toml}`"
+
+
+def _expected(field: attrs.Attribute[Any], choices: dict[str, str]) -> str:
+    if field.name in choices:
+        return choices[field.name]
+    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
+    expected = getattr(field.validator, "expected", "")
+    if kind == "int":  # the check of a whole number speaks of numbers
+        expected = re.sub("^a number", "a whole number", expected)
+    return expected or _WORDS.get(kind, kind)
+
+
+_WORDS = {
+    "bool": "`true` or `false`",
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "tuple[str, ...]": "a list of names",
+    "Mapping[str, Any]": "a table",
+    "Mapping[str, Sequence[str]]": "a table of lists",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write or check the page and return the exit status."""
+    page = PAGE.read_text(encoding="utf-8")
+    made = render(page, load_plugins())
+    if "--check" in arguments:
+        sys.stdout.write(json.dumps({"up_to_date": made == page}) + "\n")
+        return int(made != page)
+    PAGE.write_text(made, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

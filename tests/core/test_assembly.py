@@ -1,0 +1,132 @@
+"""Workers are put together from the configuration: the same in one process and in many."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from ludus._assembly import Assembly, load_participant, open_league
+from ludus._build import make_environment
+from ludus._config import parse_config
+from ludus._models import save_arrays
+from ludus._plugins import load_plugins
+from ludus._store import Store
+from ludus.errors import ConfigError, ModelError
+
+
+@pytest.fixture
+def assemble(tables, tmp_path):
+    """Return a maker of assemblies."""
+
+    def make(*, session=1, **given):
+        plugins = load_plugins()
+        config = parse_config(tables(**given), source="test", plugins=plugins)
+        return Assembly(config=config, plugins=plugins, run_dir=tmp_path, session=session)
+
+    return make
+
+
+def spec_of(assembly):
+    """Return the spec of an assembly's game."""
+    environment = make_environment(assembly.config.environment, 1)
+    environment.close()
+    return environment.spec
+
+
+def test_a_sampler_is_as_configured(assemble):
+    """Rows, tables, and a live actor for every player."""
+    made = assemble(players={"main": {}, "other": {}}).sampler("sampler-0", link=None, clock=lambda: 0.0)
+    assert (made.kind, made.environment.num_matches, made.rows_per_fixture) == ("train", 8, 4)
+    assert set(made.live) == {"main", "other"}
+    assert made.live["main"].recorder.streams == 16
+
+
+def test_samplers_and_restarts_have_their_own_randomness(assemble):
+    """No two play the same matches in the same way."""
+    draws = {
+        (name, session): assemble(session=session).sampler(name, link=None, clock=lambda: 0.0).live["main"].rng.random()
+        for name in ("sampler-0", "sampler-1")
+        for session in (1, 2)
+    }
+    assert len(set(draws.values())) == 4
+
+
+def test_an_evaluator_learns_nothing(assemble):
+    """It has no live actors and its own number of rows."""
+    made = assemble(evaluation={"matches": 6}).evaluator("evaluator-0", link=None, clock=lambda: 0.0)
+    assert (made.kind, made.live, made.environment.num_matches) == ("eval", {}, 6)
+
+
+def test_budgets_are_shared_among_learners(assemble):
+    """Decisions are split, time is not."""
+    assembly = assemble(run={"minutes": 2.0, "decisions": 1000}, players={"main": {}, "other": {}})
+    options = assembly.learner("main", link=None, clock=lambda: 0.0).options
+    assert (options.budget_decisions, options.budget_s) == (500, 120)
+
+
+def test_the_manifest_says_where_a_model_comes_from(assemble):
+    """What learned it, from which options, with which versions."""
+    manifest = assemble().learner("main", link=None, clock=lambda: 0.0).options.manifest
+    assert (manifest["environment"], manifest["algorithm"]) == ("dummy-count", "dummy-gradient")
+    assert manifest["config"]["dummy-gradient"]["batch_decisions"] == 64
+    assert {"ludus", "ludus-dummy"} <= set(manifest["versions"])
+    assert "unknown" not in manifest["versions"].values()
+
+
+def test_a_player_starts_from_a_given_model(assemble, tmp_path):
+    """Instead of fresh weights."""
+    weights = {
+        "policy": np.full((12, 3), 7, np.float32),
+        "value": np.zeros(12, np.float32),
+    }
+    digest = save_arrays(tmp_path / "models", weights, {})
+    learner = assemble(players={"main": {"init": digest}}).learner("main", link=None, clock=lambda: 0.0)
+    assert (learner.trainer.weights()["policy"] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("run", "players", "threads"),
+    [
+        ({"learner_threads": 5}, 1, 5),
+        ({"workers": 2, "sampler_threads": 2}, 1, 4),
+        ({"workers": 2, "sampler_threads": 2}, 2, 2),
+        ({"workers": 9}, 1, 1),
+    ],
+)
+def test_learners_share_the_cores_that_samplers_leave(assemble, monkeypatch, run, players, threads):
+    """At least one each."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assembly = assemble(run=run, players={f"p{i}": {} for i in range(players)})
+    assert assembly.learner_threads() == threads
+
+
+def test_a_league_knows_who_plays_which_team(assemble, tmp_path):
+    """A symmetric role takes any team."""
+    for environment, team, players in (("dummy-count", None, {"main": {}}), ("dummy-guess", 1, {"main": {"role": "seeker"}})):  # fmt: skip # noqa: E501
+        assembly = assemble(environment=environment, players=players)
+        with Store.create(tmp_path / environment, {}) as store:
+            assert open_league(store, assembly.config, spec_of(assembly)).players["main"].team == team
+
+
+@pytest.mark.parametrize(
+    ("participant", "digest", "error", "message"),
+    [
+        ("nobody", "", ConfigError, "participant 'nobody': no such anchor; there are random"),
+        ("other@1", "a" * 64, ModelError, "model 'other@1' belongs to no player of this run; there are main"),
+        ("main@1", "a" * 64, ModelError, "cannot be read"),
+    ],
+)
+def test_participants_that_cannot_be_loaded_are_told(assemble, tmp_path, participant, digest, error, message):
+    """The line names the participant and who there is."""
+    assembly = assemble()
+    with pytest.raises(error, match=message):
+        load_participant(
+            assembly.config,
+            spec_of(assembly),
+            run_dir=tmp_path,
+            participant=participant,
+            digest=digest,
+            role="player",
+            rows=1,
+        )

@@ -1,0 +1,81 @@
+"""``ludus train`` and ``ludus resume``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from ludus._cli.train import resume, train
+from ludus.errors import ConfigError, RunError
+
+
+def invoke(command, *arguments, code=0):
+    """Run a command and return what it prints."""
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_training_and_resuming(toml, tmp_path):
+    """The summary says how strong the player is and how to go on; limits count from the first start."""
+    folder = tmp_path / "r"
+    text = invoke(train, toml(), "--run", folder, "--set", "run.decisions=800")
+    assert "stopped: 800 decisions are learned" in text
+    assert f"go on with: ludus resume {folder} --minutes MORE" in text
+    assert "95 % interval" in text
+    data = json.loads(invoke(resume, folder, "--set", "run.decisions=1600", "--json"))
+    assert (data["run"], data["reason"]) == (str(folder), "1,600 decisions are learned")
+    assert data["decisions"] >= 1600
+    assert set(data) == {"run", "reason", "elapsed_s", "decisions", "matches", "players"}
+    assert (folder / "run.toml").read_text().count("1600") == 1
+
+
+def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):
+    """Without --run."""
+    monkeypatch.chdir(tmp_path)
+    data = json.loads(invoke(train, toml("tiny.toml", run={"decisions": 64}), "--json"))
+    assert data["run"] == "runs/tiny"
+    assert (tmp_path / "runs" / "tiny" / "run.toml").exists()
+
+
+def test_shortcuts_are_overrides(toml, tmp_path):
+    """--minutes and --workers change the run's file."""
+    folder = tmp_path / "r"
+    data = json.loads(
+        invoke(train, toml(run={"decisions": 0, "workers": 1}), "--run", folder, "--minutes", 0.01, "--workers", 0,
+               "--json")
+    )  # fmt: skip
+    assert data["reason"] == "0.01 minutes are over"
+    assert 0.5 <= data["elapsed_s"] < 10
+
+
+def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
+    """No folder is left by a file that cannot be run."""
+    with pytest.raises(ConfigError, match=r"run\.decision"):
+        invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.decision=1")
+    with pytest.raises(RunError, match="holds no run"):
+        invoke(resume, tmp_path / "r")
+    assert not (tmp_path / "r").exists()
+
+
+def test_a_mistake_is_one_line_in_a_shell(toml, tmp_path):
+    """And no traceback."""
+    arguments = [sys.executable, "-m", "ludus", "resume", str(tmp_path)]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "holds no run (no run.toml in it): start one with" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_in_a_shell(toml, tmp_path):
+    """The whole way, with a process for every worker."""
+    path = toml(run={"decisions": 300, "workers": 1})
+    arguments = [sys.executable, "-m", "ludus", "train", str(path), "--run", str(tmp_path / "r"), "--json"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["reason"] == "300 decisions are learned"
+    assert data["players"]["main"]["anchors"]["random"]["score"] > 0.2

@@ -1,0 +1,130 @@
+"""Runs as a person starts them, and plugins made for one test."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+from ludus._toml import write_toml
+
+ROOT = Path(__file__).parents[2]
+
+
+def _kill_campaign():
+    """Return `benchmarks/kill.py` as a module; benchmarks are no package."""
+    spec = importlib.util.spec_from_file_location("kill_campaign", ROOT / "benchmarks" / "kill.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def campaign():
+    """Return the kill campaign, whose tools these tests share."""
+    return _kill_campaign()
+
+
+@pytest.fixture
+def league(campaign, tmp_path):
+    """Return a maker of Tic-Tac-Toe leagues in processes of their own; they are ended with the test."""
+    with ExitStack() as stack:
+
+        def make(*settings, workers=1, folder=tmp_path / "run"):
+            made = campaign.League(folder, settings=(*campaign.SETTINGS, *settings), workers=workers)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@frozen
+class Result:
+    """What a command did: its exit status, what it printed, and the error lines among that."""
+
+    status: int
+    output: str
+    errors: list
+
+
+@pytest.fixture
+def ludus(tmp_path, plugin_path):
+    """Return a function that runs one command to its end."""
+
+    def run(*arguments, timeout_s=60, **environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "ludus", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": "1",
+                "PYTHONPATH": os.pathsep.join(filter(None, [str(plugin_path), os.environ.get("PYTHONPATH", "")])),
+                **environment,
+            },
+        )
+        return Result(done.returncode, done.stdout + done.stderr, done.stderr.splitlines())
+
+    return run
+
+
+@pytest.fixture
+def plugin_path(tmp_path):
+    """Return a folder of installed distributions, empty at first."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def install(plugin_path):
+    """Return a function that installs a distribution with one plugin module."""
+
+    def make(name, source):
+        module = name.replace("-", "_")
+        (plugin_path / f"{module}.py").write_text(source, encoding="utf-8")
+        info = plugin_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n", encoding="utf-8")
+        (info / "entry_points.txt").write_text(f"[ludus]\n{name} = {module}\n", encoding="utf-8")
+
+    return make
+
+
+@pytest.fixture
+def toml(tmp_path):
+    """Return a maker of TOML files of small runs of the dummy plugin's game; tables given replace or extend it."""
+
+    def make(name="run.toml", **sections):
+        learner = {"segment_decisions": 4, "batch_decisions": 64}
+        tables = {
+            "run": {"workers": 0, "decisions": 2000},
+            "environment": {"name": "dummy-count"},
+            "sampling": {"matches": 8, "fixture_matches": 8, "rows_per_fixture": 4},
+            "players": {
+                "main": {
+                    "algorithm": "dummy-gradient",
+                    "dummy-gradient": learner,
+                    "matchmaker": "dummy-uniform",
+                    "freeze_every_decisions": 500,
+                }
+            },
+            "anchors": {"random": {"agent": "dummy-random"}},
+            "evaluation": {"matches": 8, "fixture_matches": 5, "final_matches": 20},
+        }
+        for section, values in sections.items():
+            tables[section] = {**tables.get(section, {}), **values}
+        path = tmp_path / name
+        path.write_text(write_toml(tables), encoding="utf-8")
+        return path
+
+    return make

@@ -1,0 +1,69 @@
+"""A plugin whose environments go wrong on purpose; the tests install it as a distribution of its own.
+
+``faulty`` is the dummy plugin's counting game until some ticks were played, then one thing breaks.
+"""
+
+import time
+
+import numpy as np
+from attrs import frozen
+from ludus import Component, hookimpl
+from ludus.option import at_least, option
+
+LUDUS_API = 1
+
+
+@hookimpl
+def ludus_register_environments():
+    """Offer the game that breaks."""
+    return [Component(name="faulty", factory="faulty:Faulty", config="faulty:FaultyConfig", summary="breaks")]
+
+
+@frozen(kw_only=True)
+class FaultyConfig:
+    """Options of ``faulty``."""
+
+    fault: str = option(help="what goes wrong")
+    after_ticks: int = option(20, at_least(0), help="when")
+
+
+class Faulty:
+    """The counting game with a fault."""
+
+    def __init__(self, config, *, num_matches):
+        from ludus_dummy.config import CountConfig
+        from ludus_dummy.count import Count
+
+        if config.fault == "init":
+            raise FileNotFoundError("no game here")
+        self._game = Count(CountConfig(), num_matches=num_matches)
+        self.spec, self.num_matches, self.close = self._game.spec, num_matches, self._game.close
+        self._config, self._ticks = config, 0
+
+    def _broken(self, fault):
+        return self._config.fault == fault and self._ticks >= self._config.after_ticks
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        """Reset, or break."""
+        if self._broken("reset"):
+            raise ZeroDivisionError("no board")
+        return self._spoiled(self._game.reset(seeds, rows=rows, scenarios=scenarios))
+
+    def step(self, actions):
+        """Step, or break."""
+        self._ticks += 1
+        if self._broken("step"):
+            raise ZeroDivisionError("no board")
+        while self._broken("hang"):
+            time.sleep(0.01)
+        return self._spoiled(self._game.step(actions))
+
+    def _spoiled(self, tick):
+        player = tick.roles["player"]
+        if self._broken("reward"):
+            player.reward[0, 1] = np.nan
+        if self._broken("observation"):
+            player.observation["obs"][1, 0, 0] = np.nan
+        if self._broken("mask"):
+            player.action_mask[:] = False
+        return tick
