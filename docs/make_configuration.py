@@ -5,6 +5,8 @@ where the page is out of date. Sections are those of a run's TOML file; componen
 this repository, without ludus-dummy, which is for tests.
 """
 
+# ruff: noqa: INP001 - a script, not a package
+
 from __future__ import annotations
 
 import json

@@ -4,6 +4,8 @@
 names another file, its ending the format (svg, png, pdf). Needs matplotlib.
 """
 
+# ruff: noqa: INP001 - a script, not a package
+
 from __future__ import annotations
 
 import argparse
@@ -11,7 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import matplotlib as mpl
 
@@ -29,7 +31,7 @@ __all__ = ["draw", "main", "read_series"]
 Series: TypeAlias = Mapping[str, list[tuple[float, float]]]
 
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # told apart by colour-blind people too
-_STYLE = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "ludus", "axes.spines.top": False}
+_STYLE: dict[Any, Any] = {"font.size": 9, "svg.fonttype": "none", "svg.hashsalt": "ludus", "axes.spines.top": False}
 
 
 def read_series(path: Path) -> Series:
@@ -70,7 +72,7 @@ def draw(series: Series, player: str) -> Figure:
         axes.spines["right"].set_visible(False)
         axes.grid(alpha=0.25)
         if axes.lines:
-            axes.legend(frameon=False, loc="lower right")
+            axes.legend(frameon=False)
     return figure
 
 

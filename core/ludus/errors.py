@@ -51,7 +51,7 @@ class PluginError(LudusError, RuntimeError):
     """A plugin failed to load, clashes with another, or speaks an unknown API level."""
 
 
-class UnknownComponent(PluginError, LookupError):
+class UnknownComponent(PluginError, LookupError):  # noqa: N818 - reads better in `except` than with a suffix
     """No installed plugin provides the component asked for."""
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-__all__ = ["Launcher", "Launched", "WorkerCommand"]
+__all__ = ["Launched", "Launcher", "WorkerCommand"]
 
 
 @frozen(kw_only=True)

@@ -122,7 +122,15 @@ def test_the_table_shows_everything(snapshot):
 def test_the_table_of_a_run_that_has_just_started_is_empty(snapshot):
     """Nothing is invented where nothing is known, and columns of players stay in line."""
     new = PlayerReport(
-        name="new", newest="", models=0, decisions=0, rating=None, rating_history=(), anchors={}, learner={}
+        name="new",
+        newest="",
+        models=0,
+        decisions=0,
+        rating=None,
+        rating_history=(),
+        anchors={},
+        milestones={},
+        learner={},
     )
     known = evolve(snapshot.players[0], anchors={})
     reporter, out = shown(terminal=True)

@@ -1,8 +1,8 @@
 """The game as it looks through interfaces [Arena §2.4.2].
 
-Nothing here reads the spaces of an environment before somebody asks for its `spec` or resets it, and a reset of the game
-comes before its spec is read. An environment that knows its spaces only after its first `reset` can therefore be wrapped
-like any other; only do not ask for `spec` before.
+Nothing here reads the spaces of an environment before somebody asks for its `spec` or resets it, and a reset of the
+game comes before its spec is read. An environment that knows its spaces only after its first `reset` can therefore be
+wrapped like any other; only do not ask for `spec` before.
 """
 
 from __future__ import annotations
