@@ -128,8 +128,8 @@ def test_the_table_of_a_run_that_has_just_started_is_empty(snapshot):
         decisions=0,
         rating=None,
         rating_history=(),
-        anchors={},
         milestones={},
+        anchors={},
         learner={},
     )
     known = evolve(snapshot.players[0], anchors={})

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus.errors import ContractError
-from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, Rating, player_of
+from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, Rating
 
 __all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
@@ -72,8 +72,8 @@ class FakeLeague:
 
     def team(self, participant: str) -> int | None:
         """Return the team of a player's model or of an anchor, None where it may take any."""
-        player = player_of(participant)
-        return self.anchor_teams.get(participant) if player is None else self.players[player].team
+        name, at, _ = participant.partition("@")
+        return self.players[name].team if at else self.anchor_teams.get(participant)
 
 
 def fake_leagues() -> dict[str, FakeLeague]:

@@ -9,11 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from ludus.matchmaker import (
-    LeagueView,
-    Matchmaker,
-    Pairing,
-    PoolChange,
+from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
+from ludus_matchmakers.tools import (
     enter_pool,
     least_certain_pair,
     other_teams,

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import define, field
-from ludus.matchmaker import LeagueView, PoolChange, enter_pool, least_certain_pair
+from ludus.matchmaker import LeagueView, PoolChange
 
 from ludus_matchmakers.config import MatchmakerConfig
+from ludus_matchmakers.tools import enter_pool, least_certain_pair
 
 
 @define

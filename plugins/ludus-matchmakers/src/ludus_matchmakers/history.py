@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from attrs import define, field
-from ludus.matchmaker import LeagueView, Pairing, other_teams, pool_opponents, stand_ins, win_rates
+from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.tools import other_teams, pool_opponents, stand_ins, win_rates
 
 #: Returns one of some models, for a live participant, and why.
 _Choose = Callable[[LeagueView, str, Sequence[str], np.random.Generator], tuple[str, str]]

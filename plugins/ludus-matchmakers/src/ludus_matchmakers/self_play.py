@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import define
-from ludus.matchmaker import LeagueView, Pairing, live_opponents, other_teams, stand_ins
+from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.tools import live_opponents, other_teams, stand_ins
 
 
 @define

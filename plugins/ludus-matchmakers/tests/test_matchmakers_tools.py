@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ConfigError
-from ludus.matchmaker import (
-    PoolChange,
+from ludus.matchmaker import PoolChange
+from ludus.testing import FakeLeague, fake_player
+from ludus_matchmakers.tools import (
     enter_pool,
     least_certain_pair,
     live_opponents,
     other_teams,
-    player_of,
     pool_opponents,
     seat_pair,
     stand_ins,
     win_rates,
 )
-from ludus.testing import FakeLeague, fake_player
 
 MAIN = fake_player("main", 3)
 CAT = fake_player("cat", 4, role="cat", team=0)
@@ -32,12 +31,7 @@ def rng():
     return np.random.default_rng(0)
 
 
-# -- names and teams -----------------------------------------------------------------------------------------------
-
-
-def test_player_of_a_participant():
-    """Models and live weights belong to a player, anchors to nobody."""
-    assert [player_of(name) for name in ("main@7", "main@7+", "minimax3")] == ["main", "main", None]
+# -- teams -----------------------------------------------------------------------------------------------
 
 
 def test_other_teams_of_a_symmetric_player_are_any_teams():

@@ -1,0 +1,203 @@
+"""Small pure functions of which matchmakers are made.
+
+Two rules hold for all of them: a draw counts as half a win, and in an asymmetric game only those may be opponents who
+can fill the other team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations, product
+
+import numpy as np
+from ludus.errors import ConfigError
+from ludus.matchmaker import LeagueView, PoolChange
+
+__all__ = [
+    "enter_pool",
+    "least_certain_pair",
+    "live_opponents",
+    "other_teams",
+    "pool_opponents",
+    "seat_pair",
+    "stand_ins",
+    "win_rates",
+]
+
+
+# -- whom to meet --------------------------------------------------------------------------------------------------
+
+
+def other_teams(league: LeagueView, player: str) -> tuple[int | None, ...]:
+    """Return the teams that `player` needs opponents for, in team order; each is None where any team will do."""
+    own = league.players[player].team
+    if own is None:
+        return (None,) * (league.num_teams - 1)
+    return tuple(team for team in range(league.num_teams) if team != own)
+
+
+def live_opponents(
+    league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the live participants that `player` may meet in `team`.
+
+    Args:
+        league: The league.
+        player: Who asks.
+        team: One of `other_teams`.
+        against: Players to choose from. Empty: the player itself where it may take any team, otherwise everybody who
+            plays `team`.
+
+    Raises:
+        ConfigError: There is no such player.
+    """
+    names = _known(league, against) or _counterparts(league, player, team)
+    return tuple(league.players[name].live for name in names if _fits(league, league.players[name].live, team))
+
+
+def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the frozen models that `player` may meet in `team`, without duplicates.
+
+    Args:
+        league: The league.
+        player: Who asks.
+        team: One of `other_teams`.
+        pools: Pools to choose from. Empty: the player's own where it may take any team, otherwise those of everybody
+            who plays `team` (a player's models enter the pool of its name).
+    """
+    names = pools or _counterparts(league, player, team)
+    models = dict.fromkeys(model for name in names for model in league.pool(name))
+    return tuple(model for model in models if _fits(league, model, team))
+
+
+def stand_ins(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
+    """Return whom `player` meets in `team` when its own choice is empty: somebody, always.
+
+    Live participants come first, then anchors; where nobody plays the team it is the player's own live participant.
+    """
+    anchors = tuple(anchor for anchor in league.anchors if _fits(league, anchor, team))
+    return live_opponents(league, player, team) or anchors or (league.players[player].live,)
+
+
+def _counterparts(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
+    if team is None:
+        return (player,)
+    return tuple(name for name, view in league.players.items() if view.team in (team, None))
+
+
+def _known(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
+    unknown = [name for name in names if name not in league.players]
+    if unknown:
+        raise ConfigError(f"matchmaker: there is no player {unknown[0]!r}; players are {', '.join(league.players)}")
+    return tuple(names)
+
+
+def _fits(league: LeagueView, participant: str, team: int | None) -> bool:
+    return team is None or league.team(participant) in (team, None)
+
+
+def win_rates(counts: np.ndarray, *, prior_matches: float = 2.0) -> np.ndarray:
+    """Return the expected win rates behind counts of wins, draws and losses; a draw is half a win.
+
+    The prior is a Beta distribution with mean ½ worth `prior_matches` matches, so an unknown opponent has ½ and
+    few matches cannot prove certainty: (wins + ½ draws + ½ prior) / (matches + prior).
+
+    Args:
+        counts: ``[n, 3]`` wins, draws, losses, possibly weighted.
+        prior_matches: Weight of the prior; with 0, opponents without a match still have ½.
+
+    Returns:
+        ``[n] float64`` in [0, 1].
+    """
+    counts = np.asarray(counts, np.float64).reshape(-1, 3)
+    matches = counts.sum(axis=1) + prior_matches
+    points = counts[:, 0] + 0.5 * counts[:, 1] + 0.5 * prior_matches
+    unknown = np.full(len(counts), 0.5)
+    return np.asarray(np.divide(points, matches, out=unknown, where=matches > 0))
+
+
+# -- pools ---------------------------------------------------------------------------------------------------------
+
+
+def enter_pool(league: LeagueView, pool: str, model: str, *, capacity: int) -> list[PoolChange]:
+    """Return the changes by which `model` enters a first-in-first-out pool: the oldest leave beyond `capacity`."""
+    members = league.pool(pool)
+    if model in members:
+        return []
+    leaving = members[: max(0, len(members) + 1 - capacity)]
+    changes = [PoolChange(pool=pool, model=oldest, enters=False) for oldest in leaving]
+    return [*changes, PoolChange(pool=pool, model=model, enters=True)]
+
+
+# -- whom to rate --------------------------------------------------------------------------------------------------
+
+
+def least_certain_pair(
+    league: LeagueView, rng: np.random.Generator, *, enough: int = 100, recent: int = 5
+) -> tuple[str, ...] | None:
+    """Return the participants whose mutual results are known least, one per team; None when all are known enough.
+
+    First the newest frozen model of every player meets every anchor, and anchors meet each other; then the newest
+    models meet their own recent predecessors and the newest of other players (in an asymmetric game: the recent models
+    of the other teams). Within each group the pair with the fewest matches comes first; `rng` breaks ties.
+
+    Args:
+        league: The league.
+        rng: Breaks ties.
+        enough: Matches after which a pair is known.
+        recent: How many recent models count.
+    """
+    for group in (_anchor_pairs(league), _model_pairs(league, recent)):
+        pairs = [pair for pair in group if seat_pair(league, *pair) is not None]
+        matches = _matches(league, pairs)
+        if matches.size and matches.min() < enough:
+            fewest = np.flatnonzero(matches == matches.min())
+            return seat_pair(league, *pairs[int(rng.choice(fewest))])
+    return None
+
+
+def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
+    """Return a full match between two participants, one per team; None if they cannot meet.
+
+    Further teams are filled alternately by the two where they fit, otherwise by somebody made for that team.
+    """
+    teams = range(league.num_teams)
+    for mine in teams:
+        for theirs in teams:
+            if mine != theirs and _fits(league, first, mine) and _fits(league, second, theirs):
+                return _filled(league, {mine: first, theirs: second})
+    return None
+
+
+def _filled(league: LeagueView, seats: dict[int, str]) -> tuple[str, ...] | None:
+    pair = tuple(seats.values())
+    newest = [(view.models or (view.live,))[-1] for view in league.players.values()]
+    empty = [team for team in range(league.num_teams) if team not in seats]
+    for turn, team in enumerate(empty):
+        candidates = (pair[turn % 2], pair[1 - turn % 2], *newest, *league.anchors)
+        fitting = [name for name in candidates if _fits(league, name, team)]
+        if not fitting:
+            return None
+        seats = {**seats, team: fitting[0]}
+    return tuple(seats[team] for team in range(league.num_teams))
+
+
+def _anchor_pairs(league: LeagueView) -> Iterator[tuple[str, str]]:
+    for view in league.players.values():
+        yield from product(view.models[-1:], league.anchors)
+    yield from combinations(league.anchors, 2)
+
+
+def _model_pairs(league: LeagueView, recent: int) -> Iterator[tuple[str, str]]:
+    views = list(league.players.values())
+    for view in views:
+        yield from product(view.models[-1:], view.models[-1 - recent : -1])
+    for view, other in combinations(views, 2):
+        depth = 1 if view.team is None or other.team is None else recent
+        yield from product(view.models[-1:], other.models[-depth:])
+        yield from product(other.models[-1:], view.models[-depth:-1])
+
+
+def _matches(league: LeagueView, pairs: Iterable[tuple[str, str]]) -> np.ndarray:
+    """Return ``[n]``: matches played between each pair."""
+    return np.array([float(league.payoff(first, [second]).sum()) for first, second in pairs])
