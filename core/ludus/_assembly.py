@@ -96,7 +96,8 @@ class Assembly:
         algorithm = make_algorithm(chosen, role)
         trainer = algorithm.make_trainer(seed=seed_for(run.seed, "learner", player), device=run.device)
         if chosen.init:
-            trainer.load_weights(load_arrays(self.run_dir / "models", chosen.init))
+            path = Path(chosen.init)
+            trainer.load_weights(load_arrays(path.parent, path.stem))
         return Learner(
             player=player,
             trainer=trainer,
@@ -131,6 +132,22 @@ class Assembly:
             link=link,
             clock=clock,
         )
+
+    def check(self) -> None:
+        """Make what a mistake in the configuration would break, before anything is written.
+
+        Raises:
+            LudusError: The run would not start.
+        """
+        environment = make_environment(self.config.environment, 1)
+        environment.close()
+        for chosen in self.config.players.values():
+            role, _ = player_role(chosen, learned_role(chosen, environment.spec))
+            make_algorithm(chosen, role)
+            make_matchmaker(self.plugins, chosen)
+        for anchor in self.config.anchors.values():
+            for role_ in environment.spec.roles:
+                make_agent(anchor.agent, environment.spec, role_.name)
 
     def learner_threads(self) -> int:
         """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""

@@ -89,7 +89,7 @@ class PlayerConfig:
     freeze_every_decisions: int = option(500_000, at_least(1), help="Decisions between two frozen models.")
     pool_capacity: int = option(500, at_least(1), help="Models that each of its pools holds at most.")
     share: float = option(1.0, above(0), help="Its share of all matches, relative to other players.")
-    init: str = option("", help="Model or model file to start from; empty: fresh weights.")
+    init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 
     def matchmaker_part(self, plugins: Plugins, name: str) -> Chosen:

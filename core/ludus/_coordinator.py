@@ -91,6 +91,7 @@ class Coordinator:
     _elapsed_s: float = field(init=False)
     _ticked_s: float = field(init=False)
     _dirty: bool = field(init=False, default=False)
+    _stopping: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         store = self.league.store
@@ -103,6 +104,12 @@ class Coordinator:
         self._elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.matches = int(store.counters().get("matches", 0))
         self._ticked_s = self.clock()
+        for unfinished in self.league.open_fixtures():
+            if unfinished.fixture.kind == "eval":
+                self._again.append(unfinished.fixture)
+            else:
+                store.close_fixture(unfinished.fixture.id)
+                self._dirty = True
         for participant, model in self.league.models.items():
             # a model committed just before a crash may have missed its pools
             if not any(participant in pool for pool in self.league.pools.values()):
@@ -159,6 +166,8 @@ class Coordinator:
 
     def _greet(self, peer: str) -> None:
         """Welcome a worker; if it is a restarted one, hand its unfinished evaluations to the next that asks."""
+        if self._stopping:  # it was not there yet when the others were told
+            self.stop([peer])
         for number, (worker, fixture) in list(self._evaluating.items()):
             if worker == peer:
                 del self._evaluating[number]
@@ -205,20 +214,19 @@ class Coordinator:
         self._answer(peer, ResultsAck(report=message.report))
 
     def _freeze(self, peer: str, message: ModelFrozen) -> None:
-        known = f"{message.player}@{message.number}" in self.league.models
-        manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
         models = self.league.players[message.player].models
-        if not known:
+        if message.hash not in {self.league.models[model].hash for model in models}:  # else it is told again
+            manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
             manifest["parent"] = self.league.models[models[-1]].hash if models else None
-        participant = self.league.freeze(
-            message.player,
-            message.number,
-            hash=message.hash,
-            decisions=message.decisions,
-            version=message.version,
-            manifest=manifest,
-        )
-        if not known:
+            # numbered here: a learner and its successor may both have meant the same number
+            participant = self.league.freeze(
+                message.player,
+                1 + len(models),
+                hash=message.hash,
+                decisions=message.decisions,
+                version=message.version,
+                manifest=manifest,
+            )
             self._admit(message.player, participant)
             self._events.append(
                 ("ludus_model_frozen", {"player": message.player, "model": participant, "manifest": manifest})
@@ -370,6 +378,7 @@ class Coordinator:
         return ""
 
     def stop(self, workers: list[str]) -> None:
-        """Tell workers to finish."""
+        """Tell workers to finish, now or when they say hello."""
+        self._stopping = True
         for worker in workers:
             self._answers.append((worker, Stop(reason=self.finished)))

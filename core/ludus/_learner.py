@@ -149,8 +149,7 @@ class Learner:
             case ModelAck():
                 self._unacked.pop(f"model-{message.number}", None)
             case CheckpointAck():
-                self._unacked.pop("checkpoint", None)
-                prune_checkpoints(self._folder, 2)
+                self._settle_checkpoint(message.path)
             case Stop() if not self.stopped:
                 self.stopped = True
                 if self._welcome is not None:
@@ -316,7 +315,6 @@ class Learner:
         manifest = {
             **self.options.manifest,
             "player": self.player,
-            "number": self._models,
             "decisions": self.decisions,
             "version": self.version,
         }
@@ -359,6 +357,13 @@ class Learner:
     def _promise(self, key: str, message: ModelFrozen | Checkpoint) -> None:
         self._unacked[key] = (self.clock(), message)
         self.link.send(COORDINATOR, message)
+
+    def _settle_checkpoint(self, path: str) -> None:
+        """Delete older checkpoints once the newest is committed; before that the store may refer to one of them."""
+        _, newest = self._unacked.get("checkpoint", (0.0, None))
+        if isinstance(newest, Checkpoint) and newest.path == path:
+            del self._unacked["checkpoint"]
+            prune_checkpoints(self._folder, 2)
 
     def _repeat(self, now: float) -> None:
         for key, (sent_s, message) in list(self._unacked.items()):

@@ -20,6 +20,7 @@ from ludus._assembly import Assembly, limit_threads
 from ludus._build import make_environment, make_launcher, make_sink
 from ludus._config import dump_config, load_config
 from ludus._coordinator import Coordinator
+from ludus._database import DATABASE
 from ludus._evaluation import play_out
 from ludus._inproc import InprocNetwork
 from ludus._metrics import JsonLines
@@ -68,9 +69,11 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
             f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
             f"or choose another folder with --run"
         )
-    meta = {"seed": config.run.seed, "environment": config.environment.name}
-    with Store.create(run_dir, meta) as store:
-        (run_dir / "run.toml").write_text(dump_config(config), encoding="utf-8")
+    Assembly(config=config, plugins=plugins, run_dir=run_dir).check()
+    text = dump_config(config)
+    meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
+    with _usable(run_dir), Store.create(run_dir, meta) as store:
+        _write(run_dir / "run.toml", text)
         return _Run(config, plugins, run_dir, store, reporter).go()
 
 
@@ -82,13 +85,36 @@ def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tu
         LudusError: The run cannot go on; the message says why.
     """
     path = run_dir / "run.toml"
-    if not path.exists():
+    if not any((run_dir / name).exists() for name in (DATABASE, "run.toml")):
         raise RunError(f"{run_dir} holds no run (no run.toml in it): start one with `ludus train FILE --run {run_dir}`")
-    config = load_config(path, overrides=overrides, plugins=plugins)
-    with Store.open(run_dir) as store:
+    with _usable(run_dir), Store.open(run_dir) as store:
+        if not path.exists() and store.meta("config"):  # the run was killed before it could write it
+            _write(path, store.meta("config"))
+        config = load_config(path, overrides=overrides, plugins=plugins)
         if overrides:
-            path.write_text(dump_config(config), encoding="utf-8")
+            _write(path, dump_config(config))
         return _Run(config, plugins, run_dir, store, reporter).go()
+
+
+@contextmanager
+def _usable(run_dir: Path) -> Iterator[None]:
+    """Turn what the file system refuses into an error that says what to do."""
+    try:
+        yield
+    except (LudusError, BrokenPipeError):  # both may be an OSError too
+        raise
+    except OSError as error:
+        raise RunError(
+            f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "
+            f"or choose another folder"
+        ) from error
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
 
 
 @define

@@ -45,7 +45,8 @@ class Supervisor:
         run_dir: The run folder; logs go to its ``logs`` folder.
         sockets: Folder of the sockets.
         stall_s: A worker that is silent for so long is restarted.
-        most_restarts: Restarts of one worker within a minute; more means that restarting does not help.
+        most_restarts: Restarts of one worker within a minute, in which silence does not count; more means that
+            restarting does not help.
         session: Number of this start of the run.
         say: Tells the person one line.
     """
@@ -112,16 +113,18 @@ class Supervisor:
                 why = f"was silent for {silent_s:.0f} s and was killed"
             else:
                 why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
-            self._restart(process, why, now)
+            self._restart(process, why, silent_s=silent_s, now=now)
 
-    def _restart(self, process: _Process, why: str, now: float) -> None:
+    def _restart(self, process: _Process, why: str, *, silent_s: float, now: float) -> None:
         name = process.spec.name
         log = self.run_dir / "logs" / f"{name}.log"
+        # Silence is no life: without this, a worker that hangs for longer than the window would be restarted for ever.
+        process.deaths = deque(death + silent_s for death in process.deaths)
         process.deaths.append(now)
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.most_restarts:
-            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
+            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute of life; see {log}")
         self.restarts += 1
         self.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)

@@ -94,10 +94,11 @@ def main(arguments: list[str] | None = None) -> int:
             serve(worker, endpoint)
         finally:
             worker.close()
-    except LudusError as error:
+    except Exception as error:  # noqa: BLE001 - plugin code may raise anything, and the coordinator tells it
         traceback.print_exc()
         fatal = isinstance(error, ConfigError | PluginError | ModelError)
-        endpoint.send(COORDINATOR, Failure(worker=options.name, error=str(error), fatal=fatal))
+        why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
+        endpoint.send(COORDINATOR, Failure(worker=options.name, error=why, fatal=fatal))
         return 1
     finally:
         endpoint.close()

@@ -106,7 +106,7 @@ class Trainer(Protocol):
         """Learn from fresh segments.
 
         Args:
-            batch: At least `batch_decisions` trainable decisions (fewer only in tests).
+            batch: About `batch_decisions` trainable decisions (a tenth less at least, or one segment more).
             progress: Share of the training budget used so far in [0, 1], for schedules.
 
         Raises:

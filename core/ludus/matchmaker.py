@@ -7,7 +7,7 @@ Participants are named by one string everywhere:
 * ``minimax3``      — an anchor: a scripted agent with a rating.
 
 Two rules hold for all matchmakers: a draw counts as half a win, and in an asymmetric game only those may be opponents
-who can fill the other team. `ludus_matchmakers.tools` has the small functions of which matchmakers are made.
+who can fill the other team.
 """
 
 from __future__ import annotations

@@ -81,7 +81,9 @@ def test_a_player_starts_from_a_given_model(assemble, tmp_path):
         "value": np.zeros(12, np.float32),
     }
     digest = save_arrays(tmp_path / "models", weights, {})
-    learner = assemble(players={"main": {"init": digest}}).learner("main", link=None, clock=lambda: 0.0)
+    learner = assemble(players={"main": {"init": str(tmp_path / "models" / f"{digest}.safetensors")}}).learner(
+        "main", link=None, clock=lambda: 0.0
+    )
     assert (learner.trainer.weights()["policy"] == 7).all()
 
 

@@ -6,7 +6,7 @@
 import time
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from ludus import Component, hookimpl
 from ludus.option import at_least, option
 
@@ -37,7 +37,8 @@ class Faulty:
         if config.fault == "init":
             raise FileNotFoundError("no game here")
         self._game = Count(CountConfig(), num_matches=num_matches)
-        self.spec, self.num_matches, self.close = self._game.spec, num_matches, self._game.close
+        self.spec = evolve(self._game.spec, name="faulty")
+        self.num_matches, self.close = num_matches, self._game.close
         self._config, self._ticks = config, 0
 
     def _broken(self, fault):

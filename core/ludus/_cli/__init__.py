@@ -24,7 +24,6 @@ BUILT_IN = {
     "play": Entry("ludus._cli.play:play", "Play against a model or a scripted agent."),
     "watch": Entry("ludus._cli.play:watch", "Watch a match between two participants."),
     "plugins": Entry("ludus._cli.plugins:plugins", "List what is installed and what each plugin offers."),
-    "new-plugin": Entry("ludus._cli.new_plugin:new_plugin", "Write a new plugin package that passes its own tests."),
     "check": Entry("ludus._cli.check:check", "Check a TOML file: plugins, spaces, shapes, one real step."),
     "doctor": Entry("ludus._cli.doctor:doctor", "Check this computer and say what to do about problems."),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,7 +97,7 @@ def _reporter(as_json: bool) -> Reporter:
 
     from ludus._report import ConsoleReporter, QuietReporter  # noqa: PLC0415
 
-    return QuietReporter() if as_json else ConsoleReporter(Console())
+    return QuietReporter() if as_json else ConsoleReporter(Console(soft_wrap=not sys.stdout.isatty()))
 
 
 def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: bool) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.resources
 import keyword
 from pathlib import Path
 from string import Template
 
-from ludus._version import __version__
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
 
@@ -64,7 +64,7 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         "name": name,
         "package": package,
         "summary": _SUMMARIES[kind],
-        "ludus_version": ".".join(__version__.split(".")[:2]),
+        "ludus_version": ".".join(importlib.metadata.version("ludus").split(".")[:2]),
     }
     files = {
         Template(path).substitute(values): _template(Template(template).substitute(values)).substitute(values)
@@ -78,4 +78,5 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
 
 
 def _template(name: str) -> Template:
-    return Template(importlib.resources.files(__package__).joinpath(f"{name}.tmpl").read_text(encoding="utf-8"))
+    path = importlib.resources.files(__package__).joinpath("templates", f"{name}.tmpl")
+    return Template(path.read_text(encoding="utf-8"))

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from ludus import ConfigError, __main__
-from ludus._scaffold import KINDS, write_plugin
 from ludus.component import Component
+from ludus_scaffold.writing import KINDS, write_plugin
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def run(*arguments, cwd, path=""):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ludus._scaffold import KINDS, write_plugin
+from ludus_scaffold.writing import KINDS, write_plugin
 
 __all__ = ["new_plugin"]
 

@@ -1,0 +1,1 @@
+"""New plugin packages from templates."""

@@ -1,0 +1,17 @@
+"""What ludus finds: one command."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_commands() -> list[Component]:
+    """Offer ``ludus new-plugin``."""
+    return [
+        Component(
+            name="new-plugin",
+            factory="ludus_scaffold.command:new_plugin",
+            summary="Write a new plugin package that passes its own tests.",
+        )
+    ]
