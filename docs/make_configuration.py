@@ -12,9 +12,9 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import attrs
 from ludus._config import AnchorConfig, EvaluationSection, MetricsSection, PlayerConfig, RunSection, SamplingSection
@@ -75,7 +75,7 @@ def _distributions() -> Iterator[str]:
 
 def _table(cls: type[Any], choices: dict[str, str] | None = None) -> str:
     rows = ["| option | default | expected | meaning |", "|---|---|---|---|"]
-    for field in attrs.fields(cls):
+    for field in attrs.fields(attrs.resolve_types(cls)):
         if "help" in field.metadata:
             cells = (f"`{field.name}`", _default(field), _expected(field, choices or {}), field.metadata["help"])
             rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -96,22 +96,22 @@ def _default(field: attrs.Attribute[Any]) -> str:
 def _expected(field: attrs.Attribute[Any], choices: dict[str, str]) -> str:
     if field.name in choices:
         return choices[field.name]
-    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", str(field.type))
     expected = getattr(field.validator, "expected", "")
-    if kind == "int":  # the check of a whole number speaks of numbers
+    if field.type is int:  # the check of a whole number speaks of numbers
         expected = re.sub("^a number", "a whole number", expected)
-    return expected or _WORDS.get(kind, kind)
+    return expected or _words(field.type)
 
 
-_WORDS = {
-    "bool": "`true` or `false`",
-    "int": "a whole number",
-    "float": "a number",
-    "str": "text",
-    "tuple[str, ...]": "a list of names",
-    "Mapping[str, Any]": "a table",
-    "Mapping[str, Sequence[str]]": "a table of lists",
-}
+def _words(kind: Any) -> str:
+    if kind in _WORDS:
+        return _WORDS[kind]
+    if get_origin(kind) in (Mapping, dict):
+        return "a table"
+    members = [member for member in get_args(kind) if member is not type(None)]
+    return "a list" if get_origin(kind) in (tuple, list, Sequence) else _words(members[0])
+
+
+_WORDS = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
 
 
 def main(arguments: list[str]) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ludus._config import matchmaker_part
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ConfigError, ContractError, LudusError, PluginError
 from ludus.interface import bind_role, stack
@@ -144,7 +145,7 @@ def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection)
         if name in path:
             raise ConfigError(f"matchmaker {' → '.join((*path, name))}: contains itself")
         build: Callable[[str], Matchmaker] = lambda part: make(part, (*path, name))  # noqa: E731
-        matchmaker: Matchmaker = _make(section.matchmaker_part(plugins, name), build=build)
+        matchmaker: Matchmaker = _make(matchmaker_part(section, plugins, name), build=build)
         return matchmaker
 
     return make(section.matchmaker.name, ())

@@ -30,8 +30,8 @@ from ludus._play import Actor, Play, Reward, Seats
 from ludus._recorder import Recorder, SegmentLayout
 from ludus._seeding import generator, match_seeds
 from ludus.errors import ConfigError, ContractError, LudusError
-from ludus.matchmaker import PlayerView, Rating
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.testing._matchmaker import FakeLeague, fake_player
 from ludus.testing._rollout import Chooser, Play as Rollout, random_action
 from ludus.testing._tick_checks import Watch
 
@@ -278,54 +278,21 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
     shape = (rows.size, action_width(role.action_space))
     if action.shape != shape or is_continuous(role.action_space) != (action.dtype.kind == "f"):
         raise ContractError(f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
-    if mask is not None:
-        first = np.cumsum((0, *label_sizes(role.action_space)))[:-1]
-        if not np.take_along_axis(mask, first + action, axis=1).all():
-            raise ContractError(f"as {role.name} it chose an illegal action")
+    if not legal_actions(role.action_space, action, mask).all():
+        raise ContractError(f"as {role.name} it chose an illegal action")
 
 
 # -- matchmaking ---------------------------------------------------------------------------------------------------
 
 
-@frozen(kw_only=True)
-class _FreshLeague:
-    """The league as it is before the first match."""
-
-    num_teams: int
-    players: Mapping[str, PlayerView]
-    anchors: tuple[str, ...]
-
-    def team(self, participant: str) -> int | None:
-        """Return the player's team."""
-        player = self.players.get(participant.partition("@")[0])
-        return None if player is None else player.team
-
-    def pool(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - the contract of leagues
-        """Return nothing: no model is frozen yet."""
-        return ()
-
-    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:  # noqa: ARG002 - as above
-        """Return zeros: nobody has played yet."""
-        return np.zeros((len(opponents), 3))
-
-    def rating(self, participant: str) -> Rating:  # noqa: ARG002 - as above
-        """Return the prior."""
-        return Rating(0.0, 1.0, 0)
-
-
-def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> _FreshLeague:
-    players = {}
+def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> FakeLeague:
+    """Return the league as it is before the first match."""
+    players = []
     for name, player in config.players.items():
         role = learned_role(player, spec)
-        players[name] = PlayerView(
-            name=name,
-            role=role.name,
-            team=role.teams[0] if len(set(role.teams)) == 1 else None,
-            live=f"{name}@0+",
-            models=(),
-            decisions=0,
-        )
-    return _FreshLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
+        team = role.teams[0] if len(set(role.teams)) == 1 else None
+        players.append(fake_player(name, 0, role=role.name, team=team))
+    return FakeLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
 
 
 def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:

@@ -39,6 +39,7 @@ __all__ = [
     "choose_components",
     "dump_config",
     "load_config",
+    "matchmaker_part",
     "parse_config",
 ]
 
@@ -92,14 +93,6 @@ class PlayerConfig:
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 
-    def matchmaker_part(self, plugins: Plugins, name: str) -> Chosen:
-        """Return the matchmaker `name` as configured in this section, or with default options.
-
-        Raises:
-            ConfigError: It is not installed, or it has options that must be given.
-        """
-        return _part(self, plugins, name, "players", self.name)
-
 
 @frozen(kw_only=True)
 class AnchorConfig:
@@ -125,14 +118,6 @@ class EvaluationSection:
     )
     matchmaker: Chosen | None = option(None, help="Component that chooses pairs; default: the first player's.")
     parts: Mapping[str, Chosen] = field(factory=dict)
-
-    def matchmaker_part(self, plugins: Plugins, name: str) -> Chosen:
-        """Return the matchmaker `name` as configured in this section, or with default options.
-
-        Raises:
-            ConfigError: It is not installed, or it has options that must be given.
-        """
-        return _part(self, plugins, name, "evaluation")
 
 
 @frozen(kw_only=True)
@@ -225,12 +210,17 @@ def choose_components(
     return [one for one in chosen if one is not None]
 
 
-def _part(section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str, *where: str) -> Chosen:
-    chosen = section.matchmaker
-    if chosen is not None and name == chosen.name:
-        return chosen
+def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str) -> Chosen:
+    """Return the matchmaker `name` as configured in a section, or with default options.
+
+    Raises:
+        ConfigError: It is not installed, or it has options that must be given.
+    """
+    if section.matchmaker is not None and name == section.matchmaker.name:
+        return section.matchmaker
     if name in section.parts:
         return section.parts[name]
+    where = ("players", section.name) if isinstance(section, PlayerConfig) else ("evaluation",)
     reader = Reader(plugins)
     part = Section(reader, {}, (*where, name)).make("matchmaker", name, {}, at=())
     if part is None:

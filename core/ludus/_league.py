@@ -18,7 +18,7 @@ from attrs import frozen
 
 from ludus._messages import Fixture
 from ludus._ratings import EloTable
-from ludus._records import FixtureRecord, ModelRecord, PlayerRecord
+from ludus._records import ModelRecord, PlayerRecord
 from ludus._store import Store
 from ludus._tally import Recorded
 from ludus.environment import Scenario, Seat
@@ -194,11 +194,12 @@ class League:
             StoreError: A participant is unknown, or the number of seats is not that of the environment.
         """
         for participant in seats:
-            self._check_known(participant)
-        record = self.store.add_fixture(
+            if not self._is_playable(participant):
+                raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
+        fixture = self.store.add_fixture(
             kind, seats, player=player, seed=seed, matches=matches, scenario=scenario, reason=reason, paired=paired
         )
-        return self._message(record)
+        return self._with_models(fixture)
 
     def open_fixtures(self) -> list[OpenFixture]:
         """Return the fixtures to hand out again after a restart, with their missing matches.
@@ -207,11 +208,11 @@ class League:
         any more: it is closed.
         """
         result = []
-        for record, remaining in self.store.open_fixtures():
-            if all(self._is_playable(participant) for participant in record.seats):
-                result.append(OpenFixture(self._message(record), remaining))
+        for fixture, remaining in self.store.open_fixtures():
+            if all(self._is_playable(participant) for participant in fixture.seats):
+                result.append(OpenFixture(self._with_models(fixture), remaining))
             elif self.store.writable:
-                self.store.close_fixture(record.id)
+                self.store.close_fixture(fixture.id)
         return result
 
     def record(self, arrays: Mapping[str, np.ndarray]) -> Recorded:
@@ -306,28 +307,14 @@ class League:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _message(self, record: FixtureRecord) -> Fixture:
-        return Fixture(
-            id=record.id,
-            kind=record.kind,
-            player=record.player,
-            seats=record.seats,
-            seed=record.seed,
-            matches=record.matches,
-            reason=record.reason,
-            paired=record.paired,
-            scenario=record.scenario,
-            models={name: self._models[name].hash for name in record.seats if name in self._models},
-        )
+    def _with_models(self, fixture: Fixture) -> Fixture:
+        models = {name: self._models[name].hash for name in fixture.seats if name in self._models}
+        return attrs.evolve(fixture, models=models)
 
     def _is_playable(self, participant: str) -> bool:
         view = self._players.get(parse(participant).player)
         live = view is not None and view.live == participant
         return live or participant in self._models or participant in self._anchors
-
-    def _check_known(self, participant: str) -> None:
-        if not self._is_playable(participant):
-            raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
 
     def _add_model(self, model: ModelRecord) -> None:
         self._models[model.participant] = model

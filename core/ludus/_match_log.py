@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ludus._records import FIXTURE_COLUMNS, FixtureRecord, MatchRecord, fixture_record
+from ludus._messages import Fixture
+from ludus._records import FIXTURE_COLUMNS, MatchRecord, fixture_record
 from ludus._seeding import match_seeds
 from ludus._tally import Block, FixtureSummary, Payoffs, Recorded, tally
 from ludus.environment import Scenario, Seat
@@ -76,7 +77,7 @@ class MatchLog:
         reason: str,
         scenario: Scenario | None = None,
         paired: str = "",
-    ) -> FixtureRecord:
+    ) -> Fixture:
         """Add a fixture and return it with its id.
 
         Args:
@@ -95,7 +96,7 @@ class MatchLog:
         if len(seats) != len(self._seat_teams()) or matches < 1:
             wanted = f"{len(self._seat_teams())} participants and at least 1 match"
             raise StoreError(f"a fixture needs {wanted}, got {', '.join(seats)} and {matches}")
-        record = FixtureRecord(
+        record = Fixture(
             id=self._next_fixture(),
             kind=kind,
             player=player,
@@ -105,11 +106,10 @@ class MatchLog:
             scenario=scenario or Scenario(),
             reason=reason,
             paired=paired,
-            created_s=time.time(),
         )
         scenario_text = json.dumps([record.scenario.name, dict(record.scenario.parameters)])
         row = (record.id, kind, player, json.dumps(record.seats), seed, matches, scenario_text, reason, paired)
-        self._write("INSERT INTO fixtures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", *row, record.created_s)
+        self._write("INSERT INTO fixtures VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", *row, time.time())
         self._blocks[record.id] = self._new_block(record)
         return record
 
@@ -118,7 +118,7 @@ class MatchLog:
         self._write("UPDATE fixtures SET closed = 1 WHERE id = ?", fixture)
         self._blocks.pop(fixture, None)
 
-    def open_fixtures(self) -> list[tuple[FixtureRecord, NDArray[np.int64]]]:
+    def open_fixtures(self) -> list[tuple[Fixture, NDArray[np.int64]]]:
         """Return the fixtures that are not finished, each with the numbers ``[k] int64`` still to play."""
         result = []
         for record in self._fixtures("closed = 0"):
@@ -322,7 +322,7 @@ class MatchLog:
             self._teams = tuple(seat.team for seat in self.seats())
         return self._teams
 
-    def _fixtures(self, where: str, *values: Any) -> list[FixtureRecord]:
+    def _fixtures(self, where: str, *values: Any) -> list[Fixture]:
         sql = f"SELECT {FIXTURE_COLUMNS} FROM fixtures WHERE {where} ORDER BY id"  # noqa: S608 - constants of this module
         return [fixture_record(row) for row in self._db.execute(sql, values)]
 
@@ -334,7 +334,7 @@ class MatchLog:
                 block = self._blocks[fixture] = self._loaded_block(record)
         return block
 
-    def _new_block(self, record: FixtureRecord) -> Block:
+    def _new_block(self, record: Fixture) -> Block:
         return Block.make(
             record.id,
             record.kind,
@@ -344,7 +344,7 @@ class MatchLog:
             matches=record.matches,
         )
 
-    def _loaded_block(self, record: FixtureRecord) -> Block:
+    def _loaded_block(self, record: Fixture) -> Block:
         block = self._new_block(record)
         rows = self._db.execute("SELECT number FROM matches WHERE fixture = ?", (record.id,))
         block.played[[row[0] for row in rows]] = True

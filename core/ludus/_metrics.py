@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -17,8 +16,6 @@ from ludus.errors import RunError
 from ludus.metrics import Metric
 
 __all__ = ["JsonLines", "read_metrics"]
-
-_BLOCK_BYTES = 65536
 
 
 class JsonLines:
@@ -30,7 +27,7 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
-        self._file.truncate(_end_of_last_line(path))
+        self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Append metrics; those of one moment share a line."""
@@ -73,17 +70,3 @@ def _moment(metric: Metric) -> tuple[float, int]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _end_of_last_line(path: Path) -> int:
-    """Return the length of the file up to and including its last newline."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - _BLOCK_BYTES)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
-    return 0

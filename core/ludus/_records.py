@@ -8,20 +8,20 @@ from typing import Any
 
 from attrs import frozen
 
+from ludus._messages import Fixture
 from ludus.environment import Scenario
 
 __all__ = [
     "FIXTURE_COLUMNS",
     "CheckpointRecord",
-    "FixtureRecord",
     "MatchRecord",
     "ModelRecord",
     "PlayerRecord",
     "fixture_record",
 ]
 
-#: The columns of the table of fixtures that make a `FixtureRecord`, in its order.
-FIXTURE_COLUMNS = "id, kind, player, seats, seed, matches, scenario, reason, paired, created_s"
+#: The columns of the table of fixtures that make a `Fixture`.
+FIXTURE_COLUMNS = "id, kind, player, seats, seed, matches, scenario, reason, paired"
 
 
 @frozen(kw_only=True)
@@ -49,26 +49,10 @@ class ModelRecord:
 
 
 @frozen(kw_only=True)
-class FixtureRecord:
-    """A fixture as it was handed out; see `ludus._messages.Fixture`."""
-
-    id: int
-    kind: str
-    player: str
-    seats: tuple[str, ...]
-    seed: int
-    matches: int
-    scenario: Scenario
-    reason: str
-    paired: str
-    created_s: float
-
-
-@frozen(kw_only=True)
 class MatchRecord:
     """One match of the log: everything that its fixture fixed before it started, and what came out."""
 
-    fixture: FixtureRecord
+    fixture: Fixture
     number: int
     seed: int
     outcome: tuple[float, ...]
@@ -87,9 +71,9 @@ class CheckpointRecord:
     counters: Mapping[str, float]
 
 
-def fixture_record(row: Sequence[Any]) -> FixtureRecord:
-    """Return the record of a row of `FIXTURE_COLUMNS`."""
+def fixture_record(row: Sequence[Any]) -> Fixture:
+    """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add."""
     values = dict(zip(FIXTURE_COLUMNS.split(", "), row, strict=True))
     name, parameters = json.loads(values["scenario"])
     values |= {"seats": tuple(json.loads(values["seats"])), "scenario": Scenario(name=name, parameters=parameters)}
-    return FixtureRecord(**values)
+    return Fixture(**values)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -30,7 +31,7 @@ from ludus._store import Store
 from ludus._supervisor import Supervisor, WorkerSpec
 from ludus._transport import Endpoint, ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus._worker import Worker
-from ludus.errors import LudusError, RunError, WorkerError
+from ludus.errors import LudusError, RunError, StoreError, WorkerError
 from ludus.metrics import MetricSink
 
 if TYPE_CHECKING:
@@ -64,11 +65,12 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
         RunError: The folder holds a run already.
         LudusError: The run cannot go on; the message says why.
     """
-    if (run_dir / "run.toml").exists():
-        raise RunError(
-            f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
-            f"or choose another folder with --run"
-        )
+    with _usable(run_dir):
+        if (run_dir / "run.toml").exists():
+            raise RunError(
+                f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
+                f"or choose another folder with --run"
+            )
     Assembly(config=config, plugins=plugins, run_dir=run_dir).check()
     text = dump_config(config)
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
@@ -85,7 +87,9 @@ def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tu
         LudusError: The run cannot go on; the message says why.
     """
     path = run_dir / "run.toml"
-    if not any((run_dir / name).exists() for name in (DATABASE, "run.toml")):
+    with _usable(run_dir):
+        found = any((run_dir / name).exists() for name in (DATABASE, "run.toml"))
+    if not found:
         raise RunError(f"{run_dir} holds no run (no run.toml in it): start one with `ludus train FILE --run {run_dir}`")
     with _usable(run_dir), Store.open(run_dir) as store:
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
@@ -103,6 +107,8 @@ def _usable(run_dir: Path) -> Iterator[None]:
         yield
     except (LudusError, BrokenPipeError):  # both may be an OSError too
         raise
+    except sqlite3.Error as error:
+        raise StoreError(f"{run_dir / DATABASE}: {error}; restore it from a copy of the run") from error
     except OSError as error:
         raise RunError(
             f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludus import _database
 from ludus._match_log import MatchLog
-from ludus._records import CheckpointRecord, FixtureRecord, MatchRecord, ModelRecord, PlayerRecord
+from ludus._records import CheckpointRecord, MatchRecord, ModelRecord, PlayerRecord
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -24,7 +24,7 @@ from ludus.matchmaker import PoolChange
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CheckpointRecord", "FixtureRecord", "MatchRecord", "ModelRecord", "PlayerRecord", "Store"]
+__all__ = ["CheckpointRecord", "MatchRecord", "ModelRecord", "PlayerRecord", "Store"]
 
 
 class Store(MatchLog):
@@ -156,18 +156,9 @@ class Store(MatchLog):
 
     def checkpoints(self) -> dict[str, CheckpointRecord]:
         """Return the checkpoint to resume from, by player."""
-        rows = self._db.execute("SELECT player, path, hash, version, decisions, counters FROM checkpoints")
-        return {
-            player: CheckpointRecord(
-                player=player,
-                path=path,
-                hash=digest,
-                version=version,
-                decisions=decisions,
-                counters=json.loads(counters),
-            )
-            for player, path, digest, version, decisions, counters in rows
-        }
+        columns = "player, path, hash, version, decisions, counters"
+        rows = self._db.execute(f"SELECT {columns} FROM checkpoints")  # noqa: S608 - a constant
+        return {row[0]: CheckpointRecord(**_parsed(columns, row)) for row in rows}
 
     # --- models and pools -----------------------------------------------------------------------------------------
 
@@ -187,9 +178,8 @@ class Store(MatchLog):
     def models(self) -> tuple[ModelRecord, ...]:
         """Return the models, in the order in which they were frozen."""
         columns = "participant, player, number, hash, parent, decisions, version, created_s, manifest"
-        names = columns.split(", ")
         rows = self._db.execute(f"SELECT {columns} FROM models ORDER BY rowid")  # noqa: S608 - a constant
-        return tuple(ModelRecord(**{**dict(zip(names, r, strict=True)), "manifest": json.loads(r[-1])}) for r in rows)
+        return tuple(ModelRecord(**_parsed(columns, row)) for row in rows)
 
     def pool_change(self, change: PoolChange) -> None:
         """Log that a model enters or leaves a pool."""
@@ -209,3 +199,8 @@ class Store(MatchLog):
             WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
         """
         return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self._db.execute(sql)]
+
+
+def _parsed(columns: str, row: Sequence[Any]) -> dict[str, Any]:
+    """Return a row by column; the last column holds JSON."""
+    return dict(zip(columns.split(", "), (*row[:-1], json.loads(row[-1])), strict=True))

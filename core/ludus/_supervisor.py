@@ -17,6 +17,7 @@ from ludus.launcher import Launched, Launcher, WorkerCommand
 __all__ = ["Supervisor", "WorkerSpec"]
 
 _WINDOW_S = 60.0
+_SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 
 @frozen(kw_only=True)
@@ -109,22 +110,24 @@ class Supervisor:
             if status is None and silent_s < self.stall_s:
                 continue
             if status is None:
+                process.launched.terminate()  # it writes to its log what it is doing, if it still can
+                time.sleep(_SHOW_S)
                 _end([process.launched])
                 why = f"was silent for {silent_s:.0f} s and was killed"
+                # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
+                process.deaths = deque(death + silent_s for death in process.deaths)
             else:
                 why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
-            self._restart(process, why, silent_s=silent_s, now=now)
+            self._restart(process, why, now)
 
-    def _restart(self, process: _Process, why: str, *, silent_s: float, now: float) -> None:
+    def _restart(self, process: _Process, why: str, now: float) -> None:
         name = process.spec.name
         log = self.run_dir / "logs" / f"{name}.log"
-        # Silence is no life: without this, a worker that hangs for longer than the window would be restarted for ever.
-        process.deaths = deque(death + silent_s for death in process.deaths)
         process.deaths.append(now)
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.most_restarts:
-            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute of life; see {log}")
+            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
         self.restarts += 1
         self.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -139,12 +140,5 @@ def _key(key: str) -> str:
     return key if _BARE_KEY.match(key) else _string(key)
 
 
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
 def _string(text: str) -> str:
-    return '"' + "".join(_ESCAPES.get(char) or _plain(char) for char in text) + '"'
-
-
-def _plain(char: str) -> str:
-    return f"\\u{ord(char):04x}" if ord(char) < 0x20 or ord(char) == 0x7F else char
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # all else is written as in JSON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import logging
 import signal
 import sys
@@ -81,7 +82,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the worker named on the command line and return its exit status."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator decides
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # likewise: a clean end comes as a message, a hard one as SIGKILL
+    # Likewise: a clean end comes as a message, a hard one as SIGKILL. It only writes to the log what is being done.
+    faulthandler.register(signal.SIGTERM, all_threads=True)
     die_with_parent(options.parent)
     set_process_title(options.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

@@ -9,7 +9,7 @@ from gymnasium import Space, spaces
 
 from ludus.errors import ContractError
 
-__all__ = ["action_width", "is_continuous", "label_sizes", "leaf_spaces"]
+__all__ = ["action_width", "is_continuous", "label_sizes", "leaf_spaces", "legal_actions"]
 
 
 def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
@@ -71,3 +71,22 @@ def action_width(space: Space[Any]) -> int:
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
     return len(label_sizes(space))
+
+
+def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    """Return ``[…] bool``: which actions are in the space and allowed by the mask.
+
+    Args:
+        space: The action space.
+        action: ``[…, L]`` labels or ``[…, D]`` real numbers.
+        mask: ``[…, A] bool``; None allows everything. A Box has none.
+    """
+    if isinstance(space, spaces.Box):
+        inside = (action >= np.ravel(space.low)) & (action <= np.ravel(space.high))
+    else:
+        sizes = np.array(label_sizes(space))
+        inside = (action >= 0) & (action < sizes)
+        if mask is not None:
+            columns = np.cumsum(sizes) - sizes + np.where(inside, action, 0)
+            inside &= np.take_along_axis(mask, columns, axis=-1)
+    return np.asarray(inside.all(axis=-1))

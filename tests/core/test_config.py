@@ -20,6 +20,7 @@ from ludus._config import (
     choose_components,
     dump_config,
     load_config,
+    matchmaker_part,
     parse_config,
 )
 from ludus._plugins import PluginReport, Plugins
@@ -172,19 +173,19 @@ def test_tables_of_other_matchmakers_are_parts(plugins):
     """A mixture's parts are configured in the player's section."""
     player = parse(plugins, "players.main.pfsp.clip_epsilon=0.4").players["main"]
     assert player.parts["pfsp"].config == AlgoConfig(clip_epsilon=0.4)
-    assert player.matchmaker_part(plugins, "pfsp") is player.parts["pfsp"]
+    assert matchmaker_part(player, plugins, "pfsp") is player.parts["pfsp"]
 
 
 def test_part_without_table_has_defaults(plugins):
     """A part that is not configured is made with its defaults, on demand."""
-    part = parse(plugins).players["main"].matchmaker_part(plugins, "pfsp")
+    part = matchmaker_part(parse(plugins).players["main"], plugins, "pfsp")
     assert part.config == AlgoConfig()
 
 
 def test_the_chosen_matchmaker_is_its_own_part(plugins):
     """Asking for the chosen one by name gives it with its options."""
     player = parse(plugins, "players.main.mix.parts.pfsp=1").players["main"]
-    assert player.matchmaker_part(plugins, "mix") is player.matchmaker
+    assert matchmaker_part(player, plugins, "mix") is player.matchmaker
 
 
 def test_tables_of_chosen_components_are_no_parts(plugins):
@@ -200,7 +201,7 @@ def test_tables_of_chosen_components_are_no_parts(plugins):
 def test_part_that_cannot_be_made(plugins, name, problem):
     """A part that lacks an option or is not installed is one line."""
     with pytest.raises(ConfigError) as error:
-        parse(plugins).players["main"].matchmaker_part(plugins, name)
+        matchmaker_part(parse(plugins).players["main"], plugins, name)
     assert problem in str(error.value)
 
 
@@ -211,7 +212,7 @@ def test_evaluation_may_choose_a_matchmaker(plugins):
     ).evaluation
     assert evaluation.matchmaker is not None
     assert evaluation.matchmaker.config == MixConfig(parts={"pfsp": 1.0})
-    assert evaluation.matchmaker_part(plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
+    assert matchmaker_part(evaluation, plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
 
 
 def test_anchors(plugins):

@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -86,3 +86,24 @@ def test_the_width_of_labels_is_their_number(sizes):
     """An action of MultiDiscrete has one entry per label, whatever the labels' sizes."""
     space = spaces.MultiDiscrete(sizes)
     assert action_width(space) == len(label_sizes(space)) == len(space.sample())
+
+
+@pytest.mark.parametrize(
+    ("action", "legal"), [([0, 0], True), ([0, 2], True), ([1, 2], False), ([0, 1], False), ([0, 3], False)]
+)
+def test_an_action_is_legal_where_every_label_is(action, legal):
+    """Each label has its own part of the mask, and its own number of choices."""
+    mask = np.array([[True, False, True, False, True]])
+    assert legal_actions(spaces.MultiDiscrete([2, 3]), np.array([action]), mask).tolist() == [legal]
+
+
+def test_without_a_mask_every_choice_there_is_is_legal():
+    """Numbers outside are not, on either side."""
+    actions = np.array([[[0], [3]], [[4], [-1]]])
+    assert legal_actions(spaces.Discrete(4), actions).tolist() == [[True, True], [False, False]]
+
+
+def test_real_actions_are_legal_within_their_bounds():
+    """The edge belongs to the Box; a Box of any shape is compared flat."""
+    box = spaces.Box(np.array([[-1, 0]], np.float32), np.array([[1, 2]], np.float32))
+    assert legal_actions(box, np.array([[1, 2], [0, 2.5]], np.float32)).tolist() == [True, False]

@@ -67,6 +67,11 @@ def doctor(context: click.Context, *, as_json: bool, run_dir: Path) -> None:
         context.exit(1)
 
 
+def _judge(check: str, fine: bool, *, seen: str, action: str, bad: Literal["warn", "fail"] = "warn") -> Finding:
+    """Return a finding that is fine, or warns and says what to do."""
+    return Finding(check=check, status="ok" if fine else bad, seen=seen, action="" if fine else action)
+
+
 def _line(finding: Finding) -> str:
     status = click.style(f"{finding.status:4}", fg=_STYLES[finding.status])
     return f"{status}  {finding.check}: {finding.seen}" + (f" — {finding.action}" if finding.action else "")
@@ -102,35 +107,30 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
 
 def _python() -> Iterator[Finding]:
     old = sys.version_info < (3, 10)
-    yield Finding(
-        check="python",
-        status="fail" if old else "ok",
+    yield _judge(
+        "python",
+        not old,
         seen=f"{platform.python_implementation()} {platform.python_version()}, ludus {__version__}",
-        action="ludus needs Python 3.10 or newer" if old else "",
+        action="ludus needs Python 3.10 or newer",
+        bad="fail",
     )
     known = sys.platform in {"linux", "darwin"}
-    yield Finding(
-        check="platform",
-        status="ok" if known else "warn",
-        seen=platform.platform(),
-        action="" if known else "ludus is made for Linux and macOS; on Windows use WSL",
+    yield _judge(
+        "platform", known, seen=platform.platform(), action="ludus is made for Linux and macOS; on Windows use WSL"
     )
 
 
 def _machine() -> Iterator[Finding]:
     cores = _usable_cores()
-    yield Finding(
-        check="cores",
-        status="ok" if cores > 1 else "warn",
+    yield _judge(
+        "cores",
+        cores > 1,
         seen=f"{cores} usable of {os.cpu_count()}",
-        action="" if cores > 1 else "more than one core lets sampling and learning overlap",
+        action="more than one core lets sampling and learning overlap",
     )
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    yield Finding(
-        check="memory",
-        status="ok" if total >= 4 * _GIB else "warn",
-        seen=f"{total / _GIB:.1f} GiB",
-        action="" if total >= 4 * _GIB else "use few workers: each takes about 0.3 GiB",
+    yield _judge(
+        "memory", total >= 4 * _GIB, seen=f"{total / _GIB:.1f} GiB", action="use few workers: each takes about 0.3 GiB"
     )
 
 
@@ -151,12 +151,7 @@ def _dependencies() -> Iterator[Finding]:
             yield Finding(check=name, status="fail", seen="not installed", action=f"pip install '{name}>={lowest}'")
             continue
         old = _release(version) < _release(lowest)
-        yield Finding(
-            check=name,
-            status="fail" if old else "ok",
-            seen=version,
-            action=f"pip install --upgrade '{name}>={lowest}'" if old else "",
-        )
+        yield _judge(name, not old, seen=version, action=f"pip install --upgrade '{name}>={lowest}'", bad="fail")
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -181,12 +176,7 @@ def _threads() -> Iterator[Finding]:
         if value is None:
             continue
         fine = value.isdecimal() and 1 <= int(value) <= cores
-        yield Finding(
-            check=variable,
-            status="ok" if fine else "warn",
-            seen=value,
-            action="" if fine else f"set it to a number from 1 to {cores}, or unset it",
-        )
+        yield _judge(variable, fine, seen=value, action=f"set it to a number from 1 to {cores}, or unset it")
     if not any(variable in os.environ for variable in _THREAD_VARIABLES):
         yield Finding(check="threads", status="ok", seen="no limit set in the environment")
 
@@ -194,11 +184,11 @@ def _threads() -> Iterator[Finding]:
 def _plugins() -> Iterator[Finding]:
     loaded = load_plugins()
     count = sum(report.status == "ok" for report in loaded.reports)
-    yield Finding(
-        check="plugins",
-        status="ok" if count else "warn",
+    yield _judge(
+        "plugins",
+        count > 0,
         seen=f"{count} of {len(loaded.reports)} loaded",
-        action="" if count else "install some: pip install ludus-…",
+        action="install some: pip install ludus-…",
     )
     for line in problems(loaded):
         text, _, action = line.rpartition(" — ")
@@ -218,11 +208,11 @@ def _folder(name: str, folder: Path) -> Iterator[Finding]:
         yield Finding(check=name, status="fail", seen=seen, action="choose another folder or change its permissions")
         return
     free = shutil.disk_usage(place).free
-    yield Finding(
-        check=name,
-        status="ok" if free >= 2 * _GIB else "warn",
+    yield _judge(
+        name,
+        free >= 2 * _GIB,
         seen=f"{place} is writable, {free / _GIB:.1f} GiB free",
-        action="" if free >= 2 * _GIB else "free some space: checkpoints and models of a run take up to a few GiB",
+        action="free some space: checkpoints and models of a run take up to a few GiB",
     )
 
 
@@ -234,23 +224,18 @@ def _shared_memory() -> Iterator[Finding]:
     free = shutil.disk_usage(shared).free
     writable = os.access(shared, os.W_OK)
     enough = writable and free >= _GIB // 4
-    yield Finding(
-        check="shared memory",
-        status="ok" if enough else "warn",
+    yield _judge(
+        "shared memory",
+        enough,
         seen=f"{shared} is {'writable' if writable else 'not writable'}, {free / _GIB:.1f} GiB free",
-        action="" if enough else "make it larger (in containers: --shm-size=1g), or use fewer workers",
+        action="make it larger (in containers: --shm-size=1g), or use fewer workers",
     )
 
 
 def _open_files() -> Iterator[Finding]:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = soft == resource.RLIM_INFINITY or soft >= 1024
-    yield Finding(
-        check="open files",
-        status="ok" if enough else "warn",
-        seen=f"limit {soft}, at most {hard}",
-        action="" if enough else "raise it: ulimit -n 4096",
-    )
+    yield _judge("open files", enough, seen=f"limit {soft}, at most {hard}", action="raise it: ulimit -n 4096")
 
 
 def _ipc() -> Iterator[Finding]:
@@ -266,9 +251,10 @@ def _ipc() -> Iterator[Finding]:
             push.send(b"well")
             answer = pull.recv()
     fine = answer == b"well"
-    yield Finding(
-        check="zmq ipc",
-        status="ok" if fine else "fail",
+    yield _judge(
+        "zmq ipc",
+        fine,
         seen=f"libzmq {zmq.zmq_version()}" + ("" if fine else ", a frame arrived changed"),
-        action="" if fine else "reinstall pyzmq",
+        action="reinstall pyzmq",
+        bad="fail",
     )

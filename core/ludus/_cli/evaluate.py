@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from ludus._plugins import load_plugins
-
-if TYPE_CHECKING:
-    from ludus._config import RunConfig
-    from ludus._league import League
-    from ludus._plugins import Plugins
-    from ludus.agent import Agent
-    from ludus.environment import EnvironmentSpec
 
 __all__ = ["evaluate"]
 
@@ -44,6 +37,7 @@ def evaluate(
     Nothing is written to the run.
     """
     from ludus._build import make_environment  # noqa: PLC0415 - only here: help must be fast
+    from ludus._cli._cast import Cast  # noqa: PLC0415
     from ludus._config import load_config  # noqa: PLC0415
     from ludus._evaluation import play_pair  # noqa: PLC0415
     from ludus._league import League  # noqa: PLC0415
@@ -60,9 +54,22 @@ def evaluate(
             spec = environment.spec
             if len(participants) != spec.num_teams:
                 raise click.UsageError(f"{spec.name} has {spec.num_teams} teams: name one participant for each")
+            cast = Cast(
+                run_dir=folder,
+                config=config,
+                league=league,
+                spec=spec,
+                plugins=plugins,
+                rows=environment.num_matches,
+                deterministic=deterministic,
+            )
+            roles = [
+                {seat.role for seat in spec.seats if seat.team == team or len(spec.roles) == 1}
+                for team in range(spec.num_teams)
+            ]
             sides = [
-                _agents(name, team, config, league, spec, plugins, folder, environment.num_matches, deterministic)
-                for team, name in enumerate(participants)
+                {role: cast.agent(name, role) for role in sorted(mine)}
+                for name, mine in zip(participants, roles, strict=True)
             ]
             record = play_pair(environment, sides, matches=matches, seed=seed, scenario=Scenario(name=scenario))
         finally:
@@ -82,50 +89,3 @@ def evaluate(
         f"{result.score:.3f} [{result.low:.3f}, {result.high:.3f}], return {record.mean_return:.2f}, "
         f"{record.mean_ticks:.1f} ticks per match"
     )
-
-
-def _agents(
-    name: str,
-    team: int,
-    config: RunConfig,
-    league: League,
-    spec: EnvironmentSpec,
-    plugins: Plugins,
-    folder: Path,
-    rows: int,
-    deterministic: bool,
-) -> dict[str, Agent]:
-    """Return the agent of a participant for every role it may sit in."""
-    from ludus._assembly import load_participant  # noqa: PLC0415 - as above
-
-    known = name.partition("@")[0] in league.players or name in league.anchors
-    roles = sorted({seat.role for seat in spec.seats if seat.team == team or len(spec.roles) == 1})
-    agents = {}
-    for role in roles:
-        if known or name not in plugins.components("agent"):
-            participant = league.resolve(name)
-            if participant.endswith("+"):
-                raise click.UsageError(f"{name} is no frozen model; name one, for example {name.partition('@')[0]}@1")
-            model = league.models.get(participant)
-            agents[role] = load_participant(
-                config,
-                spec,
-                run_dir=folder,
-                participant=participant,
-                digest=model.hash if model else "",
-                role=role,
-                rows=rows,
-                deterministic=deterministic,
-            )
-        else:
-            agents[role] = _installed(name, spec, role, plugins)
-    return agents
-
-
-def _installed(name: str, spec: EnvironmentSpec, role: str, plugins: Plugins) -> Agent:
-    from ludus._build import make_agent  # noqa: PLC0415 - as above
-    from ludus._config import Chosen  # noqa: PLC0415
-
-    component = plugins.get("agent", name)
-    config = component.load_config()
-    return make_agent(Chosen(kind="agent", name=name, config=config and config(), component=component), spec, role)

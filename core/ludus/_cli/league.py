@@ -267,7 +267,8 @@ def _show_lineage(data: Data) -> Iterable[RenderableType]:
 
 
 def _matches(league: League, options: _Options) -> Data:
-    return {"matches": [attrs.asdict(match) for match in league.store.matches(last=options.last)]}
+    matches = league.store.matches(last=options.last)
+    return {"matches": [attrs.asdict(match, filter=lambda field, _: field.name != "models") for match in matches]}
 
 
 def _show_matches(data: Data) -> Iterable[RenderableType]:

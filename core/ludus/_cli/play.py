@@ -16,17 +16,19 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ludus._build import make_agent, make_environment
+from ludus._cli._cast import Cast
 from ludus._config import Chosen, choose_components, load_config
+from ludus._league import League
 from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
+from ludus._store import Store
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
-from ludus.spaces import action_width, is_continuous, label_sizes
+from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
 
 if TYPE_CHECKING:
-    from ludus._config import RunConfig
     from ludus.agent import Agent
-    from ludus.environment import Environment, EnvironmentSpec, RoleTick, Tick
+    from ludus.environment import Environment, EnvironmentSpec, Role, RoleTick, Tick
 
 __all__ = ["Quit", "Table", "open_table", "play", "watch"]
 
@@ -68,8 +70,7 @@ class _Person:
     """An agent that asks at the terminal."""
 
     game: Playable
-    role: str
-    sizes: tuple[int, ...]
+    role: Role
 
     def reset(self, streams: np.ndarray) -> None:
         """Nothing to forget."""
@@ -93,28 +94,23 @@ class _Person:
         while True:
             text = _ask("your move (or quit): ")
             try:
-                action = np.asarray(self.game.parse_action(self.role, text))
+                action = np.asarray(self.game.parse_action(self.role.name, text))
             except ValueError as error:
                 click.echo(str(error))
                 continue
-            if self._legal(action, mask):
+            if legal_actions(self.role.action_space, action, mask):
                 return action[None]
-            click.echo(f"{self.game.action_name(self.role, action)} is not legal now; legal: {self._names(mask)}")
-
-    def _legal(self, action: np.ndarray, mask: np.ndarray | None) -> bool:
-        first = np.cumsum((0, *self.sizes))[:-1]
-        return mask is None or not self.sizes or bool(mask[first + action].all())
+            name = self.game.action_name(self.role.name, action)
+            click.echo(f"{name} is not legal now; legal: {self._names(mask)}")
 
     def _names(self, mask: np.ndarray | None) -> str:
-        if not self.sizes:
-            return f"any {self.role} action"
-        labels = [np.ones(size, bool) for size in self.sizes]
-        if mask is not None:
-            labels = np.split(mask, np.cumsum(self.sizes)[:-1])
+        sizes = label_sizes(self.role.action_space)
+        if not sizes:
+            return f"any {self.role.name} action"
+        labels = [np.ones(size, bool) for size in sizes] if mask is None else np.split(mask, np.cumsum(sizes)[:-1])
         choices = itertools.product(*(np.flatnonzero(label) for label in labels))
-        shown = [
-            self.game.action_name(self.role, np.array(choice)) for choice in itertools.islice(choices, _MOST_SHOWN)
-        ]
+        first = itertools.islice(choices, _MOST_SHOWN)
+        shown = [self.game.action_name(self.role.name, np.array(choice)) for choice in first]
         return " ".join(shown) + (" …" if next(choices, None) is not None else "")
 
 
@@ -219,40 +215,13 @@ def _run_table(run_dir: Path, overrides: Sequence[str], plugins: Plugins) -> Tab
         raise RunError(f"{run_dir} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
     config = load_config(path, overrides=overrides, plugins=plugins)
     newest = f"{next(iter(config.players))}@latest"
-    return _table(
-        config.environment,
-        lambda spec: lambda name, role: _participant(run_dir, config, spec, plugins, name=name, role=role),
-        default=newest,
-    )
 
+    def resolver(spec: EnvironmentSpec) -> Callable[[str, str], Agent]:
+        with Store.read(run_dir) as store:
+            cast = Cast(run_dir=run_dir, config=config, league=League.of(store), spec=spec, plugins=plugins)
+        return cast.agent
 
-def _participant(
-    run_dir: Path, config: RunConfig, spec: EnvironmentSpec, plugins: Plugins, *, name: str, role: str
-) -> Agent:
-    """Return a model or an anchor of the run, or an installed agent with default options."""
-    from ludus._assembly import load_participant  # noqa: PLC0415 - heavy, and bots alone do without
-    from ludus._league import League  # noqa: PLC0415
-    from ludus._store import Store  # noqa: PLC0415
-
-    with Store.read(run_dir) as store:
-        league = League.of(store)
-        known = {*league.players, *league.anchors}
-        if name.partition("@")[0] not in known and name in plugins.components("agent"):
-            [chosen] = choose_components(plugins, [("agent", name)])
-            return make_agent(chosen, spec, role)
-        participant = league.resolve(name)
-        model = league.models.get(participant)
-    if model is None and participant not in league.anchors:
-        raise RunError(f"{name} has no frozen model yet: let the run go on, or name a scripted agent")
-    return load_participant(
-        config,
-        spec,
-        run_dir=run_dir,
-        participant=participant,
-        digest=model.hash if model else "",
-        role=role,
-        rows=1,
-    )
+    return _table(config.environment, resolver, default=newest)
 
 
 def _table(
@@ -304,7 +273,7 @@ def play(
         seats = table.spec.seats
         if not 0 <= seat < len(seats):
             raise click.BadParameter(f"expected 0 to {len(seats) - 1}, got {seat}", param_hint="--seat")
-        person = _Person(table.game, seats[seat].role, label_sizes(table.spec.role(seats[seat].role).action_space))
+        person = _Person(table.game, table.spec.role(seats[seat].role))
         other = opponent or table.default
         agents = [person if i == seat else table.resolve(other, one.role) for i, one in enumerate(seats)]
         seed = secrets.randbits(32) if seed is None else seed

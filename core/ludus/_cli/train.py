@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,8 @@ def _reporter(as_json: bool) -> Reporter:
 
     from ludus._report import ConsoleReporter, QuietReporter  # noqa: PLC0415
 
-    return QuietReporter() if as_json else ConsoleReporter(Console(soft_wrap=not sys.stdout.isatty()))
+    # what is said must stay one line in a log, while the live table of a terminal wants to be fitted in
+    return QuietReporter() if as_json else ConsoleReporter(Console(soft_wrap=not Console().is_terminal))
 
 
 def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: bool) -> None:
@@ -112,5 +113,5 @@ def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: 
 
         Console().print(summary(outcome.snapshot))
         click.echo(f"stopped: {outcome.reason}")
-        click.echo(f"go on with: ludus resume {folder}" + ("" if outcome.interrupted else " --minutes MORE"))
+        click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}" + ("" if outcome.interrupted else " --minutes MORE"))
     context.exit(130 if outcome.interrupted else 0)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
-from gymnasium import spaces
 
 from ludus.algorithm import Algorithm, AlgorithmContext, Decision, Policy, Trainer
 from ludus.environment import Role
 from ludus.errors import ContractError, ModelError
 from ludus.segment import Field, SegmentBatch
-from ludus.spaces import action_width, is_continuous, label_sizes
+from ludus.spaces import action_width, is_continuous, legal_actions
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
 
 __all__ = ["check_algorithm"]
@@ -102,13 +101,8 @@ def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> Non
         action.shape == expected and action.dtype == dtype,
         f"act returned an action {action.shape} {action.dtype}, expected {expected} {np.dtype(dtype)}",
     )
-    if isinstance(space, spaces.Box):
-        _require(((action >= space.low) & (action <= space.high)).all(), "act left the bounds of the Box")
-    elif rows.mask is not None:
-        sizes = np.array(label_sizes(space))
-        _require(((action >= 0) & (action < sizes)).all(), f"act chose outside of the {sizes.tolist()} choices")
-        columns = action + np.cumsum(sizes) - sizes
-        _require(np.take_along_axis(rows.mask, columns, axis=1).all(), "act chose a masked action")
+    _require(legal_actions(space, action).all(), f"act left the bounds of {space}")
+    _require(legal_actions(space, action, rows.mask).all(), "act chose a masked action")
     declared = {one.name: one for one in case.algorithm.fields}
     _require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")
     for name, array in decision.extras.items():

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from attrs import frozen
-from gymnasium import Space, spaces
+from gymnasium import Space
 
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, Spaces, View
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.testing._rollout import random_action
+from ludus.testing._synthetic import random_leaves, random_mask
 
 __all__ = ["check_interface"]
 
@@ -56,13 +58,10 @@ class _Script:
     @classmethod
     def random(cls, raw: Spaces, *, rows: int, steps: int, seed: int, masked: bool) -> _Script:
         rng = np.random.default_rng(seed)
-        leaves = leaf_spaces(raw.observation)
-        for leaf in leaves.values():
-            leaf.seed(int(rng.integers(2**31)))
         views = [
             View(
-                observation={name: _samples(leaf, rows) for name, leaf in leaves.items()},
-                action_mask=_random_mask(raw.action, rows, rng) if masked else None,
+                observation=random_leaves(raw.observation, rows, rng),
+                action_mask=random_mask(raw.action, rows, rng) if masked else None,
                 reward=rng.normal(size=rows).astype(np.float32),
             )
             for _ in range(steps)
@@ -75,22 +74,6 @@ class _Script:
     def play(self, interface: Interface) -> list[View]:
         """Return copies of what the interface shows, step by step."""
         return [_copy(interface.observe(view, self.streams)) for view in self.views]
-
-
-def _samples(leaf: Space[Any], rows: int) -> np.ndarray:
-    return np.stack([np.asarray(leaf.sample(), leaf.dtype) for _ in range(rows)])
-
-
-def _random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:
-    sizes = label_sizes(action)
-    if not sizes:
-        return None
-    labels = []
-    for size in sizes:
-        legal = rng.random((rows, size)) < 0.6
-        legal[np.arange(rows), rng.integers(size, size=rows)] = True
-        labels.append(legal)
-    return np.concatenate(labels, axis=1)
 
 
 def _take(view: View, chosen: np.ndarray) -> View:
@@ -107,7 +90,7 @@ def _copy(view: View) -> View:
 
 def _differs(one: View, other: View) -> str:
     """Return the name of the first part in which two views differ, empty if they do not."""
-    if _leaf_names(one) != _leaf_names(other):
+    if one.observation.keys() != other.observation.keys():
         return "leaf names"
     for name, leaf in one.observation.items():
         if not np.array_equal(leaf, other.observation[name]):
@@ -117,10 +100,6 @@ def _differs(one: View, other: View) -> str:
     if one.action_mask is not None and not np.array_equal(one.action_mask, np.asarray(other.action_mask)):
         return "action_mask"
     return "" if np.array_equal(one.reward, other.reward) else "reward"
-
-
-def _leaf_names(view: View) -> list[str]:
-    return sorted(view.observation)
 
 
 # -- the checks ----------------------------------------------------------------------------------------------------
@@ -210,35 +189,16 @@ def _check_actions(
 
 def _random_legal(action: Space[Any], mask: np.ndarray | None, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Return ``[rows, L]`` random actions that the mask allows."""
-    if isinstance(action, spaces.Box):
-        action.seed(int(rng.integers(2**31)))
-        return np.stack([np.ravel(action.sample()) for _ in range(rows)]).astype(np.float32)
-    sizes = label_sizes(action)
-    legal = np.ones((rows, sum(sizes)), bool) if mask is None else mask
-    labels = [
-        np.argmax(np.where(choices, rng.random(choices.shape), -1.0), axis=1)
-        for choices in np.split(legal, np.cumsum(sizes)[:-1], axis=1)
-    ]
-    return np.stack(labels, axis=1).astype(np.int64)
+    return np.stack([random_action(action, None if mask is None else mask[row], rng) for row in range(rows)])
 
 
 def _check_raw_action(action: np.ndarray, chosen: np.ndarray, space: Space[Any], mask: np.ndarray | None) -> None:
-    if isinstance(space, spaces.Box):
-        outside = (action < np.ravel(space.low)) | (action > np.ravel(space.high))
-    else:
-        outside = (action < 0) | (action >= np.array(label_sizes(space)))
-    if outside.any():
-        row = int(np.argwhere(outside)[0, 0])
+    for row in np.flatnonzero(~legal_actions(space, action)):
         raise ContractError(f"act turned {chosen[row]} into {action[row]}, which is not in {space}")
-    if mask is None:
-        return
-    starts = np.cumsum([0, *label_sizes(space)[:-1]])
-    legal = np.take_along_axis(mask, action + starts, axis=1)
-    if not legal.all():
-        row, label = np.argwhere(~legal)[0]
+    for row in np.flatnonzero(~legal_actions(space, action, mask)):
         raise ContractError(
-            f"act turned the legal {chosen[row]} into {action[row]}, whose label {label} is masked in the game: the "
-            f"seen mask must allow only what the raw mask allows"
+            f"act turned the legal {chosen[row]} into {action[row]}, which is masked in the game: the seen mask must "
+            f"allow only what the raw mask allows"
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ from gymnasium import Space, spaces
 from ludus.algorithm import Algorithm, Decision, Policy
 from ludus.environment import Leaves, Role
 from ludus.segment import SegmentBatch
-from ludus.spaces import is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import label_sizes, leaf_spaces
 
-__all__ = ["SyntheticRows", "algorithm_roles", "synthetic_batch"]
+__all__ = ["SyntheticRows", "algorithm_roles", "random_leaves", "random_mask", "synthetic_batch"]
 
 
 def algorithm_roles() -> dict[str, Role]:
@@ -57,17 +56,10 @@ class SyntheticRows:
     @classmethod
     def draw(cls, role: Role, rows: int, rng: np.random.Generator) -> SyntheticRows:
         """Return random rows; at least one choice per label is legal."""
-        sizes = label_sizes(role.action_space)
-        mask = None
-        if not is_continuous(role.action_space):
-            legal = [rng.random((rows, size)) < 0.6 for size in sizes]
-            for size, label in zip(sizes, legal, strict=True):
-                label[np.arange(rows), rng.integers(0, size, rows)] = True
-            mask = np.concatenate(legal, axis=1)
         return cls(
-            observation=_draw(leaf_spaces(role.observation_space), rows, rng),
-            privileged=_draw(leaf_spaces(role.privileged_space), rows, rng),
-            mask=mask,
+            observation=random_leaves(role.observation_space, rows, rng),
+            privileged=random_leaves(role.privileged_space, rows, rng),
+            mask=random_mask(role.action_space, rows, rng),
         )
 
     def first(self, rows: int) -> SyntheticRows:
@@ -95,11 +87,22 @@ class SyntheticRows:
         return policy.evaluate(self.observation, action_mask=self.mask, state=state)
 
 
-def _draw(leaves: Mapping[str, Space[Any]], rows: int, rng: np.random.Generator) -> Leaves:
+def random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Return ``[rows, A] bool`` with a legal choice for every label, None for continuous actions."""
+    labels = []
+    for size in label_sizes(action):
+        legal = rng.random((rows, size)) < 0.6
+        legal[np.arange(rows), rng.integers(0, size, rows)] = True
+        labels.append(legal)
+    return np.concatenate(labels, axis=1) if labels else None
+
+
+def random_leaves(space: Space[Any] | None, rows: int, rng: np.random.Generator) -> Leaves:
+    """Return random observations: leaves ``[rows, …]``."""
     drawn = {}
-    for name, space in leaves.items():
-        space.seed(int(rng.integers(2**31)))
-        drawn[name] = np.stack([np.asarray(space.sample(), space.dtype) for _ in range(rows)])
+    for name, leaf in leaf_spaces(space).items():
+        leaf.seed(int(rng.integers(2**31)))
+        drawn[name] = np.stack([np.asarray(leaf.sample(), leaf.dtype) for _ in range(rows)])
     return drawn
 
 

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ludus.environment import EnvironmentSpec, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.spaces import is_continuous, label_sizes
+from ludus.spaces import is_continuous, legal_actions
 
 from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
 from ludus_copies.workers import WorkerPool
@@ -62,11 +62,6 @@ class Copies:
             games = [game, *(make_game(factory, options) for _ in range(1, num_matches))]
             self._arrays = allocate(self._spec, game.masked_roles, num_matches=num_matches)
             self._rows = GameSlice(games, self._arrays)
-        self._checks = {
-            role.name: _LegalityCheck(label_sizes(role.action_space))
-            for role in self._spec.roles
-            if not is_continuous(role.action_space)
-        }
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -114,8 +109,9 @@ class Copies:
                 got = "nothing" if given is None else f"shape {given.shape}"
                 raise ContractError(f"{self._spec.name}: expected actions {mine.shape} of role {role!r}, got {got}")
             np.copyto(mine, given, casting="same_kind")
-        for role, check in self._checks.items():
-            check(role, self._arrays)
+        for declared in self._spec.roles:
+            if not is_continuous(declared.action_space):
+                _check_legal(declared, self._arrays)
         self._rows.step()
         return self._arrays.tick
 
@@ -124,31 +120,14 @@ class Copies:
         self._rows.close()
 
 
-class _LegalityCheck:
-    """Refuses illegal discrete actions: the libraries behind raise anything, or nothing and lose the match.
+def _check_legal(role: Role, arrays: Arrays) -> None:
+    """Refuse illegal actions of acting seats: the libraries behind raise anything, or nothing and lose the match.
 
-    Args:
-        sizes: The number of choices of each label.
+    Raises:
+        ContractError: An acting seat's action is out of range or masked.
     """
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._sizes = np.array(sizes)
-        self._first = np.cumsum(self._sizes) - self._sizes
-
-    def __call__(self, role: str, arrays: Arrays) -> None:
-        """Check the actions of a role.
-
-        Raises:
-            ContractError: An acting seat's action is out of range or masked.
-        """
-        seen, actions = arrays.tick.roles[role], arrays.actions[role]
-        legal = (actions >= 0) & (actions < self._sizes)
-        if seen.action_mask is not None:
-            columns = self._first + np.where(legal, actions, 0)
-            legal &= np.take_along_axis(seen.action_mask, columns, axis=2)
-        wrong = np.argwhere(seen.acting & ~legal.all(axis=2))
-        if len(wrong):
-            row, seat = wrong[0]
-            raise ContractError(
-                f"illegal action {actions[row, seat].tolist()} of role {role!r}, match {row}, seat {seat}"
-            )
+    seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
+    for row, seat in np.argwhere(seen.acting & ~legal_actions(role.action_space, actions, seen.action_mask)):
+        raise ContractError(
+            f"illegal action {actions[row, seat].tolist()} of role {role.name!r}, match {row}, seat {seat}"
+        )

@@ -1,0 +1,355 @@
+"""What README and docs say is true: links, commands, TOML blocks, code, option tables."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from ludus.__main__ import cli
+from ludus._config import load_config
+from ludus._plugins import GROUP, load_plugins
+from ludus._recorder import Recorder, SegmentLayout
+from ludus.environment import Role
+from ludus.testing import check_environment
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+READMES = sorted(ROOT.glob("*/*/README.md"))
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FORBIDDEN = re.compile(r"(?<![\w.])/(?:work|root|home|opt|tmp)/|pypi-more|file://|localhost:\d+", re.ASCII)
+
+
+def relative(path):
+    """Return a path as the ids of the tests show it."""
+    return str(path.relative_to(ROOT))
+
+
+def text_of(path):
+    """Return a page."""
+    return path.read_text(encoding="utf-8")
+
+
+def blocks(path, *languages):
+    """Return the blocks of code of a page in the given languages."""
+    return [code for language, code in BLOCK.findall(text_of(path)) if language in languages]
+
+
+def anchors(path):
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text_of(path)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def script(name):
+    """Import a script of the folder docs."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# -- links ---------------------------------------------------------------------------------------------------------
+
+
+def broken_links(path):
+    """Yield the relative links of a page that lead nowhere."""
+    for link in LINK.findall(BLOCK.sub("", text_of(path))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+@pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
+def test_links_lead_somewhere(path):
+    """Files exist, and headings that are linked to exist in them."""
+    assert list(broken_links(path)) == []
+
+
+def test_a_broken_link_is_seen(tmp_path):
+    """The test above can fail."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A b\n[x](#a-b) [x](page.md#a-b) [x](#c) [x](none.md) [x](https://example.org)\n", encoding="utf-8"
+    )
+    assert list(broken_links(page)) == ["#c", "none.md"]
+
+
+@pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name == "docs"], ids=relative)
+def test_every_page_is_on_the_map(path):
+    """docs/index.md names all pages beside it."""
+    assert path.name == "index.md" or path.name in LINK.findall(text_of(ROOT / "docs" / "index.md"))
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("*/ludus-*/setup.cfg")), ids=relative)
+def test_the_readme_names_every_package(folder):
+    """And links to its own README."""
+    assert f"({relative(folder.with_name('README.md'))})" in text_of(ROOT / "README.md")
+
+
+# -- commands ------------------------------------------------------------------------------------------------------
+
+
+def command_lines(path):
+    """Return the ``ludus`` commands of a page: lines of shell blocks, and code in the text with arguments."""
+    lines = [line for code in blocks(path, "sh", "") for line in code.splitlines()]
+    spans = re.findall(r"`(ludus [^`]+)`", BLOCK.sub("", text_of(path)).replace("\n", " "))
+    found = [line.strip() for line in [*lines, *spans] if re.match(r"ludus [a-z-]", line.strip())]
+    return list(dict.fromkeys(found))
+
+
+def misused(line):
+    """Return what is wrong with a command line, None if it parses as far as words can tell."""
+    words = shlex.split(line.replace("…", ""), comments=True)[1:]
+    if words == ["plugins"] or words[0].isupper():
+        return None
+    context = click.Context(cli, info_name="ludus")
+    while words and words[0] in ("--block-plugin", "--allow-plugin"):
+        words = words[2:]
+    command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        try:
+            command = command.get_command(context, words[0])
+        except click.UsageError as error:
+            return error.message
+        if command is None:
+            return f"no command {words[0]}"
+        words = words[1:]
+    known = {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    unknown = [word for word in words if word.startswith("-") and word.partition("=")[0] not in known]
+    if unknown:
+        return f"no option {unknown[0]}"
+    return None if not words or isinstance(command, click.Group) else unparsed(command, words)
+
+
+def unparsed(command, words):
+    """Return the usage error of a command for these words; missing arguments are fine in running text."""
+    try:
+        command.make_context("ludus", words, resilient_parsing=False)
+    except click.MissingParameter:
+        return None
+    except click.BadParameter as error:
+        return None if re.search(r"[A-Z]{2}", " ".join(words)) else error.message  # placeholders such as MORE
+    except click.UsageError as error:
+        return error.message
+    return None
+
+
+@pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
+def test_commands_parse(path):
+    """Every ``ludus`` command has the subcommands, options and arguments that are shown."""
+    problems = {line: misused(line) for line in command_lines(path)}
+    assert {line: problem for line, problem in problems.items() if problem} == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ludus trian run.toml", "ludus train --speed 3 run.toml", "ludus train a.toml b.toml", "ludus new-plugin game x"],
+)
+def test_a_wrong_command_is_seen(line):
+    """The test above can fail."""
+    assert misused(line)
+
+
+def test_commands_are_found():
+    """The README shows every command."""
+    shown = {line.split()[1] for line in command_lines(ROOT / "README.md")}
+    assert shown >= {"train", "resume", "eval", "league", "play", "watch", "check", "plugins", "new-plugin", "doctor"}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_make_targets_exist(path):
+    """Every ``make`` command is a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    used = re.findall(r"(?:^|`|PYTHON=\S+ )make ([a-z-]+)", text_of(path), re.MULTILINE)
+    assert set(used) <= targets
+
+
+# -- TOML and code -------------------------------------------------------------------------------------------------
+
+EXAMPLES = sorted(ROOT.glob("examples/*.toml"))
+RUNS = [
+    pytest.param(code, id=f"{relative(path)}-{i}")
+    for path in PAGES
+    for i, code in enumerate(blocks(path, "toml"))
+    if {"environment", "players"} <= tomllib.loads(code).keys()
+]
+
+
+@pytest.fixture(scope="module")
+def plugins():
+    """Return what is installed."""
+    return load_plugins()
+
+
+@pytest.mark.parametrize("code", RUNS)
+def test_complete_runs_load(code, plugins, tmp_path):
+    """A block with an environment and players is a run without a mistake."""
+    path = tmp_path / "run.toml"
+    path.write_text(code, encoding="utf-8")
+    assert load_config(path, plugins=plugins).players
+
+
+def test_complete_runs_are_found():
+    """The README, the configuration page and the environments page each show one."""
+    assert len(RUNS) >= 3
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=relative)
+def test_examples_load(path, plugins):
+    """Every example is a run without a mistake."""
+    assert load_config(path, plugins=plugins).players
+
+
+@pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
+def test_fragments_are_toml(path):
+    """Blocks that are not whole runs are at least TOML."""
+    assert all(tomllib.loads(code) for code in blocks(path, "toml"))
+
+
+def test_the_game_of_the_environments_page_keeps_the_contract(tmp_path, monkeypatch):
+    """The PettingZoo game is complete, and the adapter plays it as the page says."""
+    pytest.importorskip("ludus_pettingzoo")
+    page = text_of(ROOT / "docs" / "environments.md")
+    code = re.search(r"<!-- code: pennies.py -->\n\n```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
+    (tmp_path / "pennies.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    component = load_plugins().get("environment", "pettingzoo")
+    config = component.load_config()(id="pennies:Pennies", options={"rounds": 7})
+    make = component.load_factory()
+    check_environment(lambda matches: make(config, num_matches=matches), steps=30)
+
+
+def test_the_example_of_segments_is_what_the_recorder_does():
+    """The columns of docs/architecture.md: lengths, and what is trained on."""
+    from gymnasium import spaces
+
+    role = Role(
+        name="player",
+        observation_space=spaces.Box(0, 1, (1,), np.float32),
+        action_space=spaces.Discrete(2),
+        teams=(0,),
+    )
+    recorder = Recorder(SegmentLayout.of(role, fields=(), decisions=4), 3)
+    columns = recorder.open(3)
+
+    def decide(column):
+        one = columns[[column]]
+        recorder.settle(one, reward=np.zeros(1, np.float32), elapsed_ticks=np.ones(1, np.int32))
+        entry = {"observation/obs": np.zeros((1, 1), np.float32), "action": np.zeros((1, 1), np.int64)}
+        recorder.decide(one, entry, version=0)
+
+    def end(column, *, truncated):
+        one, cut = columns[[column]], np.array([truncated])
+        zeros = {"reward": np.zeros(1, np.float32), "elapsed_ticks": np.ones(1, np.int32)}
+        if recorder.end(one, **zeros, terminated=~cut, truncated=cut).any():
+            recorder.final(one, {"observation/obs": np.ones((1, 1), np.float32)})
+
+    for column, first, truncated, after in ((0, 2, False, 3), (1, 2, True, 1)):
+        for _ in range(first):
+            decide(column)
+        end(column, truncated=truncated)
+        for _ in range(after):
+            decide(column)
+    decide(2)
+    decide(2)
+    assert recorder.full
+    batch = recorder.flush()
+    table = re.search(r"^\| `length` \|(.*)\|$", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE)[1]
+    assert batch.length.tolist() == [int(cell) for cell in table.split("|")]
+    assert batch.trainable().sum(axis=0).tolist() == [4, 2, 1]
+    assert batch.decided[:, 1].tolist() == [True, True, False, True, False]
+
+
+# -- names and tables ----------------------------------------------------------------------------------------------
+
+
+def test_option_tables_are_up_to_date(plugins):
+    """docs/configuration.md says what the classes say; `python docs/make_configuration.py` writes it anew."""
+    maker = script("make_configuration")
+    page = text_of(maker.PAGE)
+    assert maker.render(page, plugins) == page
+
+
+def test_an_outdated_table_is_seen(plugins):
+    """The test above can fail."""
+    maker = script("make_configuration")
+    page = text_of(maker.PAGE).replace("| `seed` | `0` |", "| `seed` | `7` |")
+    assert maker.render(page, plugins) != page
+
+
+def test_modules_of_the_architecture_page_exist():
+    """Every name in its table of modules is a module or package of the core."""
+    table = re.search(r"^\| modules \|.*?\n\n", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE | re.DOTALL)[0]
+    named = {name for row in table.strip().splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    core = ROOT / "core" / "ludus"
+    modules = {path.stem for path in core.glob("*.py")} | {path.parent.name for path in core.glob("*/__init__.py")}
+    assert named - modules == set()
+    assert modules - named == {"__init__", "__main__", "_seeding", "_version", "errors"}
+
+
+def test_messages_of_the_architecture_page_exist():
+    """Names like those of messages and classes in its code spans are in the core."""
+    page = BLOCK.sub("", text_of(ROOT / "docs" / "architecture.md"))
+    sources = "\n".join(text_of(path) for path in (ROOT / "core").rglob("*.py"))
+    defined = set(re.findall(r"(?:class|def) (\w+)|^    (\w+):", sources, re.MULTILINE))
+    defined = {name for pair in defined for name in pair if name}
+    named = {name for span in re.findall(r"`([A-Z]\w+(?:\.\w+)*)`", page) for name in span.split(".")}
+    outside = {"Box", "Ctrl", "LUDS", "SIGTERM"}
+    assert named - defined - outside == set()
+
+
+def test_hooks_of_the_hook_reference_exist():
+    """And all of them are there."""
+    from ludus import hookspecs
+
+    shown = set(re.findall(r"^### `(ludus_\w+)`", text_of(ROOT / "docs" / "hooks.md"), re.MULTILINE))
+    assert shown == {name for name in hookspecs.__all__ if name.startswith(f"{GROUP}_")}
+
+
+@pytest.mark.parametrize("path", [*PAGES, *READMES, *EXAMPLES, *sorted((ROOT / "docs").glob("*.py"))], ids=relative)
+def test_no_paths_of_one_machine(path):
+    """The pages speak of no folder or registry of the machine on which they were written."""
+    assert FORBIDDEN.findall(text_of(path)) == []
+
+
+# -- the picture ---------------------------------------------------------------------------------------------------
+
+
+def test_the_picture_is_drawn(tmp_path):
+    """A metric stream becomes a picture of scores and rating."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(
+            f'{{"t": {60 * i}, "d": {i}, "m": {{"league/main_agent/rating": {i}, '
+            f'"league/main_agent/rating_deviation": 1, "league/main_agent/score_v_random": 0.5, '
+            f'"league/main_agent/score_v_random_low": 0.4, "league/main_agent/score_v_random_high": 0.6}}}}\n'
+            for i in range(3)
+        ),
+        encoding="utf-8",
+    )
+    picture = tmp_path / "demo.svg"
+    assert script("make_demo_picture").main([str(tmp_path), "--out", str(picture)]) == 0
+    assert "against random" in text_of(picture)
+
+
+def test_no_picture_without_a_rating(tmp_path, capsys):
+    """A run that is too young is an error of one line."""
+    pytest.importorskip("matplotlib")
+    (tmp_path / "metrics.jsonl").write_text('{"t": 1, "d": 0, "m": {"league/matches": 0}}\n', encoding="utf-8")
+    assert script("make_demo_picture").main([str(tmp_path), "--out", str(tmp_path / "demo.svg")]) == 1
+    assert "no rated model" in capsys.readouterr().err
