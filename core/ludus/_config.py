@@ -88,7 +88,6 @@ class PlayerConfig:
     matchmaker: Chosen = option(help="Component that chooses its opponents.")
     interfaces: tuple[Chosen, ...] = option((), help="Transforms of what it sees and does, innermost first.")
     freeze_every_decisions: int = option(500_000, at_least(1), help="Decisions between two frozen models.")
-    pool_capacity: int = option(500, at_least(1), help="Models that each of its pools holds at most.")
     share: float = option(1.0, above(0), help="Its share of all matches, relative to other players.")
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
@@ -114,7 +113,7 @@ class EvaluationSection:
     matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
     fixture_matches: int = option(20, at_least(1), help="Pairs of matches with swapped seats per evaluation fixture.")
     final_matches: int = option(
-        200, at_least(0), help="Matches of each newest model v each anchor at the end of a run."
+        200, at_least(0), help="Matches of each newest model against each anchor and a few earlier models at the end."
     )
     matchmaker: Chosen | None = option(None, help="Component that chooses pairs; default: the first player's.")
     parts: Mapping[str, Chosen] = field(factory=dict)

@@ -165,7 +165,7 @@ class _Run:
 
     def _alone(self, session: int) -> Coordinator:  # noqa: ARG002 - same signature as _together
         """Run all workers in turn, in this process; equal seeds give equal runs, bit for bit."""
-        limit_threads(self._assembly.learner_threads())
+        limit_threads(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
         network = InprocNetwork()
         endpoint = network.endpoint(COORDINATOR)
         endpoint.bind(COORDINATOR)
