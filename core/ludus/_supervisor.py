@@ -17,6 +17,7 @@ from ludus.launcher import Launched, Launcher, WorkerCommand
 __all__ = ["Supervisor", "WorkerSpec"]
 
 _WINDOW_S = 60.0
+_AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 
@@ -61,6 +62,8 @@ class Supervisor:
     say: Callable[[str], None]
     restarts: int = field(init=False, default=0)
     _processes: dict[str, _Process] = field(init=False, factory=dict)
+    _checked_s: float = field(init=False, factory=time.monotonic)
+    _back_s: float = field(init=False, default=0.0)
 
     def start(self, specs: list[WorkerSpec]) -> None:
         """Start the workers.
@@ -104,9 +107,12 @@ class Supervisor:
             WorkerError: A worker dies again and again.
         """
         now = time.monotonic()
+        if now - self._checked_s > _AWAY_S:  # this process was stopped itself: what they said meanwhile is still to come
+            self._back_s = now
+        self._checked_s = now
         for name, process in self._processes.items():
             status = process.launched.poll()
-            silent_s = now - max(heard_s.get(name, 0.0), process.started_s)
+            silent_s = now - max(heard_s.get(name, 0.0), process.started_s, self._back_s)
             if status is None and silent_s < self.stall_s:
                 continue
             if status is None:

@@ -113,5 +113,6 @@ def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: 
 
         Console().print(summary(outcome.snapshot))
         click.echo(f"stopped: {outcome.reason}")
-        click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}" + ("" if outcome.interrupted else " --minutes MORE"))
+        more = "" if outcome.interrupted else " --minutes MORE"
+        click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}{more}")
     context.exit(130 if outcome.interrupted else 0)

@@ -1,0 +1,125 @@
+"""A run loses nothing when its processes are killed, stopped or interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+from ludus._store import Store
+
+
+def is_training(state):
+    """Return whether a run has got so far that there is something to lose."""
+    return len(state.models) >= 2 and state.rated > 0
+
+
+@pytest.mark.slow
+def test_whatever_is_killed_the_run_goes_on(campaign, league):
+    """Workers are replaced; after the coordinator `ludus resume` goes on; nothing committed is lost, nobody stays."""
+    run = league()
+    run.train()
+    run.wait_for(is_training)
+    kills = [campaign.kill(run, victim) for victim in ("learner", "sampler", "evaluator", "coordinator", "sampler")]
+    assert [(kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) for kill in kills] == [(0, 0, (), 0)] * 5
+    assert all(kill.recovered_s < 60 for kill in kills)
+    assert kills[3].gone_s < 5
+    for name in ("learner-main_agent", "sampler-0", "evaluator-0"):
+        assert f"{name}: was killed by signal 9 — restarted; see " in run.output
+    with Store.read(run.folder) as store:
+        assert store.counters()["sessions"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_stops_cleanly(campaign, league, number):
+    """Status 130, the line to go on with, the last weights saved, and no process left."""
+    run = league()
+    run.train()
+    run.wait_for(is_training)
+    pids = run.pids
+    assert len(pids) == 4
+    os.kill(pids["coordinator"], number)
+    assert run.process.wait(40) == 130
+    assert f"{number.name}: stopping cleanly (again: at once)\n" in run.output
+    assert f"\nstopped: {number.name}\ngo on with: ludus resume {run.folder}\n" in run.output
+    assert "Traceback" not in run.output
+    assert not any(map(campaign.is_alive, pids.values()))
+    assert run.problems() == []
+    with Store.read(run.folder) as store:
+        (saved,) = store.checkpoints().values()
+        assert store.models()[-1].decisions == saved.decisions
+
+
+def test_a_second_interrupt_stops_at_once(campaign, league):
+    """Though a worker cannot end by itself; what was committed stays."""
+    run = league()
+    run.train()
+    run.wait_for(is_training)
+    pids, before = run.pids, run.state
+    os.kill(pids["evaluator-0"], signal.SIGSTOP)
+    os.kill(pids["coordinator"], signal.SIGINT)
+    campaign.wait(lambda: "stopping cleanly" in run.output, timeout_s=10)
+    os.kill(pids["coordinator"], signal.SIGINT)
+    assert run.process.wait(10) == 130
+    assert "interrupted" in run.output
+    assert "Traceback" not in run.output
+    assert not any(map(campaign.is_alive, pids.values()))
+    assert run.state.matches >= before.matches
+    assert run.problems() == []
+
+
+def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
+    """Workers that were not there yet when the others were told to stop hear of it when they say hello."""
+    run = league()
+    run.train()
+    campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
+    pids = run.pids
+    os.kill(pids["coordinator"], signal.SIGINT)
+    assert run.process.wait(25) == 130
+    assert "did not stop" not in run.output
+    assert not any(map(campaign.is_alive, pids.values()))
+
+
+@pytest.mark.slow
+def test_a_stopped_sampler_is_replaced(campaign, league):
+    """After `run.stall_s` of silence."""
+    run = league("run.stall_s=3")
+    run.train()
+    run.wait_for(is_training)
+    first = run.pids["sampler-0"]
+    os.kill(first, signal.SIGSTOP)
+    before = run.state
+    run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
+    assert not campaign.is_alive(first)
+    assert "sampler-0: was silent for 3 s and was killed — restarted; see " in run.output
+
+
+@pytest.mark.slow
+def test_a_stopped_coordinator_blames_nobody(league):
+    """While it hears nothing itself, workers are not silent; afterwards the same ones go on."""
+    run = league("run.stall_s=3")
+    run.train()
+    run.wait_for(is_training)
+    pids = run.pids
+    os.kill(pids["coordinator"], signal.SIGSTOP)
+    time.sleep(7)
+    os.kill(pids["coordinator"], signal.SIGCONT)
+    before = run.state
+    run.wait_for(lambda state: state.has_passed(before))
+    assert run.pids == pids
+    assert "restarted" not in run.output
+
+
+def test_a_start_that_was_killed_halfway_can_be_resumed(league):
+    """The database is there first; it holds what the missing run.toml said."""
+    run = league()
+    run.train()
+    run.wait_for(is_training)
+    run.close()
+    (run.folder / "run.toml").unlink()
+    before = run.state
+    run.resume()
+    run.wait_for(lambda state: state.has_passed(before))
+    assert (run.folder / "run.toml").read_text(encoding="utf-8").startswith("[run]")
