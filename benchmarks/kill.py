@@ -49,11 +49,12 @@ PATIENCE_S = 120.0
 
 def processes(parent: int) -> dict[str, int]:
     """Return the pids of the workers that `parent` started, by name."""
-    shown = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,command="], capture_output=True, text=True, check=True).stdout
+    command = ["ps", "-A", "-ww", "-o", "pid=,ppid=,command="]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = {}
     for line in shown.splitlines():
-        pid, ppid, command = line.split(None, 2)
-        name = re.search(r" -m ludus\._worker .*--name (\S+)", command)
+        pid, ppid, arguments = line.split(None, 2)
+        name = re.search(r" -m ludus\._worker .*--name (\S+)", arguments)
         if int(ppid) == parent and name:
             found[name[1]] = int(pid)
     return found
@@ -190,7 +191,18 @@ class League:
         return wait(met, timeout_s=timeout_s)
 
     def problems(self) -> list[str]:
-        """Return what does not agree with the log and the files."""
+        """Return what does not agree with the log and the files.
+
+        While the run goes on, a checkpoint may be replaced between reading the store and reading the file. So only
+        what is found twice in the same words counts.
+        """
+        found = self._verified()
+        if found and self.process.poll() is None:
+            again = self._verified()
+            found = [problem for problem in found if problem in again]
+        return found
+
+    def _verified(self) -> list[str]:
         with Store.read(self.folder) as store:
             return verify(store)
 

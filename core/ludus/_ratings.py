@@ -1,11 +1,6 @@
-"""Ratings: functions of the evaluation matches in the log, for frozen models and anchors only.
+"""Elo ratings: a function of the evaluation matches in the log, for frozen models and anchors only.
 
-* `EloTable` — the maximum-likelihood Elo (Bradley-Terry) fit to all counts at once. It does not depend on the order of
-  the matches and is what `LeagueView.rating` answers.
-* `SequentialElo` — the classical update after every match with a K-factor.
-* `SkillTable` — openskill's Plackett-Luce, for matches of any number of teams and seats.
-
-The Elo scale: 400 points are odds of 10 to 1 and a draw is half a win. Its 0 is the anchor called ``random``, else the
+400 points are odds of 10 to 1 and a draw is half a win. The 0 of the scale is the anchor called ``random``, else the
 first anchor, else (without anchors) the mean of everybody rated.
 """
 
@@ -21,20 +16,14 @@ from ludus.matchmaker import Rating
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from openskill.models import PlackettLuceRating
 
-__all__ = ["PRIOR", "EloTable", "SequentialElo", "SkillTable", "expected_score"]
+__all__ = ["PRIOR", "EloTable"]
 
 #: What is believed of a participant without matches; so weak that a dozen matches outweigh it.
 PRIOR = Rating(0.0, 1000.0, 0)
 
 _POINTS = 400.0 / math.log(10.0)  # Elo points in one unit of log-odds
 _TOLERANCE = 1e-10  # log-odds; so tight that a warm start ends where a cold one does
-
-
-def expected_score(rating: float, opponent: float) -> float:
-    """Return the share of points that Elo expects: 1 / (1 + 10^((opponent - rating) / 400))."""
-    return 1.0 / (1.0 + math.exp((opponent - rating) / _POINTS))
 
 
 class EloTable:
@@ -129,61 +118,3 @@ def fit_bradley_terry(
     deviation = np.zeros_like(strength)
     deviation[free] = np.sqrt(np.diag(np.linalg.inv(curvature(strength)[1])))
     return strength, deviation
-
-
-class SequentialElo:
-    """Elo ratings moved after every match by K times what surprised; they start at 0 and their sum stays 0.
-
-    Args:
-        k: How far one match can move a rating, in points.
-    """
-
-    def __init__(self, k: float = 16.0) -> None:
-        self._k = k
-        self._means: dict[str, float] = {}
-        self._matches: dict[str, int] = {}
-
-    def add(self, a: str, b: str, score: float) -> None:
-        """Take in one match: `score` is what a got of the 1 point."""
-        mean_a, mean_b = self._means.get(a, PRIOR.mean), self._means.get(b, PRIOR.mean)
-        change = self._k * (score - expected_score(mean_a, mean_b))
-        self._means[a], self._means[b] = mean_a + change, mean_b - change
-        for name in (a, b):
-            self._matches[name] = self._matches.get(name, 0) + 1
-
-    def ratings(self) -> Mapping[str, Rating]:
-        """Return the ratings of everybody who has played; the method knows no deviation, so that is NaN."""
-        return {name: Rating(mean, math.nan, self._matches[name]) for name, mean in self._means.items()}
-
-
-class SkillTable:
-    """openskill's Plackett-Luce ratings: a mean mu (25 at first) and a deviation sigma (25/3 at first)."""
-
-    def __init__(self) -> None:
-        from openskill.models import PlackettLuce  # noqa: PLC0415 - half a second that only this rating costs
-
-        self._model = PlackettLuce()
-        self._ratings: dict[str, PlackettLuceRating] = {}
-        self._matches: dict[str, int] = {}
-
-    def add(self, teams: Sequence[Sequence[str]], outcome: Sequence[float]) -> None:
-        """Take in one match; one in which somebody sits in two teams tells nothing and is left out.
-
-        Args:
-            teams: The participants of every team; whoever holds several seats counts once.
-            outcome: Points per team; equal points are a tie.
-        """
-        sides = [sorted(set(team)) for team in teams]
-        names = [name for side in sides for name in side]
-        if len(set(names)) < len(names):
-            return
-        before = [[self._ratings.get(name) or self._model.rating(name=name) for name in side] for side in sides]
-        after = self._model.rate(before, ranks=[-points for points in outcome])
-        for side, team in zip(sides, after, strict=True):
-            for name, rating in zip(side, team, strict=True):
-                self._ratings[name] = rating
-                self._matches[name] = self._matches.get(name, 0) + 1
-
-    def ratings(self) -> Mapping[str, Rating]:
-        """Return mu and sigma of everybody who has played."""
-        return {name: Rating(r.mu, r.sigma, self._matches[name]) for name, r in self._ratings.items()}

@@ -107,7 +107,7 @@ class Supervisor:
             WorkerError: A worker dies again and again.
         """
         now = time.monotonic()
-        if now - self._checked_s > _AWAY_S:  # this process was stopped itself: what they said meanwhile is still to come
+        if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
             self._back_s = now
         self._checked_s = now
         for name, process in self._processes.items():

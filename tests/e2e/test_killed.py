@@ -85,7 +85,7 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
 @pytest.mark.slow
 def test_a_stopped_sampler_is_replaced(campaign, league):
     """After `run.stall_s` of silence."""
-    run = league("run.stall_s=3")
+    run = league("run.stall_s=6")
     run.train()
     run.wait_for(is_training)
     first = run.pids["sampler-0"]
@@ -93,18 +93,18 @@ def test_a_stopped_sampler_is_replaced(campaign, league):
     before = run.state
     run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
     assert not campaign.is_alive(first)
-    assert "sampler-0: was silent for 3 s and was killed — restarted; see " in run.output
+    assert "sampler-0: was silent for 6 s and was killed — restarted; see " in run.output
 
 
 @pytest.mark.slow
 def test_a_stopped_coordinator_blames_nobody(league):
     """While it hears nothing itself, workers are not silent; afterwards the same ones go on."""
-    run = league("run.stall_s=3")
+    run = league("run.stall_s=6")
     run.train()
     run.wait_for(is_training)
     pids = run.pids
     os.kill(pids["coordinator"], signal.SIGSTOP)
-    time.sleep(7)
+    time.sleep(8)
     os.kill(pids["coordinator"], signal.SIGCONT)
     before = run.state
     run.wait_for(lambda state: state.has_passed(before))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
-
-from ludus._plugins import load_plugins
 
 __all__ = ["evaluate"]
 
@@ -36,39 +33,25 @@ def evaluate(
     or any installed agent (random). Half of the matches are played with exchanged seats, on the same seeds.
     Nothing is written to the run.
     """
-    from ludus._build import make_environment  # noqa: PLC0415 - only here: help must be fast
-    from ludus._cli._cast import Cast  # noqa: PLC0415
-    from ludus._config import load_config  # noqa: PLC0415
-    from ludus._evaluation import play_pair  # noqa: PLC0415
-    from ludus._league import League  # noqa: PLC0415
-    from ludus._statistics import score  # noqa: PLC0415
-    from ludus._store import Store  # noqa: PLC0415
+    from ludus._evaluation import play_pair  # noqa: PLC0415 - only here: help must be fast
     from ludus.environment import Scenario  # noqa: PLC0415
+    from ludus.runs import open_run, score  # noqa: PLC0415
 
-    plugins, folder = load_plugins(), Path(run_dir)
-    with Store.read(folder) as store:
-        league = League.of(store)
-        config = load_config(folder / "run.toml", plugins=plugins)
-        environment = make_environment(config.environment, min(matches, 256))
+    with open_run(run_dir) as run:
+        environment = run.make_environment(min(matches, 256))
         try:
             spec = environment.spec
             if len(participants) != spec.num_teams:
                 raise click.UsageError(f"{spec.name} has {spec.num_teams} teams: name one participant for each")
-            cast = Cast(
-                run_dir=folder,
-                config=config,
-                league=league,
-                spec=spec,
-                plugins=plugins,
-                rows=environment.num_matches,
-                deterministic=deterministic,
-            )
             roles = [
                 {seat.role for seat in spec.seats if seat.team == team or len(spec.roles) == 1}
                 for team in range(spec.num_teams)
             ]
             sides = [
-                {role: cast.agent(name, role) for role in sorted(mine)}
+                {
+                    role: run.agent(name, role, environment=environment, deterministic=deterministic)
+                    for role in sorted(mine)
+                }
                 for name, mine in zip(participants, roles, strict=True)
             ]
             record = play_pair(environment, sides, matches=matches, seed=seed, scenario=Scenario(name=scenario))

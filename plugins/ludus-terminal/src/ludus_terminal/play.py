@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 from attrs import define, field, frozen
-
-from ludus._build import make_agent, make_environment
-from ludus._cli._cast import Cast
-from ludus._config import Chosen, choose_components, load_config
-from ludus._league import League
-from ludus._plugins import Plugins, load_plugins
-from ludus._seeding import generator, match_seeds
-from ludus._store import Store
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
+from ludus.runs import Game, Run, agents_for, match_seeds, open_game, open_run
 from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
 
 if TYPE_CHECKING:
@@ -182,9 +175,7 @@ class _Match:
         )
 
 
-def open_table(
-    target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str], plugins: Plugins
-) -> Table:
+def open_table(target: str | None, environment: str | None, *, bots: Sequence[str], overrides: Sequence[str]) -> Table:
     """Prepare one match of a run, or of an environment alone.
 
     Args:
@@ -192,7 +183,6 @@ def open_table(
         environment: Name of the environment where there is no run.
         bots: Agents that will play; needed where there is no run.
         overrides: Of the run's configuration; without a run, options of components as ``name.option=value``.
-        plugins: What is installed.
 
     Raises:
         ConfigError: Names or options are wrong.
@@ -201,40 +191,28 @@ def open_table(
     """
     if (target is None) == (environment is None):
         raise ConfigError("give a run folder, or --env NAME to play without one")
-    if target is not None:
-        return _run_table(Path(target), overrides, plugins)
-    wanted = [("environment", str(environment)), *(("agent", bot) for bot in bots)]
-    chosen, *agents = choose_components(plugins, wanted, overrides=overrides)
-    configured = {agent.name: agent for agent in agents}
-    return _table(chosen, lambda spec: lambda name, role: make_agent(configured[name], spec, role))
+    if target is None:
+        return _table(open_game(str(environment), bots, overrides=overrides), str(environment))
+    if not (Path(target) / "run.toml").is_file():
+        raise RunError(f"{target} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
+    with open_run(target, overrides=overrides) as run:  # a match may last long and needs nothing of the log
+        return _table(run, run.config.environment.name, default=f"{next(iter(run.config.players))}@latest")
 
 
-def _run_table(run_dir: Path, overrides: Sequence[str], plugins: Plugins) -> Table:
-    path = run_dir / "run.toml"
-    if not path.is_file():
-        raise RunError(f"{run_dir} is not a run folder: it has no run.toml — to play without a run, use --env NAME")
-    config = load_config(path, overrides=overrides, plugins=plugins)
-    newest = f"{next(iter(config.players))}@latest"
-
-    def resolver(spec: EnvironmentSpec) -> Callable[[str, str], Agent]:
-        with Store.read(run_dir) as store:
-            cast = Cast(run_dir=run_dir, config=config, league=League.of(store), spec=spec, plugins=plugins)
-        return cast.agent
-
-    return _table(config.environment, resolver, default=newest)
-
-
-def _table(
-    chosen: Chosen, resolver: Callable[[EnvironmentSpec], Callable[[str, str], Agent]], *, default: str = ""
-) -> Table:
-    environment = make_environment(chosen, 1)
+def _table(source: Run | Game, name: str, *, default: str = "") -> Table:
+    environment = source.make_environment(1)
     if not isinstance(environment, Playable):
         environment.close()
         raise ContractError(
-            f"environment {chosen.name!r} cannot be played in a terminal: it lacks render, action_name, parse_action"
+            f"environment {name!r} cannot be played in a terminal: it lacks render, action_name, parse_action"
         )
     environment.reset(match_seeds(0, np.array([0])))  # some know their spaces only after their first reset
-    return Table(environment=environment, game=environment, resolve=resolver(environment.spec), default=default)
+    return Table(
+        environment=environment,
+        game=environment,
+        resolve=lambda participant, role: source.agent(participant, role, environment=environment),
+        default=default,
+    )
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
@@ -242,7 +220,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.argument("target", metavar="[RUN]", required=False),
         click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
-        click.option("--seed", type=int, help="Seed of the first match; random if not given."),
+        click.option("--seed", type=click.IntRange(min=0), help="Seed of the first match; random if not given."),
         click.option(
             "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one option; may be repeated."
         ),
@@ -265,11 +243,10 @@ def play(
     seat: int,
 ) -> None:
     """Play against a model of the run folder RUN, or against a scripted agent."""
-    plugins = load_plugins()
     if environment is not None and opponent is None:
-        raise ConfigError(f"--opponent: missing; {_bots_text(plugins, environment)}")
+        raise ConfigError(f"--opponent: missing; {_bots_text(environment)}")
     bots = () if opponent is None else (opponent,)
-    with closing(open_table(target, environment, bots=bots, overrides=overrides, plugins=plugins)) as table:
+    with closing(open_table(target, environment, bots=bots, overrides=overrides)) as table:
         seats = table.spec.seats
         if not 0 <= seat < len(seats):
             raise click.BadParameter(f"expected 0 to {len(seats) - 1}, got {seat}", param_hint="--seat")
@@ -279,7 +256,7 @@ def play(
         seed = secrets.randbits(32) if seed is None else seed
         click.echo(f"you: seat {seat} ({seats[seat].role}); opponent: {other}; seed {seed}")
         try:
-            outcome = _Match(table=table, agents=agents, rng=generator(seed, "play")).play(seed)
+            outcome = _Match(table=table, agents=agents, rng=np.random.default_rng(seed)).play(seed)
         except Quit:
             click.echo("bye")
             return
@@ -303,15 +280,14 @@ def watch(
     matches: int,
 ) -> None:
     """Watch two participants of the run folder RUN, or two scripted agents."""
-    plugins = load_plugins()
     if environment is not None and names is None:
-        raise ConfigError(f"--seats: missing; {_bots_text(plugins, environment)}")
-    with closing(open_table(target, environment, bots=names or (), overrides=overrides, plugins=plugins)) as table:
+        raise ConfigError(f"--seats: missing; {_bots_text(environment)}")
+    with closing(open_table(target, environment, bots=names or (), overrides=overrides)) as table:
         who = names or (table.default, table.default)
         agents = [table.resolve(who[seat.team % 2], seat.role) for seat in table.spec.seats]
         seed = secrets.randbits(32) if seed is None else seed
         click.echo(f"{who[0]} against {who[1]}; seed {seed}")
-        match = _Match(table=table, agents=agents, rng=generator(seed, "watch"), on_tick=lambda: _show(table, delay))
+        match = _Match(table=table, agents=agents, rng=np.random.default_rng(seed), on_tick=lambda: _show(table, delay))
         total = np.zeros(2)
         for number in range(matches):
             outcome = match.play(seed + number)
@@ -326,11 +302,8 @@ def _points_text(names: Sequence[str], points: np.ndarray) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in zip(names, points, strict=True))
 
 
-def _bots_text(plugins: Plugins, environment: str) -> str:
-    plugins.get("environment", environment)
-    agents = plugins.components("agent").items()
-    names = [name for name, agent in agents if not agent.environments or environment in agent.environments]
-    return f"agents that play {environment}: {', '.join(names) or 'none is installed'}"
+def _bots_text(environment: str) -> str:
+    return f"agents that play {environment}: {', '.join(agents_for(environment)) or 'none is installed'}"
 
 
 def _show(table: Table, delay: float) -> None:

@@ -9,13 +9,13 @@ import sys
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from ludus._cli.league import league as command
 from ludus._league import League
 from ludus._models import save_arrays
 from ludus._store import Store
 from ludus.environment import Seat
 from ludus.errors import RunError
 from ludus.matchmaker import PoolChange
+from ludus_terminal.league import league as command
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "verify")
@@ -108,7 +108,7 @@ def test_payoffs_as_json(run):
 
 def test_a_large_payoff_matrix_is_cut(run, monkeypatch):
     """The table keeps those with most matches and says so."""
-    monkeypatch.setattr("ludus._cli.league._ROWS", 2)
+    monkeypatch.setattr("ludus_terminal.league._ROWS", 2)
     text = invoke(run, "payoffs")
     assert ["1", "main@1", "5", "·", "0.62"] in words(text)
     assert "2 of 4 participants" in text
@@ -194,5 +194,7 @@ def test_an_unknown_view_is_a_usage_error(run):
 
 def test_looking_does_not_import_torch(run):
     """It must be quick, also on a computer without torch."""
-    code = "import sys; from ludus._cli.league import league; sys.exit('torch' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    code = (
+        "import sys; from ludus.__main__ import main; sys.exit(main(['league', sys.argv[1]]) or 'torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(run)], stdout=subprocess.DEVNULL, check=True, timeout=60)

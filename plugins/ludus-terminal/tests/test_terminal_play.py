@@ -9,11 +9,12 @@ from types import ModuleType
 import numpy as np
 import pytest
 from gymnasium import spaces
+from ludus import runs
 from ludus.__main__ import main
-from ludus._cli import play as module
 from ludus._plugins import PluginReport, Plugins
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus_terminal import play as module
 
 MODULE = "ludus_test_play_components"
 
@@ -21,7 +22,7 @@ MODULE = "ludus_test_play_components"
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
     """Leave out whatever else is installed."""
-    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy")
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,terminal")
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def _vote(monkeypatch):
         ),
     }
     report = PluginReport(name="vote", distribution="vote", version="1", status="ok", offers=offers)
-    monkeypatch.setattr(module, "load_plugins", lambda: Plugins([(report, None)]))
+    monkeypatch.setattr(runs, "load_plugins", lambda: Plugins([(report, None)]))
 
 
 @pytest.mark.usefixtures("_vote")

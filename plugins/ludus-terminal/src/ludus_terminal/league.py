@@ -12,18 +12,14 @@ from typing import Any, TypeAlias
 
 import attrs
 import click
+from ludus.matchmaker import Rating
+from ludus.runs import MatchRecord, Run, open_run, score
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from ludus._league import League, parse
-from ludus._ratings import SequentialElo, SkillTable
-from ludus._records import MatchRecord
-from ludus._statistics import score
-from ludus._store import Store
-from ludus._verify import verify
-from ludus.matchmaker import Rating
+from ludus_terminal.ratings import SequentialElo, SkillTable
 
 __all__ = ["league"]
 
@@ -37,7 +33,7 @@ Data: TypeAlias = Any  # JSON values
 class _View:
     """One view: what it says, as JSON values, and how that is shown."""
 
-    data: Callable[[League, _Options], Data]
+    data: Callable[[Run, _Options], Data]
     show: Callable[[Data], Iterable[RenderableType]]
 
 
@@ -68,8 +64,8 @@ def league(context: click.Context, run: Path, view: str, *, as_json: bool, last:
     """
     if view not in _VIEWS:
         raise click.BadParameter(f"expected one of {', '.join(_VIEWS)}, got {view!r}", param_hint="VIEW")
-    with Store.read(run) as store:
-        data = _VIEWS[view].data(League.of(store), _Options(last=last, method=method))
+    with open_run(run) as opened:
+        data = _VIEWS[view].data(opened, _Options(last=last, method=method))
     if as_json:
         click.echo(json.dumps(data, indent=2))
     else:
@@ -82,22 +78,21 @@ def league(context: click.Context, run: Path, view: str, *, as_json: bool, last:
 # --- overview -----------------------------------------------------------------------------------------------------
 
 
-def _overview(league: League, options: _Options) -> Data:
-    store = league.store
+def _overview(run: Run, options: _Options) -> Data:
     return {
-        "run": str(store.run_dir),
-        "environment": store.meta("environment"),
-        "created_s": store.meta("created_s"),
-        "matches": store.num_matches(),
-        "players": [_player(league, name) for name in league.players],
-        "ratings": _ratings(league, options)["ratings"],
+        "run": str(run.folder),
+        "environment": run.meta("environment"),
+        "created_s": run.meta("created_s"),
+        "matches": run.num_matches(),
+        "players": [_player(run, name) for name in run.league.players],
+        "ratings": _ratings(run, options)["ratings"],
     }
 
 
-def _player(league: League, name: str) -> Data:
-    view = league.players[name]
+def _player(run: Run, name: str) -> Data:
+    view, anchors = run.league.players[name], run.league.anchors
     shown = view.models[-1] if view.models else view.live
-    records = zip(league.anchors, league.payoff(shown, league.anchors), strict=True)
+    records = zip(anchors, run.league.payoff(shown, anchors), strict=True)
     return {
         "name": name,
         "role": view.role,
@@ -136,9 +131,9 @@ def _score_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
 # --- payoffs ------------------------------------------------------------------------------------------------------
 
 
-def _payoffs(league: League, _: _Options) -> Data:
+def _payoffs(run: Run, _: _Options) -> Data:
     total: dict[tuple[str, str], list[int]] = {}
-    for (_kind, a, b), counts in league.store.payoffs().items():
+    for (_kind, a, b), counts in run.payoffs().items():
         known = total.get((a, b), [0, 0, 0])
         total[a, b] = [x + y for x, y in zip(known, counts.tolist(), strict=True)]
     return {"payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())]}
@@ -163,8 +158,8 @@ def _show_payoffs(data: Data) -> Iterable[RenderableType]:
 # --- ratings ------------------------------------------------------------------------------------------------------
 
 
-def _ratings(league: League, options: _Options) -> Data:
-    ratings = _METHODS[options.method](league)
+def _ratings(run: Run, options: _Options) -> Data:
+    ratings = _METHODS[options.method](run)
     rows = [
         {
             "participant": name,
@@ -177,39 +172,39 @@ def _ratings(league: League, options: _Options) -> Data:
     return {"method": options.method, "ratings": sorted(rows, key=lambda row: -row["mean"])}
 
 
-def _elo(league: League) -> Mapping[str, Rating]:
-    return {name: rating for name in (*league.anchors, *league.models) if (rating := league.rating(name)).matches}
+def _elo(run: Run) -> Mapping[str, Rating]:
+    return {name: rating for name in (*run.league.anchors, *run.models) if (rating := run.league.rating(name)).matches}
 
 
-def _sequential(league: League) -> Mapping[str, Rating]:
+def _sequential(run: Run) -> Mapping[str, Rating]:
     elo = SequentialElo()
-    for match in _rated(league):
+    for match in _rated(run):
         for i, a in enumerate(match.fixture.seats):
             for j, b in enumerate(match.fixture.seats[:i]):
-                mine, theirs = (match.outcome[league.seats[seat].team] for seat in (i, j))
-                if league.seats[i].team != league.seats[j].team and a != b:
+                mine, theirs = (match.outcome[run.seats[seat].team] for seat in (i, j))
+                if run.seats[i].team != run.seats[j].team and a != b:
                     elo.add(a, b, 0.5 if mine == theirs else float(mine > theirs))
     return elo.ratings()
 
 
-def _openskill(league: League) -> Mapping[str, Rating]:
+def _openskill(run: Run) -> Mapping[str, Rating]:
     skills = SkillTable()
-    for match in _rated(league):
-        teams: list[list[str]] = [[] for _ in range(league.num_teams)]
-        for seat, participant in zip(league.seats, match.fixture.seats, strict=True):
+    for match in _rated(run):
+        teams: list[list[str]] = [[] for _ in range(run.league.num_teams)]
+        for seat, participant in zip(run.seats, match.fixture.seats, strict=True):
             teams[seat.team].append(participant)
         skills.add(teams, match.outcome)
     return skills.ratings()
 
 
-def _rated(league: League) -> Iterable[MatchRecord]:
+def _rated(run: Run) -> Iterable[MatchRecord]:
     """Return the evaluation matches between frozen models and anchors, in the order of the log."""
-    for match in league.store.matches(kind="eval"):
-        if not any(parse(participant).live for participant in match.fixture.seats):
+    for match in run.matches(kind="eval"):
+        if not any(participant.endswith("+") for participant in match.fixture.seats):
             yield match
 
 
-_METHODS: dict[str, Callable[[League], Mapping[str, Rating]]] = {
+_METHODS: dict[str, Callable[[Run], Mapping[str, Rating]]] = {
     "elo": _elo,
     "sequential": _sequential,
     "openskill": _openskill,
@@ -228,8 +223,8 @@ def _show_ratings(data: Data) -> Iterable[RenderableType]:
 # --- pools, lineage, matches, verify ------------------------------------------------------------------------------
 
 
-def _pools(league: League, _: _Options) -> Data:
-    return {"pools": {name: list(league.pool(name)) for name in sorted(league.pools)}}
+def _pools(run: Run, _: _Options) -> Data:
+    return {"pools": {name: list(run.pools[name]) for name in sorted(run.pools)}}
 
 
 def _show_pools(data: Data) -> Iterable[RenderableType]:
@@ -239,8 +234,8 @@ def _show_pools(data: Data) -> Iterable[RenderableType]:
     yield table
 
 
-def _lineage(league: League, _: _Options) -> Data:
-    by_hash = {model.hash: model.participant for model in reversed(list(league.models.values()))}
+def _lineage(run: Run, _: _Options) -> Data:
+    by_hash = {model.hash: model.participant for model in reversed(list(run.models.values()))}
     return {
         "models": [
             {
@@ -252,7 +247,7 @@ def _lineage(league: League, _: _Options) -> Data:
                 "version": model.version,
                 "created_s": model.created_s,
             }
-            for model in league.models.values()
+            for model in run.models.values()
         ]
     }
 
@@ -266,8 +261,8 @@ def _show_lineage(data: Data) -> Iterable[RenderableType]:
     yield root
 
 
-def _matches(league: League, options: _Options) -> Data:
-    matches = league.store.matches(last=options.last)
+def _matches(run: Run, options: _Options) -> Data:
+    matches = run.matches(last=options.last)
     return {"matches": [attrs.asdict(match, filter=lambda field, _: field.name != "models") for match in matches]}
 
 
@@ -289,9 +284,9 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
     yield table
 
 
-def _verify(league: League, _: _Options) -> Data:
-    problems = verify(league.store)
-    return {"ok": not problems, "matches": league.store.num_matches(), "problems": problems}
+def _verify(run: Run, _: _Options) -> Data:
+    problems = run.verify()
+    return {"ok": not problems, "matches": run.num_matches(), "problems": problems}
 
 
 def _show_verify(data: Data) -> Iterable[RenderableType]:
@@ -320,5 +315,6 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _natural(participant: str) -> tuple[str, int, bool]:
-    name = parse(participant)
-    return name.player, name.number or 0, name.live
+    """Sort by player and number; the live participant comes after the model that it grew from."""
+    player, _, number = participant.partition("@")
+    return player, int(number.rstrip("+") or 0), number.endswith("+")

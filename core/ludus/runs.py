@@ -1,0 +1,268 @@
+"""Reading runs: what commands, dashboards and scripts outside the core need of a run folder or of what is installed.
+
+::
+
+    with open_run("runs/run") as run:
+        for name, player in run.league.players.items():
+            print(name, player.decisions, run.league.rating(player.live))
+        environment = run.make_environment(1)
+        agent = run.agent("main_agent@latest", "player", environment=environment)
+
+Nothing here writes, and nothing imports torch before an agent is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attrs import frozen
+
+from ludus._build import make_agent, make_environment
+from ludus._config import RunConfig, choose_components, load_config
+from ludus._league import League
+from ludus._plugins import Plugins, load_plugins
+from ludus._records import MatchRecord, ModelRecord
+from ludus._seeding import match_seeds
+from ludus._statistics import Score, score
+from ludus._store import Store
+from ludus.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Self
+
+    from ludus._config import Chosen
+    from ludus.agent import Agent
+    from ludus.environment import Environment, Seat
+    from ludus.matchmaker import LeagueView
+
+__all__ = [
+    "Game",
+    "MatchRecord",
+    "ModelRecord",
+    "Run",
+    "Score",
+    "agents_for",
+    "match_seeds",
+    "open_game",
+    "open_run",
+    "score",
+]
+
+
+def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
+    """Open a snapshot of a run for reading; works while the run goes on.
+
+    Args:
+        folder: The run folder.
+        overrides: Replace options of its configuration, as ``key.path=value``.
+
+    Raises:
+        RunError: The folder holds no run.
+        StoreError: The league is damaged or was written by a newer ludus.
+    """
+    return Run(Path(folder), overrides=overrides)
+
+
+class Run:
+    """A run as it was when it was opened. Made by `open_run`; leaving the ``with`` block ends the snapshot.
+
+    Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. A snapshot
+    that stays open keeps the run from tidying its database up, so hold it briefly.
+
+    Attributes:
+        folder: The run folder.
+    """
+
+    def __init__(self, folder: Path, *, overrides: Sequence[str] = ()) -> None:
+        self.folder = folder
+        self._overrides = overrides
+        self._store = Store.read(folder)
+        try:
+            self._league = League.of(self._store)
+        except BaseException:
+            self._store.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.close()
+
+    # --- what is configured and installed -------------------------------------------------------------------------
+
+    @cached_property
+    def plugins(self) -> Plugins:
+        """Return what is installed."""
+        return load_plugins()
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """Return the run's configuration, whose fields are the sections of a TOML file.
+
+        Raises:
+            ConfigError: It is not valid here, for example because a plugin is missing.
+        """
+        return load_config(self.folder / "run.toml", overrides=self._overrides, plugins=self.plugins)
+
+    # --- the league -----------------------------------------------------------------------------------------------
+
+    @property
+    def league(self) -> LeagueView:
+        """Return what matchmakers see: players, anchors, pools by name, payoffs by pair, Elo ratings."""
+        return self._league
+
+    @property
+    def seats(self) -> tuple[Seat, ...]:
+        """Return the seats of a match, in the order of a fixture's participants."""
+        return self._league.seats
+
+    @property
+    def models(self) -> Mapping[str, ModelRecord]:
+        """Return all frozen models by participant, in the order in which they were frozen."""
+        return self._league.models
+
+    @property
+    def pools(self) -> Mapping[str, Sequence[str]]:
+        """Return the members of every pool, oldest first."""
+        return self._league.pools
+
+    def resolve(self, name: str) -> str:
+        """Return the participant that a person means by ``player``, ``player@latest``, ``player@live`` or its name.
+
+        Raises:
+            ConfigError: There is none; the message says which name comes close.
+        """
+        return self._league.resolve(name)
+
+    # --- the log --------------------------------------------------------------------------------------------------
+
+    def meta(self, key: str) -> Any:
+        """Return a value noted when the run began (``"environment"``, ``"created_s"``, ``"seed"``), None if missing."""
+        return self._store.meta(key)
+
+    def num_matches(self) -> int:
+        """Return the length of the match log."""
+        return self._store.num_matches()
+
+    def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
+        """Return the match log ordered by fixture and number.
+
+        Args:
+            last: Only so many from its end.
+            kind: Only ``"train"`` or only ``"eval"`` matches.
+        """
+        return self._store.matches(last=last, kind=kind)
+
+    def payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
+        """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
+        return self._store.payoffs()
+
+    def verify(self) -> list[str]:
+        """Recompute everything from the log and the files; return one line for every contradiction."""
+        from ludus._verify import verify  # noqa: PLC0415 - reads model files, which looking does not
+
+        return verify(self._store)
+
+    # --- playing --------------------------------------------------------------------------------------------------
+
+    def make_environment(self, num_matches: int) -> Environment:
+        """Make a batch of the run's environment; the caller closes it.
+
+        Raises:
+            ConfigError: As for `config`.
+            PluginError: Its factory raised.
+        """
+        return make_environment(self.config.environment, num_matches)
+
+    def agent(self, name: str, role: str, *, environment: Environment, deterministic: bool = False) -> Agent:
+        """Make an agent of a frozen model or an anchor of the run, or of an installed agent with default options.
+
+        Args:
+            name: As for `resolve`, or the name of an installed agent.
+            role: The role it sits in.
+            environment: Where it will play.
+            deterministic: A model takes its most likely actions instead of sampling.
+
+        Raises:
+            ConfigError: There is no such participant, or it is not frozen.
+            ModelError: The model cannot be loaded.
+        """
+        from ludus._assembly import load_participant  # noqa: PLC0415 - imports torch
+
+        league = self._league
+        known = name.partition("@")[0] in league.players or name in league.anchors
+        if not known and name in self.plugins.components("agent"):
+            [chosen] = choose_components(self.plugins, [("agent", name)])
+            return make_agent(chosen, environment.spec, role)
+        participant = league.resolve(name)
+        model = league.models.get(participant)
+        if model is None and participant not in league.anchors:
+            first = f"{name.partition('@')[0]}@1"
+            raise ConfigError(f"{name} is no frozen model; name one, for example {first}, or a scripted agent")
+        return load_participant(
+            self.config,
+            environment.spec,
+            run_dir=self.folder,
+            participant=participant,
+            digest=model.hash if model else "",
+            role=role,
+            rows=environment.num_matches,
+            deterministic=deterministic,
+        )
+
+
+@frozen
+class Game:
+    """An installed environment and agents that play it, without a run. Made by `open_game`."""
+
+    _environment: Chosen
+    _agents: Mapping[str, Chosen]
+
+    def make_environment(self, num_matches: int) -> Environment:
+        """Make a batch of the environment; the caller closes it.
+
+        Raises:
+            PluginError: Its factory raised.
+        """
+        return make_environment(self._environment, num_matches)
+
+    def agent(self, name: str, role: str, *, environment: Environment) -> Agent:
+        """Make one of the agents for a role.
+
+        Raises:
+            PluginError: Its factory raised.
+        """
+        return make_agent(self._agents[name], environment.spec, role)
+
+
+def open_game(environment: str, agents: Sequence[str] = (), *, overrides: Sequence[str] = ()) -> Game:
+    """Choose an installed environment and agents by name.
+
+    Args:
+        environment: The environment's name.
+        agents: Names of the agents that will play.
+        overrides: Options of any of them, as ``name.option=value``.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
+    first, *others = choose_components(load_plugins(), wanted, overrides=overrides)
+    return Game(first, {agent.name: agent for agent in others})
+
+
+def agents_for(environment: str) -> list[str]:
+    """Return the installed agents that play an environment.
+
+    Raises:
+        UnknownComponent: There is no such environment.
+    """
+    plugins = load_plugins()
+    plugins.get("environment", environment)
+    agents = plugins.components("agent").items()
+    return [name for name, agent in agents if not agent.environments or environment in agent.environments]

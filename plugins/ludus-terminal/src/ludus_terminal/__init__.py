@@ -1,0 +1,1 @@
+"""A league and its matches in the terminal."""

@@ -1,0 +1,200 @@
+"""What the public reading of runs shows is what the run is, and looking is cheap and changes nothing."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+from ludus._config import load_config
+from ludus._plugins import load_plugins
+from ludus._report import QuietReporter
+from ludus._runner import train
+from ludus._store import Store
+from ludus.errors import ConfigError, RunError, StoreError, UnknownComponent
+from ludus.runs import Run, agents_for, open_game, open_run
+
+
+@pytest.fixture
+def folder(toml, tmp_path):
+    """Return the folder of a short run."""
+    plugins = load_plugins()
+    config = load_config(toml(run={"decisions": 1200}, evaluation={"final_matches": 10}), plugins=plugins)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    return tmp_path / "r"
+
+
+@pytest.fixture
+def run(folder):
+    """Return it open."""
+    with open_run(folder) as run:
+        yield run
+
+
+def test_the_league_is_what_matchmakers_see(run):
+    """Players, anchors, ratings and payoffs."""
+    assert list(run.league.players) == ["main"]
+    assert run.league.anchors == ("random",)
+    assert run.league.rating("main@1").matches > 0
+    assert run.league.payoff("main@1", ["random"]).sum() > 0
+
+
+def test_models_come_with_their_records(run):
+    """In the order in which they were frozen, and as the player lists them."""
+    assert tuple(run.models) == run.league.players["main"].models
+    assert [model.number for model in run.models.values()] == list(range(1, len(run.models) + 1))
+    assert all((run.folder / "models" / f"{model.hash}.safetensors").is_file() for model in run.models.values())
+
+
+def test_pools_are_those_of_the_league(run):
+    """By name, with all members."""
+    assert {name: tuple(members) for name, members in run.pools.items()} == {
+        name: run.league.pool(name) for name in run.pools
+    }
+
+
+def test_names_are_resolved(run):
+    """As on the command line."""
+    assert run.resolve("main@latest") == list(run.models)[-1]
+    with pytest.raises(ConfigError, match="did you mean"):
+        run.resolve("main@latst")
+
+
+def test_payoffs_are_sums_of_the_log(run):
+    """Of every kind; each match counts once from either side."""
+    total = sum(int(counts.sum()) for counts in run.payoffs().values())
+    between = sum(len(set(match.fixture.seats)) == 2 for match in run.matches())
+    assert total == 2 * between > 0
+    assert {kind for kind, _, _ in run.payoffs()} == {"train", "eval"}
+
+
+def test_matches_can_be_chosen(run):
+    """By kind, or the last ones; their seats are those of the run."""
+    kinds = [match.fixture.kind for match in run.matches()]
+    assert len(kinds) == run.num_matches()
+    assert len(list(run.matches(kind="eval"))) == kinds.count("eval") > 0
+    assert [match.seed for match in run.matches(last=3)] == [match.seed for match in run.matches()][-3:]
+    assert all(len(match.fixture.seats) == len(run.seats) for match in run.matches(last=3))
+
+
+def test_what_was_noted_at_the_start_can_be_read(run):
+    """Unknown keys are None."""
+    assert run.meta("seed") == 3
+    assert run.meta("created_s") > 0
+    assert run.meta("nothing") is None
+
+
+def test_a_sound_run_verifies(run):
+    """A damaged file is a line."""
+    assert run.verify() == []
+    next((run.folder / "models").glob("*.safetensors")).unlink()
+    (line,) = run.verify()
+    assert "cannot be read" in line
+
+
+def test_the_configuration_takes_overrides(folder):
+    """Without touching the file."""
+    with open_run(folder, overrides=["run.seed=8"]) as run:
+        assert run.config.run.seed == 8
+    with open_run(folder) as run:
+        assert run.config.run.seed == 3
+
+
+@pytest.mark.parametrize("name", ["main@1", "main@latest", "random", "dummy-perfect"])
+def test_participants_play(run, name):
+    """A model, an anchor, and an agent that is only installed decide for every match of a batch."""
+    with closing(run.make_environment(4)) as environment:
+        agent = run.agent(name, "player", environment=environment)
+        tick = environment.reset(np.arange(4, dtype=np.uint64)).roles["player"]
+        rows, seats = np.nonzero(tick.acting)
+        streams = rows * 2 + seats
+        agent.reset(streams)
+        action = agent.act(
+            {key: leaf[rows, seats] for key, leaf in tick.observation.items()},
+            action_mask=tick.action_mask[rows, seats],
+            streams=streams,
+            rng=np.random.default_rng(0),
+        )
+    assert action.shape == (4, 1)
+    assert tick.action_mask[rows, seats, action[:, 0]].all()
+
+
+def test_live_weights_do_not_play(run):
+    """They are nowhere on the disk."""
+    with (
+        closing(run.make_environment(1)) as environment,
+        pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@1"),
+    ):
+        run.agent("main@live", "player", environment=environment)
+
+
+def test_agents_can_be_made_after_closing(folder):
+    """A long match needs no snapshot; the log does."""
+    with open_run(folder) as run:
+        environment = run.make_environment(1)
+    with closing(environment):
+        assert run.agent("main@1", "player", environment=environment)
+    assert run.league.players
+    with pytest.raises(sqlite3.ProgrammingError):
+        run.num_matches()
+
+
+def test_a_run_that_goes_on_can_be_read(folder):
+    """The writer keeps its lock, and the snapshot stays as it was."""
+    with Store.open(folder) as store, open_run(folder) as run:
+        store.set_meta("later", 1)
+        store.commit()
+        assert run.meta("later") is None
+    with open_run(folder) as run:
+        assert run.meta("later") == 1
+
+
+def test_no_run_is_an_error(tmp_path):
+    """Of one line."""
+    with pytest.raises(RunError, match="is not a run folder"):
+        open_run(tmp_path)
+
+
+def test_a_run_that_cannot_be_read_is_closed(folder, monkeypatch):
+    """No connection stays behind."""
+    closed = []
+    monkeypatch.setattr("ludus.runs.League.of", lambda _store: (_ for _ in ()).throw(StoreError("damaged")))
+    monkeypatch.setattr(Store, "close", lambda store: (closed.append(store), store._db.close()))
+    with pytest.raises(StoreError, match="damaged"):
+        Run(folder)
+    assert len(closed) == 1
+
+
+def test_a_game_needs_no_run():
+    """Its options and those of its agents are given by name."""
+    game = open_game("dummy-count", ["dummy-perfect"], overrides=["dummy-count.target=4"])
+    with closing(game.make_environment(2)) as environment:
+        assert environment.num_matches == 2
+        assert game.agent("dummy-perfect", "player", environment=environment)
+
+
+def test_options_of_what_is_not_chosen_are_mistakes():
+    """As unknown names are."""
+    with pytest.raises(ConfigError, match="is not chosen"):
+        open_game("dummy-count", overrides=["dummy-perfect.error_rate=1"])
+
+
+def test_agents_are_listed_for_a_game():
+    """Those for other games are left out."""
+    assert "dummy-perfect" in agents_for("dummy-count")
+    assert "dummy-perfect" not in agents_for("dummy-guess")
+    with pytest.raises(UnknownComponent):
+        agents_for("dummy-cuont")
+
+
+def test_reading_does_not_import_torch(folder):
+    """Neither the league nor the configuration needs it."""
+    code = (
+        "import sys; from ludus.runs import open_run\n"
+        "with open_run(sys.argv[1]) as run: run.config, run.payoffs(), list(run.matches(last=1))\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)

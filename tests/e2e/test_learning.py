@@ -1,0 +1,131 @@
+"""Runs that learn, from the command line to the last evaluation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from ludus._store import Store
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+CARDS = '''
+"""A game of one decision: the critic knows the card, the policy sees its colour and a number that says nothing."""
+
+import numpy as np
+from gymnasium import spaces
+from ludus import Component, EnvironmentSpec, Role, RoleTick, Tick, hookimpl
+
+LUDUS_API = 1
+
+
+@hookimpl
+def ludus_register_environments():
+    return [Component(name="cards", factory="cards:Cards", summary="name the colour")]
+
+
+class Cards:
+    def __init__(self, config, *, num_matches):
+        self.num_matches = num_matches
+        leaves = {"colour": spaces.Box(0, 1, (2,), np.float32), "noise": spaces.Box(0, 1, (3,), np.float32)}
+        role = Role(
+            name="player",
+            observation_space=spaces.Dict(leaves),
+            action_space=spaces.Discrete(2),
+            teams=(0, 1),
+            privileged_space=spaces.Dict({"card": spaces.Box(0, 1, (1,), np.float32)}),
+        )
+        self.spec = EnvironmentSpec(name="cards", roles=(role,), turn="simultaneous", constant_sum=True)
+        self._colour = np.zeros((num_matches, 2), np.int64)
+        self._running = np.zeros(num_matches, bool)
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        rows = np.arange(self.num_matches) if rows is None else rows
+        self._colour[rows, 0], self._colour[rows, 1] = seeds >> np.uint64(40) & np.uint64(1), seeds & np.uint64(1)
+        self._running[rows] = True
+        return self._tick(np.zeros((self.num_matches, 2), np.float32), np.zeros(self.num_matches, bool))
+
+    def step(self, actions):
+        right = (actions["player"][:, :, 0] == self._colour) & self._running[:, None]
+        ended = self._running.copy()
+        self._running[:] = False
+        return self._tick(right.astype(np.float32), ended)
+
+    def _tick(self, right, ended):
+        seats = (self.num_matches, 2)
+        outcome = np.clip(0.5 + (right - right[:, ::-1]) / 2, 0, 1).astype(np.float32)
+        player = RoleTick(
+            observation={
+                "colour": np.eye(2, dtype=np.float32)[self._colour],
+                "noise": np.full((*seats, 3), 0.5, np.float32),
+            },
+            acting=np.repeat(self._running[:, None], 2, axis=1),
+            action_mask=None,
+            reward=right,
+            privileged={"card": self._colour[..., None].astype(np.float32)},
+        )
+        return Tick(roles={"player": player}, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
+
+    def close(self):
+        pass
+'''
+
+
+def train(ludus, path, *settings, workers=0):
+    """Train to the end and return what is printed as JSON."""
+    options = [part for setting in settings for part in ("--set", setting)]
+    result = ludus("train", path, "--run", "run", "--workers", workers, "--json", *options, timeout_s=120)
+    assert result.status == 0, result.output
+    return json.loads(result.output)
+
+
+@pytest.mark.slow
+def test_tictactoe_is_learned_by_self_play(ludus):
+    """The example beats a random player by far after some seconds in one process."""
+    told = train(ludus, EXAMPLES / "tictactoe.toml", "run.minutes=0", "run.decisions=250000")
+    record = told["players"]["main_agent"]["anchors"]["random"]
+    assert record["wins"] + record["draws"] + record["losses"] >= 200
+    assert record["score"] >= 0.8
+    assert told["reason"] == "250,000 decisions are learned"
+
+
+@pytest.mark.slow
+def test_cartpole_is_learned(ludus):
+    """A game of one seat through the adapter of Gymnasium: from some 20 ticks to more than 150."""
+    told = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=100000")
+    newest = told["players"]["main_agent"]["newest"]
+    result = ludus("eval", "run", newest, "--matches", 50, "--json")
+    assert json.loads(result.output)["mean_return"] > 150
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_the_dummy_algorithm_learns_in_a_league(ludus, toml, tmp_path, workers):
+    """In NumPy alone, in one process and in several."""
+    told = train(ludus, toml(run={"decisions": 6000}, evaluation={"final_matches": 100}), workers=workers)
+    assert told["players"]["main"]["anchors"]["random"]["interval"][0] > 0.55
+    with Store.read(tmp_path / "run") as store:
+        assert len(store.models()) >= 8
+        assert {match.fixture.kind for match in store.matches()} == {"train", "eval"}
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_dict_observations_and_privileged_critics_get_through(ludus, install, toml, workers):
+    """From a plugin's environment to PPO's update; the policy learns what only one of its leaves tells."""
+    install("cards", CARDS)
+    path = toml(
+        run={"decisions": 20_000},
+        environment={"name": "cards"},
+        players={
+            "main": {
+                "algorithm": "ppo",
+                "network": "mlp",
+                "matchmaker": "dummy-uniform",
+                "freeze_every_decisions": 5000,
+                "ppo": {"batch_decisions": 256, "segment_decisions": 4, "learning_rate": 3e-3},
+                "mlp": {"hidden": [16]},
+            }
+        },
+    )
+    told = train(ludus, path, workers=workers)
+    assert told["players"]["main"]["anchors"]["random"]["score"] > 0.7
