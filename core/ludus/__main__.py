@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -102,6 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         0 for success, 1 for a `LudusError`, 2 for wrong usage, 130 after Ctrl-C, 141 when nobody reads the output.
     """
+    if sys.stdout is None:  # closed by the caller
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     try:
         status = _run(arguments)
         sys.stdout.flush()

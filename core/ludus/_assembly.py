@@ -60,7 +60,7 @@ class Assembly:
         sampling = self.config.sampling
         environment = make_environment(self.config.environment, sampling.matches)
         spec = environment.spec
-        live = {player: self._live(name, player, spec, sampling.matches) for player in self.config.players}
+        live = {player: self.live(name, player, spec, sampling.matches) for player in self.config.players}
         return Sampler(
             name=name,
             kind="train",
@@ -175,7 +175,15 @@ class Assembly:
 
         return ActorCache(make)
 
-    def _live(self, worker: str, player: str, spec: EnvironmentSpec, rows: int) -> LiveActor:
+    def live(self, worker: str, player: str, spec: EnvironmentSpec, rows: int) -> LiveActor:
+        """Return a player's learning policy as a worker seats it, with a recorder of its own and without weights.
+
+        Args:
+            worker: Names the random stream.
+            player: Whose.
+            spec: The environment's.
+            rows: Matches played at once.
+        """
         chosen = self.config.players[player]
         raw = learned_role(chosen, spec)
         role, interface = player_role(chosen, raw)

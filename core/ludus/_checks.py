@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from attrs import frozen
 
-from ludus._actors import LiveActor
+from ludus._assembly import Assembly
 from ludus._build import (
     learned_role,
     make_agent,
@@ -27,7 +27,6 @@ from ludus._build import (
 from ludus._config import load_config
 from ludus._messages import Fixture
 from ludus._play import Actor, Play, Reward, Seats
-from ludus._recorder import Recorder, SegmentLayout
 from ludus._seeding import generator, match_seeds
 from ludus.errors import ConfigError, ContractError, LudusError
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
@@ -36,6 +35,7 @@ from ludus.testing._rollout import Chooser, Play as Rollout, random_action
 from ludus.testing._tick_checks import Watch
 
 if TYPE_CHECKING:
+    from ludus._actors import LiveActor
     from ludus._config import AnchorConfig, PlayerConfig, RunConfig
     from ludus._plugins import Plugins
     from ludus.agent import Agent
@@ -83,8 +83,9 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         return
     try:
         yield from _guarded(subject, _check_environment(environment, config.run.seed))
+        assembly = Assembly(config=config, plugins=plugins, run_dir=Path())  # nothing is written
         for player in config.players.values():
-            yield from _guarded(f"player {player.name}", _check_player(player, environment, config))
+            yield from _guarded(f"player {player.name}", _check_player(player, environment, assembly))
         for anchor in config.anchors.values():
             yield from _guarded(f"anchor {anchor.name}", _check_anchor(anchor, environment, config.run.seed))
         yield from _guarded("matchmaking", _check_matchmaking(config, environment, plugins))
@@ -173,34 +174,23 @@ class _RandomActor:
         """Nothing to do."""
 
 
-def _check_player(player: PlayerConfig, environment: Environment, config: RunConfig) -> Iterator[str]:
+def _check_player(player: PlayerConfig, environment: Environment, assembly: Assembly) -> Iterator[str]:
     """Let the player's policy decide in real matches and its trainer learn from the segments."""
+    run = assembly.config.run
     raw = learned_role(player, environment.spec)
     role, interface = player_role(player, raw)
     if interface is not None:
         yield f"after its interfaces it {_space_text(role)}"
-    algorithm = make_algorithm(player, role)
-    trainer = algorithm.make_trainer(seed=config.run.seed, device=config.run.device)
-    policy = algorithm.make_policy()
+    trainer = make_algorithm(player, role).make_trainer(seed=run.seed, device=run.device)
     weights = trainer.weights()
-    layout = SegmentLayout.of(
-        role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
-    )
-    actor = LiveActor(
-        player=player.name,
-        policy=policy,
-        interface=interface,
-        recorder=Recorder(layout, _MATCHES * raw.seats),
-        rng=generator(config.run.seed, "check", player.name),
-        streams=_MATCHES * len(environment.spec.seats),
-    )
+    actor = assembly.live("check", player.name, environment.spec, _MATCHES)
     actor.load(weights, 0)
-    batch = _play(environment, actor, raw, config.run.seed)
+    batch = _play(environment, actor, raw, run.seed)
     numbers = sum(array.size for array in weights.values())
     yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     started = time.perf_counter()
     result = trainer.update(batch, progress=0.0)
-    policy.load(trainer.weights())
+    actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
 
 

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -333,8 +333,9 @@ class _Run:
 
         def stop(number: int, _frame: object) -> None:
             self._signal = signal.Signals(number).name
-            self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
             signal.signal(number, before[signal.Signals(number)])
+            with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
+                self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
 
         for number in numbers:
             signal.signal(number, stop)

@@ -14,6 +14,7 @@ import logging
 import math
 import os
 import re
+import shutil
 import stat
 import tempfile
 from collections import Counter
@@ -240,16 +241,31 @@ def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
 def private_ipc_dir() -> Path:
     """Make a directory for `ipc_address` that only this user can enter; the caller removes it.
 
+    Those that killed processes of this user have left behind are removed.
+
     Raises:
         LinkError: No place for it could be found.
     """
     places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]  # noqa: S108 - mkdtemp makes it private
     for place in places:
         if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
-            directory = Path(tempfile.mkdtemp(prefix="ludus-", dir=place))
+            for left in Path(place).glob("ludus-[0-9]*-*"):
+                if not _is_running(int(left.name.split("-")[1])) and left.stat().st_uid == os.getuid():
+                    shutil.rmtree(left, ignore_errors=True)
+            directory = Path(tempfile.mkdtemp(prefix=f"ludus-{os.getpid()}-", dir=place))
             _check_private(directory)
             return directory
     raise LinkError("no directory for sockets: set XDG_RUNTIME_DIR or TMPDIR to a short writable path")
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def ipc_address(directory: Path, name: str) -> str:

@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator decides
     # Likewise: a clean end comes as a message, a hard one as SIGKILL. It only writes to the log what is being done.
-    faulthandler.register(signal.SIGTERM, file=sys.__stderr__, all_threads=True)
+    faulthandler.register(signal.SIGTERM, file=2, all_threads=True)  # 2: the log
     die_with_parent(options.parent)
     set_process_title(options.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")

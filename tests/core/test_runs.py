@@ -122,6 +122,20 @@ def test_participants_play(run, name):
     assert tick.action_mask[rows, seats, action[:, 0]].all()
 
 
+def test_an_anchor_comes_before_an_installed_agent_of_its_name(run, monkeypatch):
+    """It has the options that the run gives it."""
+    with closing(run.make_environment(1)) as environment:
+        monkeypatch.setattr(run.plugins, "components", lambda _kind: {"random": None})
+        monkeypatch.setattr("ludus.runs.choose_components", lambda *_: pytest.fail("the installed one is taken"))
+        assert run.agent("random", "player", environment=environment)
+
+
+def test_a_model_remembers_every_seat_of_a_batch(run):
+    """Its state has room for all of them."""
+    with closing(run.make_environment(4)) as environment:
+        assert run.agent("main@1", "player", environment=environment).streams == 4 * 2
+
+
 def test_live_weights_do_not_play(run):
     """They are nowhere on the disk."""
     with (

@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -513,3 +514,18 @@ def test_addresses_of_the_longest_names_fit(directory):
     assert max(len(first), len(second)) < 100 + len("ipc://")
     assert first != second
     assert ipc_address(directory, "sampler-0") == f"ipc://{directory}/sampler-0"
+
+
+def test_sockets_of_killed_processes_are_removed(monkeypatch):
+    """A killed run cannot tidy up; the next one does, and leaves those of running processes alone."""
+    place = Path(tempfile.mkdtemp(prefix="t-"))  # pytest's own folders have names too long for sockets
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        pass
+    dead, alive = place / f"ludus-{ended.pid}-abc", place / f"ludus-{os.getpid()}-abc"
+    for folder in (dead, alive):
+        folder.mkdir(mode=0o700)
+    assert private_ipc_dir().parent == place
+    assert not dead.exists()
+    assert alive.exists()
+    shutil.rmtree(place)
