@@ -324,7 +324,7 @@ class _Run:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """Turn SIGINT and SIGTERM into a clean stop; a second one is left to Python."""
+        """Turn SIGINT and SIGTERM into a clean stop; a second one ends the process at once."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -333,7 +333,8 @@ class _Run:
 
         def stop(number: int, _frame: object) -> None:
             self._signal = signal.Signals(number).name
-            signal.signal(number, before[signal.Signals(number)])
+            # not what was there before: a shell in the background leaves SIGINT ignored
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
                 self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
 
