@@ -191,18 +191,7 @@ class League:
         return wait(met, timeout_s=timeout_s)
 
     def problems(self) -> list[str]:
-        """Return what does not agree with the log and the files.
-
-        While the run goes on, a checkpoint may be replaced between reading the store and reading the file. So only
-        what is found twice in the same words counts.
-        """
-        found = self._verified()
-        if found and self.process.poll() is None:
-            again = self._verified()
-            found = [problem for problem in found if problem in again]
-        return found
-
-    def _verified(self) -> list[str]:
+        """Return what does not agree with the log and the files."""
         with Store.read(self.folder) as store:
             return verify(store)
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ludus._league import parse
 from ludus._models import check_model, load_checkpoint, load_manifest
+from ludus._records import CheckpointRecord
+from ludus._store import Store
 from ludus.errors import ModelError, StoreError
 
-if TYPE_CHECKING:
-    from ludus._store import Store
-
 __all__ = ["verify"]
+
+_LOOKS = 3
 
 
 def verify(store: Store) -> list[str]:
@@ -72,7 +72,16 @@ def _pools(store: Store) -> Iterator[str]:
 
 def _checkpoints(store: Store) -> Iterator[str]:
     for player, saved in store.checkpoints().items():
-        yield from _complaint(f"checkpoint of {player}", load_checkpoint, store.run_dir, saved.path, saved.hash)
+        complaints = list(_checkpoint(store, player, saved))
+        for _ in range(_LOOKS):
+            if complaints:  # a run that goes on may have replaced it since the store was read
+                with Store.read(store.run_dir) as now:
+                    complaints = list(_checkpoint(now, player, now.checkpoints()[player]))
+        yield from complaints
+
+
+def _checkpoint(store: Store, player: str, saved: CheckpointRecord) -> Iterator[str]:
+    return _complaint(f"checkpoint of {player}", load_checkpoint, store.run_dir, saved.path, saved.hash)
 
 
 def _complaint(subject: str, load: Callable[..., object], *arguments: object) -> Iterator[str]:
