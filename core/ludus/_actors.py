@@ -44,17 +44,15 @@ class AgentActor:
 
 @define(eq=False)
 class PolicyAgent:
-    """A policy with fixed weights, behind its player's interface, as an `ludus.agent.Agent`.
+    """A policy with fixed weights as an `ludus.agent.Agent`; its player's interface goes around it by `on_agent`.
 
     Args:
         policy: Already loaded.
-        interface: Between the game and the policy; None where there is none.
         streams: How many (row, seat) streams exist.
         deterministic: Take the most likely action instead of sampling.
     """
 
     policy: Policy
-    interface: Interface | None
     streams: int
     deterministic: bool = False
     _state: Leaves = field(init=False)
@@ -65,8 +63,6 @@ class PolicyAgent:
     def reset(self, streams: np.ndarray) -> None:
         """Forget everything about these streams."""
         _restart(self.policy, self._state, streams)
-        if self.interface is not None:
-            self.interface.reset(streams)
 
     def act(
         self,
@@ -76,13 +72,7 @@ class PolicyAgent:
         streams: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Decide for n rows; returns raw actions ``[n, L]``."""
-        if self.interface is not None:
-            reward = np.zeros(streams.size, np.float32)
-            view = self.interface.observe(
-                View(observation=observation, action_mask=action_mask, reward=reward), streams
-            )
-            observation, action_mask = view.observation, view.action_mask
+        """Decide for n rows; returns actions ``[n, L]``."""
         decision = self.policy.act(
             observation,
             action_mask=action_mask,
@@ -92,7 +82,7 @@ class PolicyAgent:
             deterministic=self.deterministic,
         )
         _store(self._state, streams, decision.state)
-        return decision.action if self.interface is None else self.interface.act(decision.action, streams)
+        return decision.action
 
 
 @define(eq=False, kw_only=True)

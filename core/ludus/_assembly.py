@@ -30,6 +30,7 @@ from ludus._seeding import generator, seed_for
 from ludus.agent import Agent
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError, ModelError
+from ludus.interface import on_agent
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
@@ -252,7 +253,8 @@ def load_participant(
     seen, interface = player_role(config.players[player], learned_role(config.players[player], spec))
     policy = make_algorithm(config.players[player], seen).make_policy()
     policy.load(load_arrays(run_dir / "models", digest))
-    return PolicyAgent(policy, interface, rows * len(spec.seats), deterministic)
+    agent = PolicyAgent(policy, rows * len(spec.seats), deterministic)
+    return agent if interface is None else on_agent(agent, interface)
 
 
 def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> League:

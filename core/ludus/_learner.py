@@ -10,7 +10,7 @@ and no sampler can starve the learner of a batch that is larger than all credits
 from __future__ import annotations
 
 import os
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field, frozen
 
+from ludus._learner_meter import LearnerMeter
 from ludus._messages import (
     Checkpoint,
     CheckpointAck,
@@ -33,7 +34,7 @@ from ludus._messages import (
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint
 from ludus._sampler import COORDINATOR, Link, learner_name
-from ludus.algorithm import Trainer, UpdateResult, Weights
+from ludus.algorithm import Trainer, Weights
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
 
@@ -116,10 +117,7 @@ class Learner:
     _checkpointed_s: float = field(init=False, default=0.0)
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
     _bad_updates: int = field(init=False, default=0)
-    _meter: _Meter = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._meter = _Meter()
+    _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
 
     @property
     def name(self) -> str:
@@ -395,69 +393,6 @@ class Learner:
 
     def close(self) -> None:
         """Nothing to free."""
-
-
-@define
-class _Meter:
-    """Counts between two reports, and totals over the run."""
-
-    received: int = 0
-    samples: int = 0
-    updates: int = 0
-    gradient_steps: int = 0
-    drops: Counter[str] = field(factory=Counter)
-    _latest: dict[str, float] = field(factory=dict)
-    _staleness: list[np.ndarray] = field(factory=list)
-    _at: tuple[float, int, int] | None = None
-
-    def saw(self, staleness: np.ndarray) -> None:
-        """Note the staleness of the segments of a block."""
-        self._staleness.append(staleness)
-
-    def trained(self, result: UpdateResult) -> None:
-        """Note an update."""
-        self.samples += result.samples
-        self.updates += 1
-        self.gradient_steps += result.gradient_steps
-        self._latest = dict(result.metrics)
-
-    def totals(self) -> dict[str, float]:
-        """Return what a resumed run counts on from."""
-        return {
-            "received": float(self.received),
-            "samples": float(self.samples),
-            "updates": float(self.updates),
-            "gradient_steps": float(self.gradient_steps),
-        }
-
-    def restore(self, totals: dict[str, Any]) -> None:
-        """Count on from `totals`."""
-        self.received, self.samples = int(totals["received"]), int(totals["samples"])
-        self.updates, self.gradient_steps = int(totals["updates"]), int(totals["gradient_steps"])
-
-    def report(self, now: float) -> dict[str, float] | None:
-        """Return the values for one report, None when the last one is less than a second old."""
-        if self._at is None:
-            self._at = (now, self.samples, self.updates)
-            return None
-        since, samples, updates = self._at
-        if now - since < 1.0:
-            return None
-        self._at = (now, self.samples, self.updates)
-        values = {
-            "samples_per_s": (self.samples - samples) / (now - since),
-            "updates_per_s": (self.updates - updates) / (now - since),
-            "updates": float(self.updates),
-            "sample_reuse": self.samples / max(self.received, 1),
-            **{f"dropped_{reason}": float(count) for reason, count in self.drops.items()},
-            **self._latest,
-        }
-        if self._staleness:
-            every = np.concatenate(self._staleness)
-            self._staleness.clear()
-            if every.size:
-                values |= {"staleness_mean": float(every.mean()), "staleness_max": float(every.max())}
-        return values
 
 
 def _group(arrays: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:

@@ -229,7 +229,8 @@ class Play:
             Whether anything was played; False when no row has a match.
 
         Raises:
-            ContractError: The environment returned an empty mask, a non-finite reward, or stalled.
+            ContractError: The environment raised, left an acting seat no legal action, or gave a reward that is not
+                finite.
         """
         if self._idle.any() and (self._fixtures or any(t.has_match for t in self._tables)):
             self._start(np.flatnonzero(self._idle))

@@ -11,7 +11,7 @@ from ludus._recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, View
+from ludus.interface import Identity, View, on_agent
 from ludus.segment import Field
 
 ROLE = Role(
@@ -107,14 +107,14 @@ def test_both_seats_of_a_learner_are_recorded(scripted, fixture_of):
 def test_frozen_opponents_are_not_recorded(scripted, fixture_of):
     """Only the live seat leaves a segment."""
     actor = live(rows=2)
-    frozen = AgentActor(PolicyAgent(Counting(), None, 4), np.random.default_rng(0))
+    frozen = AgentActor(PolicyAgent(Counting(), 4), np.random.default_rng(0))
     play(scripted({"player": (0, 1)}, 2), fixture_of("ab", matches=4), {"a": actor, "b": frozen})
     assert sum(batch.num_decisions for batch in segments(actor)) == 4 * 3
 
 
 def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
     """And is carried from decision to decision, in live and frozen seats."""
-    actor, frozen = live(rows=1, decisions=2), AgentActor(PolicyAgent(Counting(), None, 2), np.random.default_rng(0))
+    actor, frozen = live(rows=1, decisions=2), AgentActor(PolicyAgent(Counting(), 2), np.random.default_rng(0))
     game = scripted({"player": (0, 1)}, 1)
     play(game, fixture_of("ab", matches=2), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[0, 0], [1, 1], [2, 2]] * 2
@@ -137,7 +137,7 @@ def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
 def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
     """Live: rewards and actions pass it, the segment holds what the policy chose. Frozen: actions pass it."""
     actor, passed = live(rows=1, interface=Double()), Double()
-    frozen = AgentActor(PolicyAgent(Counting(), passed, 2), np.random.default_rng(0))
+    frozen = AgentActor(on_agent(PolicyAgent(Counting(), 2), passed), np.random.default_rng(0))
     game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[3, 3], [2, 2], [1, 1]]
@@ -173,7 +173,7 @@ def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
 
 def test_a_policy_agent_may_be_deterministic():
     """For play and evaluation."""
-    agent = PolicyAgent(Counting(), None, 2, deterministic=True)
+    agent = PolicyAgent(Counting(), 2, deterministic=True)
     agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, streams=np.array([1]), rng=None)
     assert agent.policy.deterministic
 
