@@ -56,6 +56,8 @@ def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
     """No folder is left by a file that cannot be run."""
     with pytest.raises(ConfigError, match=r"run\.decision"):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.decision=1")
+    with pytest.raises(ConfigError, match=r"players\.\w+\.role"):
+        invoke(train, toml(), "--run", tmp_path / "r", "--set", "players.main.role=nobody")
     with pytest.raises(RunError, match="holds no run"):
         invoke(resume, tmp_path / "r")
     assert not (tmp_path / "r").exists()

@@ -18,6 +18,7 @@ from ludus._messages import (
     Progress,
     Results,
     ResultsAck,
+    Stop,
     Welcome,
 )
 from ludus._models import save_arrays
@@ -195,6 +196,20 @@ def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
     assert second not in fixtures(runner, kind="eval", peer="evaluator-0")
 
 
+def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
+    """Training that was out is given up: its live weights go on as others."""
+    runner = league(anchors=("random", "perfect"))
+    unfinished, finished = fixtures(runner, kind="eval", peer="evaluator-0")
+    tell(runner, results(finished), peer="evaluator-0")
+    fixtures(runner)
+    runner.close()
+    runner.store.close()
+    resumed = league(anchors=("random", "perfect"))
+    assert fixtures(resumed, kind="eval", peer="evaluator-0") == (unfinished,)
+    assert [open_.fixture for open_ in resumed.coordinator.league.open_fixtures()][:1] == [unfinished]
+    assert not [o for o in resumed.coordinator.league.open_fixtures() if o.fixture.kind == "train"]
+
+
 # -- models ----------------------------------------------------------------------------------------------------------
 
 
@@ -206,6 +221,17 @@ def test_models_enter_the_pools_their_matchmaker_says(league):
     assert runner.coordinator.league.pool("dummy") == ("main@1", "main@2")
     models = runner.coordinator.league.models
     assert models["main@2"].parent == models["main@1"].hash
+
+
+def test_a_learner_and_its_successor_may_mean_the_same_number(league):
+    """What the one froze may arrive after the other was welcomed; both models stay."""
+    runner = league()
+    freeze(runner, 1)
+    digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
+    late = ModelFrozen(player="main", number=1, hash=digest, decisions=90, version=9)
+    assert tell(runner, late, peer="learner-main") == [ModelAck(player="main", number=1)]
+    assert list(runner.coordinator.league.models) == ["main@1", "main@2"]
+    assert runner.coordinator.league.models["main@2"].hash == digest
 
 
 def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
@@ -265,6 +291,14 @@ def test_it_finishes_by_time(league):
     runner.now_s += 61.0
     runner.coordinator.pump()
     assert runner.coordinator.finished == "1 minutes are over"
+
+
+def test_a_worker_that_comes_late_is_told_to_stop(league):
+    """It was not there yet when the others were told."""
+    runner = league()
+    assert [type(answer) for answer in tell(runner, Hello(worker="sampler-0"))] == [Welcome]
+    runner.coordinator.stop([])
+    assert {type(answer) for answer in tell(runner, Hello(worker="sampler-0"))} == {Stop, Welcome}
 
 
 @pytest.mark.parametrize("fatal", [True, False])

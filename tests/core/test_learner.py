@@ -7,6 +7,7 @@ import pytest
 from ludus._learner import Learner, LearnerOptions
 from ludus._messages import (
     Checkpoint,
+    CheckpointAck,
     Credit,
     Hello,
     MetricsReport,
@@ -337,6 +338,24 @@ def test_a_checkpoint_holds_everything(tmp_path):
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
     assert (other.learner.version, other.learner.decisions) == (1, 10)
     assert other.learner._meter.totals() == desk.learner._meter.totals()
+
+
+def test_only_the_newest_checkpoint_settles_what_was_promised(tmp_path):
+    """While the store may still refer to an older one, none is deleted."""
+    desk = Desk(tmp_path, checkpoint_s=1.0)
+    desk.welcome()
+    for number in range(1, 5):
+        desk.now += 2.0
+        desk.block(number, decisions=10)
+        desk.learner.work()
+    *_, older, newest = desk.link.of(Checkpoint)
+    desk.learner.handle(COORDINATOR, CheckpointAck(player="main", path=older.path))
+    assert not desk.learner.settled
+    assert len(list((tmp_path / "learners" / "main").glob("*.safetensors"))) == 4
+    desk.learner.handle(COORDINATOR, CheckpointAck(player="main", path=newest.path))
+    assert desk.learner.settled
+    left = sorted((tmp_path / "learners" / "main").glob("*.safetensors"))
+    assert [str(path.relative_to(tmp_path)) for path in left] == [older.path, newest.path]
 
 
 def test_a_damaged_checkpoint_is_refused(tmp_path):
