@@ -1,11 +1,14 @@
 """Steps per second of the PettingZoo and Gymnasium adapters beside the bare environments, in the same run.
 
-Usage: python benchmarks/adapters.py [--seconds 1.0] [--rounds 3] [--matches 16] [--workers 2] [--cpu]
+Usage: python benchmarks/adapters.py [--seconds 1.0] [--rounds 3] [--matches 64] [--workers 2] [--cpu]
 
 A step is one action of one match. The bare loops do what a learner needs too: they read observations and masks, draw
-random legal actions and reset. The adapters' actions are drawn before the clock runs, where there are no masks. Rates
-are the best of the rounds, which alternate, so that what else runs on the machine disturbs all alike. On a busy machine
---cpu measures the processor time of this process instead of wall-clock time, and leaves the workers out.
+random legal actions and reset. "raw" is PettingZoo's environment without any wrapper, as many at once as the adapter
+has matches: the most that an adapter can reach. "vector" is Gymnasium's own vectorised environment, which starts
+matches from one stream of random numbers instead of a seed each. The adapters' actions are drawn before the clock
+runs, where there are no masks. Rates are the best of the rounds, which alternate, so that what else runs on the
+machine disturbs all alike. On a busy machine --cpu measures the processor time of this process instead of wall-clock
+time, and leaves the workers out.
 """
 
 from __future__ import annotations
@@ -43,6 +46,45 @@ def bare_connect_four() -> Loop:
             env.step(int(legal[int(draws[count % 4096] * len(legal))]))
             count += 1
             yield count
+
+
+def raw_connect_four(matches: int) -> Loop:
+    """Play PettingZoo's environments in turn without wrappers and copy what is seen into arrays."""
+    envs = [pettingzoo.make("aec", "classic/connect_four_v3").unwrapped for _ in range(matches)]
+    drawn = np.random.default_rng(0).random((256, matches, 7))
+    seen, mask = np.zeros((matches, 6, 7, 2), np.int8), np.zeros((matches, 7), np.bool_)
+
+    def observe(index: int, env: pettingzoo.AECEnv) -> None:
+        observation = env.observe(env.agent_selection)
+        seen[index], mask[index] = observation["observation"], observation["action_mask"]
+
+    for index, env in enumerate(envs):
+        env.reset(seed=index)
+        observe(index, env)
+    count = 0
+    while True:
+        actions = (drawn[count // matches % 256] * mask).argmax(axis=1).tolist()
+        for index, env in enumerate(envs):
+            env.step(actions[index])
+            if any(env.terminations.values()):
+                for agent in env.agents:
+                    env.observe(agent)
+                env.reset(seed=count)
+            observe(index, env)
+        count += matches
+        yield count
+
+
+def vector_cart_pole(matches: int) -> Loop:
+    """Step Gymnasium's vectorised environment, which starts matches again by itself."""
+    env = gymnasium.make_vec("CartPole-v1", matches, vectorization_mode="vector_entry_point")
+    actions = np.random.default_rng(0).integers(0, 2, (256, matches))
+    env.reset(seed=0)
+    count = 0
+    while True:
+        env.step(actions[count // matches % 256])
+        count += matches
+        yield count
 
 
 def bare_cart_pole() -> Loop:
@@ -112,7 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--matches", type=int, default=16)
+    parser.add_argument("--matches", type=int, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()
@@ -124,11 +166,13 @@ def main() -> None:
 
     connect_four = {
         "bare": bare_connect_four(),
+        "raw": raw_connect_four(given.matches),
         "series": make(make_pettingzoo, PettingZooConfig()),
         f"{given.workers} workers": make(make_pettingzoo, PettingZooConfig(workers=given.workers)),
     }
     cart_pole = {
         "bare": bare_cart_pole(),
+        "vector": vector_cart_pole(given.matches),
         "series": make(make_gymnasium, GymnasiumConfig(vectorized="series")),
         f"{given.workers} workers": make(make_gymnasium, GymnasiumConfig(workers=given.workers)),
         "native": make(make_gymnasium, GymnasiumConfig(vectorized="native")),

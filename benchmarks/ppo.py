@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
+from ludus_ppo.kernels import has_onednn
 from torch import nn
 
 INPUTS, ACTIONS, DECISIONS, SEGMENTS = 84, 7, 32, 256
@@ -62,7 +64,7 @@ class Loop:
             self.optimizer.step()
 
 
-def make_ppo() -> PPO:
+def make_ppo(**options: Any) -> PPO:
     """Make PPO on the network of the loop."""
     role = Role(
         name="player",
@@ -71,7 +73,7 @@ def make_ppo() -> PPO:
         teams=(0, 1),
     )
     context = AlgorithmContext(role=role, build_network=lambda request: make_mlp(MLPConfig(), request=request))
-    return PPO(PPOConfig(), context=context)
+    return PPO(PPOConfig(**options), context=context)
 
 
 def make_batch(ppo: PPO, rng: np.random.Generator) -> SegmentBatch:
@@ -116,6 +118,16 @@ def rates(*works: Callable[[], object], amount: int, repeats: int) -> list[float
     return [statistics.median(times) for times in samples]
 
 
+def matrix_rate() -> float:
+    """Return the faster of oneDNN's and torch's rates in the hidden layer's matrix product, in GFLOP/s."""
+    inputs, weight = torch.randn(2048, 256), torch.randn(256, 256)
+    works = [lambda: inputs.mm(weight)]
+    if has_onednn():
+        works.append(lambda: torch.ops.mkldnn._linear_pointwise(inputs, weight, None, "none", [], ""))
+    with torch.inference_mode():
+        return max(rates(*works, amount=2 * 2048 * 256 * 256, repeats=100)) / 1e9
+
+
 def report(what: str, ours: float, loop: float) -> None:
     """Print one line."""
     print(f"{what:<18} ludus {ours:>9,.0f}/s   loop {loop:>9,.0f}/s   ratio {ours / loop:.2f}")
@@ -149,8 +161,24 @@ def main() -> None:
         "advantage": torch.randn(rows),
         "returns": torch.randn(rows),
     }
-    measured = rates(lambda: trainer.update(batch, progress=0.0), lambda: loop.update(data), amount=rows, repeats=3)
-    report("update", *measured)
+    plain, half = (
+        make_ppo(**options).make_trainer(seed=0) for options in ({"cpu_kernels": "torch"}, {"precision": "bf16"})
+    )
+    *measured, of_loop = rates(
+        lambda: trainer.update(batch, progress=0.0),
+        lambda: plain.update(batch, progress=0.0),
+        lambda: half.update(batch, progress=0.0),
+        lambda: loop.update(data),
+        amount=rows,
+        repeats=3,
+    )
+    for what, rate in zip(("update", "update, torch", "update, bf16"), measured, strict=True):
+        report(what, rate, of_loop)
+    weights = sum(parameter.numel() for parameter in loop.parameters)
+    # forward, and back to weights and inputs, of which the first layer needs none
+    operations = 6 * weights - 2 * INPUTS * 256
+    limit = 1e9 * matrix_rate() / operations
+    print(f"{'matrix products':<18} limit {limit:>9,.0f}/s   update {measured[0] / limit:.2f} of it")
 
 
 if __name__ == "__main__":

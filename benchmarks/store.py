@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from ludus._league import League
+from ludus._messages import Fixture
 from ludus._store import Store
 from ludus.environment import Seat
 
@@ -30,10 +31,7 @@ def make_league(folder: Path) -> League:
 def reports(league: League, total: int, *, size: int, block: int) -> list[dict[str, np.ndarray]]:
     """Make fixtures of `block` matches and return `total` results in reports of `size` that mix them."""
     rng = np.random.default_rng(0)
-    made = [
-        league.create_fixture("train", "main", ["main@0+", "random"], matches=block, seed=i, reason="benchmark").id
-        for i in range(-(-total // block))
-    ]
+    made = [league.create_fixture(_planned("train", "main@0+", "random", block)).id for _ in range(-(-total // block))]
     fixture, number = np.repeat(made, block)[:total], np.tile(np.arange(block), len(made))[:total]
     order = np.argsort(np.arange(total) + rng.uniform(0, 16 * block, total))  # 16 fixtures are played at a time
     wins = rng.integers(0, 3, total) / 2
@@ -73,7 +71,7 @@ def measure_queries(folder: Path, models: int) -> None:
     live = league.players["main"].live
     for kind, me, others in (("train", live, names), ("eval", "random", names), ("eval", names[0], names[1:])):
         for other in others:
-            fixture = league.create_fixture(kind, "", [me, other], matches=8, seed=1, reason="benchmark")
+            fixture = league.create_fixture(_planned(kind, me, other, 8))
             wins = rng.integers(0, 3, 8) / 2
             league.record(
                 {
@@ -99,8 +97,12 @@ def measure_queries(folder: Path, models: int) -> None:
     league.store.close()
 
 
+def _planned(kind: str, a: str, b: str, matches: int) -> Fixture:
+    return Fixture(id=0, kind=kind, player="main", seats=(a, b), matches=matches, seed=1, reason="benchmark")
+
+
 def _one_more(league: League, names: list[str]) -> dict[str, np.ndarray]:
-    fixture = league.create_fixture("eval", "", names[:2], matches=1, seed=1, reason="benchmark")
+    fixture = league.create_fixture(_planned("eval", names[0], names[1], 1))
     outcome = np.array([[1, 0]], np.float32)
     ones = np.ones(1, np.int32)
     return {"fixture": np.array([fixture.id]), "number": np.zeros(1, np.int64), "ticks": ones, "outcome": outcome}

@@ -1,28 +1,48 @@
-"""Messages and bytes per second between two processes over ipc, and round trips, beside the same loop on bare pyzmq.
+"""What it costs to move data from process to process on one host.
 
-The sender keeps `WINDOW` messages of one float32 array under way; the receiver acknowledges each. Both sides of the
-comparison use ROUTER/DEALER, the same frames and no copies. Run ``python benchmarks/transport.py``.
+First messages: the sender keeps `WINDOW` messages of one float32 array under way and the receiver acknowledges each,
+beside the same loop on bare pyzmq (ROUTER/DEALER, the same frames, no copies).
+
+Then whole blocks of segments, in shared memory and through sockets: the sender records into memory as it gets it, the
+receiver copies every array into a batch. Of that only what recording into local memory and one copy of it would not
+cost as well is transport; its share of the wall time is told for a small convolutional network that decides and learns
+at one core each. Run ``python benchmarks/transport.py``.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 import multiprocessing
+import os
 import shutil
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import torch
 import zmq
+from attrs import define, field, frozen
+from gymnasium import spaces
 from ludus import _messages, _wire
+from ludus._carriage import SLOT, load, unload
+from ludus._recorder import Recorder, SegmentLayout
+from ludus._shared import SharedFolder, shared_path
+from ludus._slots import SlotReader, Slots
 from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
+from ludus.environment import Role
+from ludus.segment import Field, SegmentBatch
 
 WINDOW = 8
 ROUNDS = 7
 SIZES = {"64 KB": (64 * 1024, 2000), "1 MB": (1024**2, 400), "8 MB": (8 * 1024**2, 60)}
 ROUND_TRIPS = 3000
+STREAMS, STEPS = 128, 16  # of a block
 
 
 class Sender(Protocol):
@@ -132,6 +152,163 @@ def compare(ludus: Callable[[], float], bare: Callable[[], float]) -> tuple[floa
     return statistics.median(ours for ours, _ in rounds), statistics.median(theirs for _, theirs in rounds)
 
 
+@define
+class BlockSender:
+    """Records blocks of one shape and sends them, `WINDOW` under way."""
+
+    endpoint: ZmqEndpoint
+    layout: SegmentLayout
+    entry: dict[str, np.ndarray]
+    folder: SharedFolder | None
+    _held: deque[object] = field(factory=deque)
+
+    @property
+    def megabytes(self) -> float:
+        """Return the size of one block."""
+        entries = (self.layout.decisions + 1) * STREAMS
+        return sum(entries * dtype.itemsize * math.prod(shape) for shape, dtype in self.layout.arrays.values()) / 1e6
+
+    def run(self, blocks: int) -> tuple[float, float, float]:
+        """Return seconds of wall time, of this process and of the receiver."""
+        lend = {} if self.folder is None else {"lend": Slots(self.folder).take}
+        made = Recorder(self.layout, STREAMS, **lend)
+        streams, sent, acked, theirs = made.open(STREAMS), 0, 0, [0.0]
+        for number in range(-WINDOW, blocks):
+            if number == 0:  # all slots exist by now
+                start, own, theirs = time.perf_counter(), time.process_time(), theirs[-1:]
+            while not made.full:
+                record(made, streams, self.entry)
+            batch, sent = made.flush(), sent + 1
+            ways = () if self.folder is None else (SLOT,)
+            message = load(batch, worker="sampler-0", player="main", block=sent, pid=os.getpid(), ways=ways)
+            assert self.endpoint.send("learner", message)
+            self._held.append(batch.lease)
+            while sent - acked >= WINDOW or (number == blocks - 1 and acked < sent):
+                for _, ack in self.endpoint.receive(10.0):
+                    theirs.append(ack.report / 1e9)
+                    acked += 1
+                    if (lease := self._held.popleft()) is not None:
+                        lease.release()
+        return time.perf_counter() - start, time.process_time() - own, theirs[-1] - theirs[0]
+
+
+def record(made: Recorder, streams: np.ndarray, entry: dict[str, np.ndarray]) -> None:
+    """Record one decision of every stream."""
+    made.settle(streams, reward=np.ones(STREAMS, np.float32), elapsed_ticks=np.ones(STREAMS, np.int32))
+    made.decide(streams, entry, version=1)
+
+
+def serve_blocks(address: str) -> None:
+    """Copy every block that arrives into a batch, release it, and tell the processor time so far."""
+    endpoint = ZmqEndpoint("learner")
+    endpoint.bind(address)
+    folder = shared_path(Path(address.removeprefix("ipc://")).parent)
+    reader = SlotReader(SharedFolder(folder, "learner"), "sampler-0")
+    batch: dict[str, np.ndarray] = {}
+    while True:
+        for peer, message in endpoint.receive(10.0):
+            assert isinstance(message, _messages.Segments)
+            copy_into(batch, unload(message, reader))
+            endpoint.send(peer, _messages.ResultsAck(report=time.process_time_ns()))
+
+
+def copy_into(batch: dict[str, np.ndarray], block: SegmentBatch) -> None:
+    """Copy a block into memory that is there already."""
+    for name, array in block.arrays().items():
+        if name not in batch or batch[name].shape != array.shape:
+            batch[name] = np.empty_like(array)
+        np.copyto(batch[name], array)
+
+
+def local(layout: SegmentLayout, entry: dict[str, np.ndarray], blocks: int) -> float:
+    """Return the processor seconds of the same blocks without a way between: recorded and copied."""
+    made = Recorder(layout, STREAMS)
+    streams, batch, start = made.open(STREAMS), {}, 0.0
+    spare = [{name: np.ones_like(array) for name, array in made._arrays.items()} for _ in range(2)]
+    lent = itertools.cycle([_Spare(arrays) for arrays in spare])
+    made.lend = lambda _: next(lent)
+    for number in range(-2, blocks):
+        if number == 0:
+            start = time.process_time()
+        while not made.full:
+            record(made, streams, entry)
+        copy_into(batch, made.flush())
+    return time.process_time() - start
+
+
+@frozen
+class _Spare:
+    arrays: dict[str, np.ndarray]
+
+
+def images() -> tuple[SegmentLayout, dict[str, np.ndarray]]:
+    """Return images of 72 by 48 points with eight bytes each."""
+    return _block(spaces.Box(0, 255, (72, 48, 8), np.uint8))
+
+
+def boards() -> tuple[SegmentLayout, dict[str, np.ndarray]]:
+    """Return the two planes of Connect Four."""
+    return _block(spaces.Box(0, 1, (2, 6, 7), np.float32))
+
+
+def _block(space: spaces.Box) -> tuple[SegmentLayout, dict[str, np.ndarray]]:
+    role = Role(name="player", observation_space=space, action_space=spaces.Discrete(7), teams=(0, 1))
+    layout = SegmentLayout.of(role, fields=(Field("log_prob", (1,)), Field("value")), decisions=STEPS)
+    rng = np.random.default_rng(0)
+    entry = {
+        name: (rng.random((STREAMS, *shape)) * 2).astype(dtype)
+        for name, (shape, dtype) in layout.arrays.items()
+        if "/" in name or name.startswith("action")
+    }
+    return layout, entry
+
+
+def network_s() -> float:
+    """Return the seconds in which a small convolutional network decides on and learns from one image decision."""
+    torch.set_num_threads(1)
+    conv = torch.nn.Sequential(
+        torch.nn.Conv2d(8, 16, 8, stride=4), torch.nn.ReLU(), torch.nn.Conv2d(16, 32, 4, stride=2), torch.nn.ReLU()
+    )
+    network = torch.nn.Sequential(
+        conv, torch.nn.Flatten(), torch.nn.LazyLinear(128), torch.nn.ReLU(), torch.nn.Linear(128, 8)
+    )
+    images = torch.randint(0, 255, (STREAMS, 8, 72, 48), dtype=torch.uint8)
+
+    def once() -> float:
+        start = time.process_time()
+        with torch.no_grad():
+            network(images.float() / 255)
+        network(images.float() / 255).square().mean().backward()
+        return time.process_time() - start
+
+    return statistics.median(once() for _ in range(9)) / STREAMS
+
+
+def report_blocks(directory: Path, address: str) -> None:
+    """Print what a block costs in shared memory, through sockets, and without a way at all."""
+    endpoint = ZmqEndpoint("sampler-0")
+    endpoint.connect("learner", address)
+    decide_s = network_s()
+    for name, (layout, entry), blocks in (("images", images(), 12), ("boards", boards(), 200)):
+        floor = statistics.median(local(layout, entry, blocks) for _ in range(3)) / blocks
+        shares = []
+        for way, folder in (("shared", SharedFolder.beside(directory, "sampler-0")), ("sockets", None)):
+            sender = BlockSender(endpoint, layout, entry, folder)
+            rounds = [sender.run(blocks) for _ in range(ROUNDS)]
+            wall, own, theirs = (statistics.median(column) / blocks for column in zip(*rounds, strict=True))
+            transport = max(own + theirs - floor, 0.0)
+            shares.append(transport)
+            size = sender.megabytes
+            line = f"{name} {way:8} {size / wall:7.0f} MB/s   processors {1e6 * (own + theirs) / size:5.0f} µs/MB"
+            line += f"   of that transport {1e6 * transport / size:5.0f} µs/MB"
+            if name == "images":
+                decisions = STREAMS * STEPS
+                line += f"   {100 * transport / (transport + floor + decide_s * decisions):4.1f} % of all work"
+            print(line)
+        ratio = shares[1] / max(shares[0], 1e-9)
+        print(f"{name} recording and one copy {1e6 * floor / size:.0f} µs/MB; sockets : shared {ratio:.1f}")
+
+
 def report(ludus: Sender, bare: Sender) -> None:
     """Print every figure of both, and their ratio."""
     ours, theirs = compare(lambda: round_trip(ludus), lambda: round_trip(bare))
@@ -151,18 +328,20 @@ def main() -> None:
     directory = private_ipc_dir()
     spawn = multiprocessing.get_context("spawn")
     servers = []
-    for serve in (serve_ludus, serve_bare):
+    for serve in (serve_ludus, serve_bare, serve_blocks):
         servers.append(spawn.Process(target=serve, args=(ipc_address(directory, serve.__name__),), daemon=True))
         servers[-1].start()
     ludus = LudusSender(ipc_address(directory, "serve_ludus"))
     bare = BareSender(ipc_address(directory, "serve_bare"))
     try:
+        report_blocks(directory, ipc_address(directory, "serve_blocks"))
         report(ludus, bare)
     finally:
         for server in servers:
             server.kill()
             server.join()
-        shutil.rmtree(directory)
+        shutil.rmtree(shared_path(directory), ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

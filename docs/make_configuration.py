@@ -89,8 +89,16 @@ def _default(field: attrs.Attribute[Any]) -> str:
     value = field.default if factory is None else factory()
     if value is None:
         return "unset"
-    toml = write_toml({"_": [value]}).removeprefix("_ = [").removesuffix("]\n")
-    return f"`{toml}`"
+    return f"`{_toml(value)}`"
+
+
+def _toml(value: Any) -> str:
+    """Return a value on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(item)}' for key, item in value.items())}}}"
+    return write_toml({"_": value}).removeprefix("_ = ").rstrip()
 
 
 def _expected(field: attrs.Attribute[Any], choices: dict[str, str]) -> str:

@@ -15,6 +15,7 @@ from ludus.errors import (
     RunError,
     StoreError,
     UnknownComponent,
+    UnsupportedNetwork,
     WireError,
     WorkerError,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "StoreError",
     "Tick",
     "UnknownComponent",
+    "UnsupportedNetwork",
     "WireError",
     "WorkerError",
     "__version__",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -55,15 +55,16 @@ def _checked(name: str, command: Any) -> click.Command:
     return command
 
 
-def _extend(variable: str) -> Any:
-    """Return a click callback that adds the names given to an environment variable, so that workers inherit them."""
+def _choice(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option that adds plugins to an environment variable, so that workers inherit them."""
 
-    def callback(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
+    def extend(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
         if names:
             before = os.environ.get(variable, "")
             os.environ[variable] = ",".join([*filter(None, [before]), *names])
 
-    return callback
+    options: dict[str, Any] = {"multiple": True, "is_eager": True, "expose_value": False}
+    return click.option(flag, metavar="NAME", callback=extend, help=f"{help}; may be repeated.", **options)
 
 
 @click.group(
@@ -71,24 +72,8 @@ def _extend(variable: str) -> Any:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="LUDUS_DEBUG=1 shows tracebacks of errors.",
 )
-@click.option(
-    "--allow-plugin",
-    metavar="NAME",
-    multiple=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_extend(ALLOW_VARIABLE),
-    help="Load only this plugin (entry point or distribution); may be repeated.",
-)
-@click.option(
-    "--block-plugin",
-    metavar="NAME",
-    multiple=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_extend(BLOCK_VARIABLE),
-    help="Do not load this plugin; may be repeated.",
-)
+@_choice("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
+@_choice("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
 @click.version_option(__version__, prog_name="ludus")
 def cli() -> None:
     """Train game AI by competitive self-play."""

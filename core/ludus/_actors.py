@@ -1,24 +1,22 @@
-"""The participants that can sit in a seat: scripted agents, frozen models, and the live policy that is recorded."""
+"""The participants that can sit in a seat: scripted agents, single models, and the live policy that is recorded."""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections import deque
 
 import numpy as np
 from attrs import define, field
 
-from ludus._messages import Fixture
-from ludus._play import Actor, Reward, Seats
+from ludus._play import Reward, Seats
 from ludus._recorder import Recorder
 from ludus.agent import Agent
 from ludus.algorithm import Decision, Policy, Weights
-from ludus.environment import EnvironmentSpec, Leaves
+from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, View
 from ludus.segment import SegmentBatch
 
-__all__ = ["ActorCache", "AgentActor", "LiveActor", "PolicyAgent"]
+__all__ = ["AgentActor", "LiveActor", "PolicyAgent", "restart", "rows_of", "store"]
 
 
 @define(eq=False)
@@ -62,7 +60,7 @@ class PolicyAgent:
 
     def reset(self, streams: np.ndarray) -> None:
         """Forget everything about these streams."""
-        _restart(self.policy, self._state, streams)
+        restart(self.policy, self._state, streams)
 
     def act(
         self,
@@ -77,11 +75,11 @@ class PolicyAgent:
             observation,
             action_mask=action_mask,
             privileged={},
-            state=_rows_of(self._state, streams),
+            state=rows_of(self._state, streams),
             rng=rng,
             deterministic=self.deterministic,
         )
-        _store(self._state, streams, decision.state)
+        store(self._state, streams, decision.state)
         return decision.action
 
 
@@ -120,7 +118,7 @@ class LiveActor:
 
     def start(self, streams: np.ndarray) -> None:
         """Open a recorder column for each seat."""
-        _restart(self.policy, self._state, streams)
+        restart(self.policy, self._state, streams)
         if self.interface is not None:
             self.interface.reset(streams)
         self._column[streams] = self.recorder.open(streams.size)
@@ -130,9 +128,9 @@ class LiveActor:
         view, privileged = self._view(seats, since), self._privileged(seats)
         columns = self._column[seats.streams]
         self.recorder.settle(columns, reward=view.reward, elapsed_ticks=since.elapsed_ticks)
-        state = _rows_of(self._state, seats.streams)
+        state = rows_of(self._state, seats.streams)
         decision = self._decide(view, privileged, state)
-        _store(self._state, seats.streams, decision.state)
+        store(self._state, seats.streams, decision.state)
         entry = _entry(view, privileged, decision) | {"action": decision.action}
         self._check(entry)
         self.recorder.decide(columns, entry, version=self.version, state=state)
@@ -164,7 +162,7 @@ class LiveActor:
             action_mask=None if mask is None else np.ones_like(mask[cut]),
             reward=everyone.reward[cut],
         )
-        decision = self._decide(view, privileged, _rows_of(self._state, seats.streams))
+        decision = self._decide(view, privileged, rows_of(self._state, seats.streams))
         self.recorder.final(columns, _entry(view, privileged, decision))
 
     def _decide(self, view: View, privileged: Leaves, state: Leaves) -> Decision:
@@ -199,16 +197,19 @@ class LiveActor:
             self.blocks.append(self.recorder.flush())
 
 
-def _restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:
+def restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:
+    """Put the recurrent state of these streams back to the start of a match."""
     if state:
-        _store(state, streams, policy.initial_state(streams.size))
+        store(state, streams, policy.initial_state(streams.size))
 
 
-def _rows_of(state: Leaves, streams: np.ndarray) -> Leaves:
+def rows_of(state: Leaves, streams: np.ndarray) -> Leaves:
+    """Return the recurrent state of these streams."""
     return {name: leaf[streams] for name, leaf in state.items()}
 
 
-def _store(state: Leaves, streams: np.ndarray, values: Leaves) -> None:
+def store(state: Leaves, streams: np.ndarray, values: Leaves) -> None:
+    """Write the recurrent state of these streams."""
     for name, leaf in values.items():
         state[name][streams] = leaf
 
@@ -220,32 +221,3 @@ def _entry(view: View, privileged: Leaves, decision: Decision) -> dict[str, np.n
     if view.action_mask is not None:
         entry["action_mask"] = view.action_mask
     return entry
-
-
-@define
-class ActorCache:
-    """Actors of frozen models and anchors; the least recently used leave first.
-
-    Args:
-        make: Participant, model hash ("" for an anchor) and role → actor.
-        capacity: How many stay loaded.
-    """
-
-    make: Callable[[str, str, str], Actor]
-    capacity: int = 64
-    _actors: OrderedDict[tuple[str, str, str], Actor] = field(init=False, factory=OrderedDict)
-
-    def seated(self, fixture: Fixture, seat: int, spec: EnvironmentSpec) -> Actor:
-        """Return the actor for a seat of a fixture."""
-        participant = fixture.seats[seat]
-        return self.get(participant, fixture.models.get(participant, ""), spec.seats[seat].role)
-
-    def get(self, participant: str, digest: str, role: str) -> Actor:
-        """Return the actor, made now if it is not loaded."""
-        key = (participant, digest, role)
-        if key not in self._actors:
-            self._actors[key] = self.make(*key)
-        self._actors.move_to_end(key)
-        while len(self._actors) > self.capacity:
-            self._actors.popitem(last=False)
-        return self._actors[key]

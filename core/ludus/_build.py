@@ -6,14 +6,16 @@ looks like one of ludus.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ludus._config import matchmaker_part
 from ludus.algorithm import AlgorithmContext
-from ludus.errors import ConfigError, ContractError, LudusError, PluginError
+from ludus.errors import ConfigError, ContractError, LudusError, PluginError, UnsupportedNetwork
 from ludus.interface import bind_role, stack
 
 if TYPE_CHECKING:
@@ -24,11 +26,13 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm
     from ludus.environment import Environment, EnvironmentSpec, Role
+    from ludus.inference import Inference
     from ludus.interface import Interface
     from ludus.launcher import Launcher
     from ludus.matchmaker import Matchmaker
     from ludus.metrics import MetricSink
     from ludus.network import NetworkRequest
+    from ludus.service import Network, Service, ServiceContext, Site
 
 __all__ = [
     "learned_role",
@@ -36,11 +40,16 @@ __all__ = [
     "make_algorithm",
     "make_environment",
     "make_evaluation_matchmaker",
+    "make_inference",
     "make_launcher",
     "make_matchmaker",
+    "make_networks",
+    "make_service",
     "make_sink",
     "player_role",
 ]
+
+_log = logging.getLogger("ludus.inference")
 
 
 def make_environment(chosen: Chosen, num_matches: int) -> Environment:
@@ -107,17 +116,45 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
         return bind_role(role, interface), interface
 
 
-def make_algorithm(player: PlayerConfig, role: Role) -> Algorithm:
+def make_algorithm(
+    player: PlayerConfig, role: Role, *, runtime: Chosen | None = None, site: Site | None = None
+) -> Algorithm:
     """Make a player's algorithm.
 
     Args:
         player: Whose.
         role: The role as the player sees it, from `player_role`.
+        runtime: What its policies run networks by; torch where None.
+        site: Where they run, for a runtime with a service; without, it does without the service.
 
     Raises:
         PluginError: Its factory raised.
     """
+    return _algorithm(player, role, partial(make_inference, runtime, site=site))
 
+
+def make_networks(player: PlayerConfig, role: Role) -> list[Network]:
+    """Make the networks that a policy of a player runs, in the order in which it asks for runtimes.
+
+    Raises:
+        PluginError: A factory raised.
+    """
+    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+    from ludus.service import Network  # noqa: PLC0415
+
+    made: list[Network] = []
+
+    def keep(module: nn.Module, request: NetworkRequest) -> Inference:
+        made.append(Network(module, request))
+        return Eager(module, request)
+
+    _algorithm(player, role, keep).make_policy()
+    return made
+
+
+def _algorithm(
+    player: PlayerConfig, role: Role, build_inference: Callable[[nn.Module, NetworkRequest], Inference]
+) -> Algorithm:
     def build_network(request: NetworkRequest) -> nn.Module:
         if player.network is None:
             raise ConfigError(
@@ -126,9 +163,45 @@ def make_algorithm(player: PlayerConfig, role: Role) -> Algorithm:
         network: nn.Module = _make(player.network, request=request)
         return network
 
-    context = AlgorithmContext(role=role, build_network=build_network)
+    context = AlgorithmContext(role=role, build_network=build_network, build_inference=build_inference)
     algorithm: Algorithm = _make(player.algorithm, context=context)
     return algorithm
+
+
+def make_inference(
+    chosen: Chosen | None, module: nn.Module, request: NetworkRequest, *, site: Site | None = None
+) -> Inference:
+    """Make a runtime for a network: the one chosen if it can run the network, else torch.
+
+    A component with a service is told where it runs, if there is a service.
+
+    Raises:
+        PluginError: Its factory raised anything but `UnsupportedNetwork`.
+    """
+    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+
+    if chosen is not None:
+        try:
+            where = {} if chosen.component.service is None else {"site": site}
+            inference: Inference = _make(chosen, module=module, request=request, **where)
+        except UnsupportedNetwork as error:
+            _log.info("inference %r cannot run this network (%s); torch runs it", chosen.name, error)
+        else:
+            return inference
+    return Eager(module, request)
+
+
+def make_service(chosen: Chosen, context: ServiceContext) -> Service:
+    """Make the service of an inference component that has one.
+
+    Raises:
+        PluginError: It raised.
+    """
+    factory = chosen.component.load_service()
+    assert factory is not None
+    with _blamed(chosen):
+        service: Service = factory(chosen.config, context=context)
+    return service
 
 
 def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection) -> Matchmaker:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import field, frozen
 
-from ludus._sections import Chosen, Reader, Section, dotted
+from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml, write_toml
-from ludus.errors import ConfigError
 from ludus.option import above, at_least, name, option
 
 if TYPE_CHECKING:
@@ -70,6 +69,12 @@ class SamplingSection:
     rows_per_fixture: int = option(32, at_least(1), help="Rows of a batch that one fixture fills.")
     credits: int = option(2, at_least(1), help="Blocks of segments that a sampler may have under way to a learner.")
     max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
+    inference: str = option(
+        "auto",
+        name(),
+        help="Component that runs networks in samplers; eager: torch; auto: lean where installed, else eager.",
+    )
+    opponent_cache_mb: int = option(256, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
 
 
 @frozen(kw_only=True)
@@ -133,6 +138,7 @@ class RunConfig:
 
     Attributes:
         launcher: The component named by `run.launcher`; None if it is not installed and `run.workers` is 0.
+        inference: The component that runs networks in samplers; None where torch does.
         players: By name, in the order of the file.
         anchors: By name, in the order of the file.
         data: The plain tables that this was read from, overrides included.
@@ -140,6 +146,7 @@ class RunConfig:
 
     run: RunSection
     launcher: Chosen | None
+    inference: Chosen | None
     environment: Chosen
     sampling: SamplingSection
     players: Mapping[str, PlayerConfig]
@@ -175,11 +182,25 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> R
         ConfigError: With one line for every mistake.
     """
     reader = Reader(plugins)
-    config = _read_run_config(reader, data)
-    if config is None or reader.problems:
-        lines = (f"{source}:{dotted(problem.path)}: {problem.text}" for problem in reader.problems)
-        raise ConfigError(*dict.fromkeys(lines))
-    return config
+    for key in data:
+        if key not in _SECTIONS:
+            reader.problems.append(Problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}"))
+    run, launcher = _read_run(reader.section(data, "run"))
+    environment = _read_environment(reader.section(data, "environment"))
+    sampling, inference = _read_sampling(reader.section(data, "sampling"))
+    sections: dict[str, Any] = {
+        "run": run,
+        "launcher": launcher,
+        "inference": inference,
+        "environment": environment,
+        "sampling": sampling,
+        "players": _read_players(reader, data),
+        "anchors": _read_anchors(reader, data, environment),
+        "evaluation": _read_evaluation(reader.section(data, "evaluation")),
+        "metrics": _read_metrics(reader.section(data, "metrics")),
+    }
+    reader.check(f"{source}:")
+    return RunConfig(**sections, data=data)
 
 
 def dump_config(config: RunConfig) -> str:
@@ -204,8 +225,7 @@ def choose_components(
     section = Section(reader, apply_overrides({}, overrides), ())
     chosen = [section.take(kind, name, name) for kind, name in wanted]
     section.build(_NoOptions)
-    if reader.problems:
-        raise ConfigError(*(f"{dotted(problem.path)}: {problem.text}" for problem in reader.problems))
+    reader.check()
     return [one for one in chosen if one is not None]
 
 
@@ -222,38 +242,12 @@ def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins,
     where = ("players", section.name) if isinstance(section, PlayerConfig) else ("evaluation",)
     reader = Reader(plugins)
     part = Section(reader, {}, (*where, name)).make("matchmaker", name, {}, at=())
-    if part is None:
-        raise ConfigError(*(f"{dotted(problem.path)}: {problem.text}" for problem in reader.problems))
+    reader.check()
+    assert part is not None
     return part
 
 
 _SECTIONS = ("run", "environment", "sampling", "players", "anchors", "evaluation", "metrics")
-
-
-def _read_run_config(reader: Reader, data: Mapping[str, Any]) -> RunConfig | None:
-    for key in data:
-        if key not in _SECTIONS:
-            reader.problems.append(Problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}"))
-    run, launcher = _read_run(reader.section(data, "run"))
-    environment = _read_environment(reader.section(data, "environment"))
-    sampling = reader.section(data, "sampling").build(SamplingSection)
-    players = _read_players(reader, data)
-    anchors = _read_anchors(reader, data, environment)
-    evaluation = _read_evaluation(reader.section(data, "evaluation"))
-    metrics = _read_metrics(reader.section(data, "metrics"))
-    if run is None or environment is None or sampling is None or evaluation is None or metrics is None:
-        return None
-    return RunConfig(
-        run=run,
-        launcher=launcher,
-        environment=environment,
-        sampling=sampling,
-        players=players,
-        anchors=anchors,
-        evaluation=evaluation,
-        metrics=metrics,
-        data=data,
-    )
 
 
 def _read_run(section: Section) -> tuple[RunSection | None, Chosen | None]:
@@ -263,6 +257,15 @@ def _read_run(section: Section) -> tuple[RunSection | None, Chosen | None]:
     if isinstance(wanted, str) and (needed or wanted in section.reader.plugins.components("launcher")):
         launcher = section.take("launcher", wanted, "launcher")
     return section.build(RunSection), launcher
+
+
+def _read_sampling(section: Section) -> tuple[SamplingSection | None, Chosen | None]:
+    wanted, inference = section.table.get("inference", "auto"), None
+    if wanted == "auto" and "lean" in section.reader.plugins.components("inference"):
+        wanted = "lean"
+    if isinstance(wanted, str) and wanted not in ("auto", "eager"):
+        inference = section.take("inference", wanted, "inference")
+    return section.build(SamplingSection), inference
 
 
 def _read_environment(section: Section) -> Chosen | None:

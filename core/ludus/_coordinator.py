@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ludus._config import RunConfig
 from ludus._league import League
@@ -36,21 +36,16 @@ from ludus._messages import (
 from ludus._models import load_manifest
 from ludus._sampler import Link, learner_name
 from ludus._seeding import generator, seed_for
-from ludus._store import CheckpointRecord
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
 from ludus.matchmaker import Matchmaker, Pairing
 
-__all__ = ["Coordinator", "Emitter"]
+if TYPE_CHECKING:
+    from ludus._plugins import Plugins
+
+__all__ = ["Coordinator"]
 
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
-
-
-class Emitter(Protocol):
-    """Tells plugins about events."""
-
-    def emit(self, event: str, **arguments: object) -> None:
-        """Call the event hook of every plugin."""
 
 
 @define
@@ -63,7 +58,7 @@ class Coordinator:
         league: Opened for writing.
         matchmakers: One per player.
         evaluation: Chooses rating matches; None where there are none.
-        emitter: Where events go.
+        emitter: Tells plugins about events.
         link: Where messages go.
         clock: Seconds.
     """
@@ -73,12 +68,13 @@ class Coordinator:
     league: League
     matchmakers: Mapping[str, Matchmaker]
     evaluation: Matchmaker | None
-    emitter: Emitter
+    emitter: Plugins
     link: Link
     clock: Callable[[], float]
     failure: str = field(init=False, default="")
     values: dict[str, dict[str, float]] = field(init=False, factory=dict)  # worker → its last metrics
     matches: int = field(init=False, default=0)
+    elapsed_s: float = field(init=False)  # how long the run has trained, over all resumes
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
     heard_s: dict[str, float] = field(init=False, factory=dict)
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
@@ -88,7 +84,6 @@ class Coordinator:
     _turn: dict[str, int] = field(init=False)  # rotates the team a player of a symmetric role takes
     _evaluating: dict[int, tuple[str, Fixture]] = field(init=False, factory=dict)
     _again: deque[Fixture] = field(init=False, factory=deque)
-    _elapsed_s: float = field(init=False)
     _ticked_s: float = field(init=False)
     _dirty: bool = field(init=False, default=False)
     _stopping: bool = field(init=False, default=False)
@@ -96,19 +91,18 @@ class Coordinator:
     def __attrs_post_init__(self) -> None:
         store = self.league.store
         self._rng = generator(self.config.run.seed, "matchmaking")
-        saved = store.meta("matchmaking")
-        if saved is not None:
-            self._rng.bit_generator.state = saved["rng"]
-        self._dealt = {name: float((saved or {}).get("dealt", {}).get(name, 0)) for name in self.config.players}
-        self._turn = {name: int((saved or {}).get("turn", {}).get(name, 0)) for name in self.config.players}
-        self._elapsed_s = store.counters().get("elapsed_s", 0.0)
+        saved = store.meta("matchmaking", {"rng": self._rng.bit_generator.state, "dealt": {}, "turn": {}})
+        self._rng.bit_generator.state = saved["rng"]
+        self._dealt = {name: float(saved["dealt"].get(name, 0)) for name in self.config.players}
+        self._turn = {name: saved["turn"].get(name, 0) for name in self.config.players}
+        self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.matches = int(store.counters().get("matches", 0))
         self._ticked_s = self.clock()
         for unfinished in self.league.open_fixtures():
-            if unfinished.fixture.kind == "eval":
-                self._again.append(unfinished.fixture)
+            if unfinished.kind == "eval":
+                self._again.append(unfinished)
             else:
-                store.close_fixture(unfinished.fixture.id)
+                store.close_fixture(unfinished.id)
                 self._dirty = True
         for participant, model in self.league.models.items():
             # a model committed just before a crash may have missed its pools
@@ -143,14 +137,14 @@ class Coordinator:
     def pump(self) -> None:
         """Commit what has been taken in, then send the answers and tell the plugins."""
         now = self.clock()
-        self._elapsed_s += now - self._ticked_s
+        self.elapsed_s += now - self._ticked_s
         self._ticked_s = now
         if self._dirty:
             store = self.league.store
             store.set_meta(
                 "matchmaking", {"rng": self._rng.bit_generator.state, "dealt": self._dealt, "turn": self._turn}
             )
-            store.set_counter("elapsed_s", self._elapsed_s)
+            store.set_counter("elapsed_s", self.elapsed_s)
             store.set_counter("matches", self.matches)
             store.commit()
             self._dirty = False
@@ -164,6 +158,9 @@ class Coordinator:
         self._answers.append((peer, message))
         self._dirty = True
 
+    def _emit(self, event: str, **arguments: object) -> None:
+        self._events.append((event, arguments))
+
     def _greet(self, peer: str) -> None:
         """Welcome a worker; if it is a restarted one, hand its unfinished evaluations to the next that asks."""
         if self._stopping:  # it was not there yet when the others were told
@@ -172,21 +169,14 @@ class Coordinator:
             if worker == peer:
                 del self._evaluating[number]
                 self._again.append(fixture)
+        answer = Welcome(elapsed_s=self.elapsed_s)
         for player in self.config.players:
             if peer == learner_name(player):
+                answer = evolve(answer, models=len(self.league.players[player].models))
                 saved = self.league.store.checkpoints().get(player)
-                self._answer(
-                    peer,
-                    Welcome(
-                        models=len(self.league.players[player].models),
-                        checkpoint=saved.path if saved else "",
-                        checkpoint_hash=saved.hash if saved else "",
-                        counters=saved.counters if saved else {},
-                        elapsed_s=self._elapsed_s,
-                    ),
-                )
-                return
-        self._answer(peer, Welcome(elapsed_s=self._elapsed_s))
+                if saved is not None:
+                    answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
+        self._answer(peer, answer)
 
     def _record(self, peer: str, message: Results) -> None:
         try:
@@ -196,20 +186,17 @@ class Coordinator:
             return
         self._dirty = True
         for summary in recorded.fixtures:
-            if summary.kind == "train":
+            fixture = summary.fixture
+            if fixture.kind == "train":
                 self.matches += summary.matches
             if summary.finished:
-                self._evaluating.pop(summary.fixture, None)
-            self._events.append(
-                (
-                    "ludus_match_ended",
-                    {
-                        "fixture": str(summary.fixture),
-                        "participants": summary.participants,
-                        "outcome": summary.outcome,
-                        "matches": summary.matches,
-                    },
-                )
+                self._evaluating.pop(fixture.id, None)
+            self._emit(
+                "ludus_match_ended",
+                fixture=str(fixture.id),
+                participants=fixture.seats,
+                outcome=summary.outcome,
+                matches=summary.matches,
             )
         self._answer(peer, ResultsAck(report=message.report))
 
@@ -228,9 +215,7 @@ class Coordinator:
                 manifest=manifest,
             )
             self._admit(message.player, participant)
-            self._events.append(
-                ("ludus_model_frozen", {"player": message.player, "model": participant, "manifest": manifest})
-            )
+            self._emit("ludus_model_frozen", player=message.player, model=participant, manifest=manifest)
         self._answer(peer, ModelAck(player=message.player, number=message.number))
 
     def _admit(self, player: str, participant: str) -> None:
@@ -239,16 +224,7 @@ class Coordinator:
             self._dirty = True
 
     def _checkpoint(self, peer: str, message: Checkpoint) -> None:
-        self.league.store.put_checkpoint(
-            CheckpointRecord(
-                player=message.player,
-                path=message.path,
-                hash=message.hash,
-                version=message.version,
-                decisions=message.decisions,
-                counters=dict(message.counters),
-            )
-        )
+        self.league.store.put_checkpoint(message)
         self._answer(peer, CheckpointAck(player=message.player, path=message.path))
 
     def _progress(self, peer: str, message: Progress) -> None:
@@ -270,32 +246,22 @@ class Coordinator:
         shares = {name: player.share for name, player in self.config.players.items()}
         player = min(shares, key=lambda name: (self._dealt[name] + 1) / shares[name])
         pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
-        seats = self._arrange(player, pairing)
         matches = self.config.sampling.fixture_matches
         self._dealt[player] += matches
-        return [self._create("train", player, seats, matches=matches, pairing=pairing)]
-
-    def _create(
-        self,
-        kind: str,
-        player: str,
-        seats: tuple[str, ...],
-        *,
-        matches: int,
-        pairing: Pairing,
-        pair: Fixture | None = None,
-    ) -> Fixture:
-        seed = seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62))) if pair is None else pair.seed
-        return self.league.create_fixture(
-            kind,
-            player,
-            seats,
+        fixture = Fixture(
+            id=0,
+            kind="train",
+            player=player,
+            seats=self._arrange(player, pairing),
+            seed=self._seed("train"),
             matches=matches,
-            seed=seed,
-            reason=pairing.reason,
             scenario=pairing.scenario,
-            paired="" if pair is None else str(pair.id),
+            reason=pairing.reason,
         )
+        return [self.league.create_fixture(fixture)]
+
+    def _seed(self, kind: str) -> int:
+        return seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62)))
 
     def _arrange(self, player: str, pairing: Pairing) -> tuple[str, ...]:
         """Give each seat its participant; a player that may take any team changes it from fixture to fixture."""
@@ -339,12 +305,12 @@ class Coordinator:
             reason: Stored with every match.
         """
         fixtures: list[Fixture] = []
+        base = Fixture(id=0, kind="eval", player="", seats=(), seed=self._seed("eval"), matches=matches, reason=reason)
         for shift in range(len(pair) if self.rotates else 1):
             sides = pair[shift:] + pair[:shift]
             seats = tuple(sides[seat.team] for seat in self.spec.seats)
-            first = fixtures[0] if fixtures else None
-            pairing = Pairing(opponents=pair[1:], reason=reason)
-            fixtures.append(self._create("eval", "", seats, matches=matches, pairing=pairing, pair=first))
+            paired = str(fixtures[0].id) if fixtures else ""
+            fixtures.append(self.league.create_fixture(evolve(base, seats=seats, paired=paired)))
         self._dirty = True
         return fixtures
 
@@ -354,11 +320,6 @@ class Coordinator:
         return len(self.spec.roles) == 1
 
     # -- the run -----------------------------------------------------------------------------------------------
-
-    @property
-    def elapsed_s(self) -> float:
-        """Return the seconds the run has trained, over all resumes."""
-        return self._elapsed_s
 
     @property
     def decisions(self) -> int:
@@ -371,7 +332,7 @@ class Coordinator:
         run = self.config.run
         if self.failure:
             return self.failure
-        if run.minutes and self._elapsed_s >= run.minutes * 60:
+        if run.minutes and self.elapsed_s >= run.minutes * 60:
             return f"{run.minutes:g} minutes are over"
         if run.decisions and self.decisions >= run.decisions:
             return f"{run.decisions:,} decisions are learned"

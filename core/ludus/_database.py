@@ -8,6 +8,8 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -19,41 +21,7 @@ DATABASE = "league.sqlite"
 SCHEMA_VERSION = 1
 _BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
 
-_SCHEMA = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE players (name TEXT PRIMARY KEY, role TEXT NOT NULL, team INTEGER, position INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE models (
-    participant TEXT PRIMARY KEY, player TEXT NOT NULL, number INTEGER NOT NULL, hash TEXT NOT NULL, parent TEXT,
-    decisions INTEGER NOT NULL, version INTEGER NOT NULL, created_s REAL NOT NULL, manifest TEXT NOT NULL,
-    UNIQUE (player, number)
-);
-CREATE TABLE pools (
-    id INTEGER PRIMARY KEY, pool TEXT NOT NULL, model TEXT NOT NULL, enters INTEGER NOT NULL, created_s REAL NOT NULL
-);
-CREATE TABLE fixtures (
-    id INTEGER PRIMARY KEY, kind TEXT NOT NULL, player TEXT NOT NULL, seats TEXT NOT NULL, seed INTEGER NOT NULL,
-    matches INTEGER NOT NULL, scenario TEXT NOT NULL, reason TEXT NOT NULL, paired TEXT NOT NULL,
-    created_s REAL NOT NULL, closed INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX open_fixtures ON fixtures (id) WHERE closed = 0;
-CREATE TABLE matches (
-    fixture INTEGER NOT NULL, number INTEGER NOT NULL, ticks INTEGER NOT NULL, outcome BLOB NOT NULL,
-    PRIMARY KEY (fixture, number)
-) WITHOUT ROWID;
-CREATE TABLE payoffs (
-    kind TEXT NOT NULL, a TEXT NOT NULL, b TEXT NOT NULL,
-    wins INTEGER NOT NULL, draws INTEGER NOT NULL, losses INTEGER NOT NULL, PRIMARY KEY (kind, a, b)
-) WITHOUT ROWID;
-CREATE TABLE counters (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE checkpoints (
-    player TEXT PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL,
-    decisions INTEGER NOT NULL, counters TEXT NOT NULL
-) WITHOUT ROWID;
-CREATE TRIGGER matches_stay BEFORE DELETE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;
-CREATE TRIGGER matches_fixed BEFORE UPDATE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;
-CREATE TRIGGER pools_stay BEFORE DELETE ON pools BEGIN SELECT RAISE(ABORT, 'the pool log is append-only'); END;
-CREATE TRIGGER pools_fixed BEFORE UPDATE ON pools BEGIN SELECT RAISE(ABORT, 'the pool log is append-only'); END;
-"""
+_SCHEMA = Path(__file__).with_name("schema.sql")
 
 
 class RunLock:
@@ -92,10 +60,8 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
         RunError: `create` and there is one already, or not `create` and there is none.
         StoreError: It is damaged or of a newer schema.
     """
-    path = run_dir / DATABASE
-    if not create and not path.is_file():
-        raise RunError(f"{run_dir} is not a run folder (no {DATABASE} in it)")
-    try:
+    path = run_dir / DATABASE if create else _existing(run_dir)
+    with _opening(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -103,9 +69,8 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 connection.close()
                 raise RunError(f"{run_dir} already holds a league; resume it, or choose another folder")
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION};")
-    except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be opened: {error}; restore it from a copy of the run") from error
+            schema = _SCHEMA.read_text(encoding="utf-8")
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION};")
     return _checked(connection, path)
 
 
@@ -116,19 +81,29 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
         RunError: There is none.
         StoreError: It is damaged or of a newer schema.
     """
+    path = _existing(run_dir)
+    # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
+    mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
+    uri = f"file:{quote(str(path.resolve()))}?{mode}"
+    with _opening(path):
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
+        connection.execute("BEGIN")
+    return _checked(connection, path)
+
+
+def _existing(run_dir: Path) -> Path:
     path = run_dir / DATABASE
     if not path.is_file():
         raise RunError(f"{run_dir} is not a run folder (no {DATABASE} in it)")
-    # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
-    mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
+    return path
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
     try:
-        connection = sqlite3.connect(
-            f"file:{quote(str(path.resolve()))}?{mode}", uri=True, isolation_level=None, timeout=_BUSY_S
-        )
-        connection.execute("BEGIN")
+        yield
     except sqlite3.Error as error:
         raise StoreError(f"{path}: cannot be opened: {error}; restore it from a copy of the run") from error
-    return _checked(connection, path)
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:

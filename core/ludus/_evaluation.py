@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from attrs import evolve, frozen
 
-from ludus._actors import AgentActor
 from ludus._messages import Fixture
 from ludus._play import Actor, Play
 from ludus.agent import Agent
@@ -37,7 +36,7 @@ class Record:
 
 
 def play_out(
-    environment: Environment, fixtures: Sequence[Fixture], resolve: Callable[[Fixture, int], Actor]
+    environment: Environment, fixtures: Sequence[Fixture], resolve: Callable[[Fixture, int], tuple[Actor, int]]
 ) -> dict[str, np.ndarray]:
     """Play all matches of the fixtures.
 
@@ -90,6 +89,8 @@ def play_pair(
     Returns:
         The record of ``sides[0]``.
     """
+    from ludus._actors import AgentActor  # noqa: PLC0415 - imports torch
+
     spec = environment.spec
     shifts = len(sides) if len(spec.roles) == 1 else 1
     each = -(-matches // shifts)
@@ -102,7 +103,7 @@ def play_pair(
         (str(side), role): AgentActor(agent, rng) for side, agents in enumerate(sides) for role, agent in agents.items()
     }
     seats = spec.seats
-    played = play_out(environment, fixtures, lambda fixture, seat: actors[fixture.seats[seat], seats[seat].role])
+    played = play_out(environment, fixtures, lambda fixture, seat: (actors[fixture.seats[seat], seats[seat].role], 0))
     return _record(spec, fixtures, played)
 
 
@@ -119,13 +120,11 @@ def _record(spec: EnvironmentSpec, fixtures: Sequence[Fixture], played: dict[str
         mine = [i for i, side in enumerate(fixture.seats) if side == "0"]
         team = spec.seats[mine[0]].team
         outcome = played["outcome"][chosen]
-        if outcome.shape[1] == 1:
-            won, drawn = outcome[:, 0] > 0.5, outcome[:, 0] == 0.5
-        else:
-            best_other = np.delete(outcome, team, axis=1).max(axis=1)
-            won, drawn = outcome[:, team] > best_other, outcome[:, team] == best_other
-        wins, draws = wins + int(won.sum()), draws + int(drawn.sum())
-        losses += int((~won & ~drawn).sum())
+        others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
+        lead = outcome[:, team] - others.max(axis=1)
+        wins += int(np.count_nonzero(lead > 0))
+        draws += int(np.count_nonzero(lead == 0))
+        losses += int(np.count_nonzero(lead < 0))
         returns.append(played["returns"][chosen][:, mine].mean(axis=1))
     return Record(
         wins=wins,

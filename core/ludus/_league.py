@@ -6,7 +6,6 @@ Participants are names (see `ludus.matchmaker`). Player ``p`` starts as the live
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,14 +17,15 @@ from attrs import frozen
 
 from ludus._messages import Fixture
 from ludus._ratings import EloTable
-from ludus._records import ModelRecord, PlayerRecord
-from ludus._store import Store
+from ludus._records import ModelRecord
+from ludus._store import Player, Store
+from ludus._structuring import did_you_mean
 from ludus._tally import Recorded
-from ludus.environment import Scenario, Seat
+from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating
 
-__all__ = ["League", "Name", "OpenFixture", "parse"]
+__all__ = ["League", "Name", "parse"]
 
 _GENERATIONS = 16  # older ones would weigh less than 1/65,536 of a match
 
@@ -50,14 +50,6 @@ def parse(participant: str) -> Name:
     return Name(match["player"], int(match["number"]), live=match["live"] == "+")
 
 
-@frozen
-class OpenFixture:
-    """A fixture that was handed out and not finished, and which of its matches are missing (``[k] int64``)."""
-
-    fixture: Fixture
-    remaining: np.ndarray
-
-
 class League:
     """The league's state; implements `ludus.matchmaker.LeagueView`.
 
@@ -66,40 +58,41 @@ class League:
         players: Role and team by player; the team is None where a player may take any.
         anchors: The scripted participants.
         seats: The seats of a match, in the environment's order.
+
+    Attributes:
+        players: The players by name.
+        models: All frozen models by participant, in the order in which they were frozen.
+        pools: The members of every pool, oldest first.
     """
 
     def __init__(
         self,
         store: Store,
         *,
-        players: Mapping[str, tuple[str, int | None]],
+        players: Mapping[str, Player],
         anchors: Sequence[str],
         seats: tuple[Seat, ...],
     ) -> None:
         self.store = store
         self.seats = seats
-        self._anchors = tuple(anchors)
-        records = tuple(PlayerRecord(name=name, role=role, team=team) for name, (role, team) in players.items())
+        self.anchors = tuple(anchors)
         if store.writable:
-            store.declare(records, anchors=anchors, seats=seats)
-        self._models: dict[str, ModelRecord] = {}
-        self._players = {
-            p.name: PlayerView(name=p.name, role=p.role, team=p.team, live=f"{p.name}@0+", models=(), decisions=0)
-            for p in records
+            store.declare(players, anchors=anchors, seats=seats)
+        self.models: dict[str, ModelRecord] = {}
+        self.players = {
+            name: PlayerView(name=name, role=role, team=team, live=f"{name}@0+", models=(), decisions=0)
+            for name, (role, team) in players.items()
         }
-        self._pools: dict[str, list[str]] = {}
+        self.pools: dict[str, list[str]] = {}
         self._index: dict[str, int] = {}
-        self._rows: dict[
-            str, np.ndarray
-        ] = {}  # participant → [capacity, 3] int64 against the participant of each index
+        self._rows: dict[str, np.ndarray] = {}  # [capacity, 3] int64: counts against the participant of each index
         self._elo = EloTable(anchors)
         self._load()
 
     @classmethod
     def of(cls, store: Store) -> League:
         """Return the league as the store describes it, for looking at."""
-        players = {player.name: (player.role, player.team) for player in store.players()}
-        return cls(store, players=players, anchors=store.anchors(), seats=store.seats())
+        return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats())
 
     def _load(self) -> None:
         for model in self.store.models():
@@ -109,21 +102,11 @@ class League:
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
         counters = self.store.counters()
-        for name in self._players:
+        for name in self.players:
             decisions = counters.get(f"decisions/{name}", 0)
-            self._players[name] = attrs.evolve(self._players[name], decisions=int(decisions))
+            self.players[name] = attrs.evolve(self.players[name], decisions=int(decisions))
 
     # --- what matchmakers ask -------------------------------------------------------------------------------------
-
-    @property
-    def players(self) -> Mapping[str, PlayerView]:
-        """Return the players by name."""
-        return self._players
-
-    @property
-    def anchors(self) -> tuple[str, ...]:
-        """Return the scripted participants."""
-        return self._anchors
 
     @property
     def num_teams(self) -> int:
@@ -132,22 +115,12 @@ class League:
 
     def team(self, participant: str) -> int | None:
         """Return the team that a player's model is made for; None where it may take any, as anchors may."""
-        view = self._players.get(parse(participant).player)
+        view = self.players.get(parse(participant).player)
         return None if view is None else view.team
-
-    @property
-    def models(self) -> Mapping[str, ModelRecord]:
-        """Return all frozen models by participant, in the order in which they were frozen."""
-        return self._models
-
-    @property
-    def pools(self) -> Mapping[str, Sequence[str]]:
-        """Return the members of every pool, oldest first."""
-        return self._pools
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first; an unknown pool is empty."""
-        return tuple(self._pools.get(name, ()))
+        return tuple(self.pools.get(name, ()))
 
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
@@ -176,44 +149,33 @@ class League:
 
     # --- what the coordinator does --------------------------------------------------------------------------------
 
-    def create_fixture(
-        self,
-        kind: str,
-        player: str,
-        seats: Sequence[str],
-        *,
-        matches: int,
-        seed: int,
-        reason: str,
-        scenario: Scenario | None = None,
-        paired: str = "",
-    ) -> Fixture:
+    def create_fixture(self, fixture: Fixture) -> Fixture:
         """Add a fixture to the store (durable after its next commit) and return it as samplers get it.
+
+        Args:
+            fixture: What is to be played; its id and the hashes of its models are given here.
 
         Raises:
             StoreError: A participant is unknown, or the number of seats is not that of the environment.
         """
-        for participant in seats:
+        for participant in fixture.seats:
             if not self._is_playable(participant):
                 raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
-        fixture = self.store.add_fixture(
-            kind, seats, player=player, seed=seed, matches=matches, scenario=scenario, reason=reason, paired=paired
-        )
-        return self._with_models(fixture)
+        return self._with_models(self.store.add_fixture(fixture))
 
-    def open_fixtures(self) -> list[OpenFixture]:
-        """Return the fixtures to hand out again after a restart, with their missing matches.
+    def open_fixtures(self) -> list[Fixture]:
+        """Return the fixtures to hand out again after a restart.
 
         A fixture with live weights that have been frozen since, or with a participant who is gone, cannot be played
         any more: it is closed.
         """
-        result = []
-        for fixture, remaining in self.store.open_fixtures():
-            if all(self._is_playable(participant) for participant in fixture.seats):
-                result.append(OpenFixture(self._with_models(fixture), remaining))
+        playable = []
+        for fixture in self.store.open_fixtures():
+            if all(map(self._is_playable, fixture.seats)):
+                playable.append(self._with_models(fixture))
             elif self.store.writable:
                 self.store.close_fixture(fixture.id)
-        return result
+        return playable
 
     def record(self, arrays: Mapping[str, np.ndarray]) -> Recorded:
         """Add results to the log and the payoffs; they may be acknowledged after the store's next commit.
@@ -243,12 +205,12 @@ class League:
             StoreError: The number is not the next one, or the same number was frozen with another hash.
         """
         participant = f"{player}@{number}"
-        known = self._models.get(participant)
+        known = self.models.get(participant)
         if known is not None and known.hash == hash:
             return participant
-        if player not in self._players:
+        if player not in self.players:
             raise StoreError(f"{participant}: there is no player {player!r}")
-        expected = 1 + len(self._players[player].models)
+        expected = 1 + len(self.players[player].models)
         if known is not None or number != expected:
             raise StoreError(f"{participant}: expected the next model of {player} to be number {expected}")
         model = ModelRecord(
@@ -264,7 +226,7 @@ class League:
         )
         self.store.add_model(model)
         self._add_model(model)
-        self.set_decisions(player, max(decisions, self._players[player].decisions))
+        self.set_decisions(player, max(decisions, self.players[player].decisions))
         return participant
 
     def apply(self, changes: Iterable[PoolChange]) -> None:
@@ -274,16 +236,16 @@ class League:
             StoreError: A model is unknown.
         """
         for change in changes:
-            if change.model not in self._models:
+            if change.model not in self.models:
                 raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
-            if (change.model in self._pools.get(change.pool, ())) != change.enters:
+            if (change.model in self.pools.get(change.pool, ())) != change.enters:
                 self.store.pool_change(change)
                 self._change_pool(change)
 
     def set_decisions(self, player: str, decisions: int) -> None:
         """Note how many decisions a player has learned from."""
         self.store.set_counter(f"decisions/{player}", decisions)
-        self._players[player] = attrs.evolve(self._players[player], decisions=decisions)
+        self.players[player] = attrs.evolve(self.players[player], decisions=decisions)
 
     def resolve(self, name: str) -> str:
         """Return the participant that a person means.
@@ -295,37 +257,36 @@ class League:
             ConfigError: There is no such participant; the message says which name comes close.
         """
         player, _, which = name.partition("@")
-        if player in self._players and which in {"", "live", "latest"}:
-            view = self._players[player]
+        if player in self.players and which in {"", "live", "latest"}:
+            view = self.players[player]
             return view.models[-1] if which == "latest" and view.models else view.live
-        if name in self._anchors or self._is_playable(name):
+        if name in self.anchors or self._is_playable(name):
             return name
-        names = [*self._anchors, *self._models, *self._players, *(f"{player}@latest" for player in self._players)]
-        close = difflib.get_close_matches(name, names, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names[:12])}"
-        raise ConfigError(f"participant {name!r}: not in this league — {hint}")
+        names = [*self.anchors, *self.models, *self.players, *(f"{player}@latest" for player in self.players)]
+        hint = did_you_mean(name, names) or f" — there are: {', '.join(names[:12])}"
+        raise ConfigError(f"participant {name!r}: not in this league{hint}")
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
     def _with_models(self, fixture: Fixture) -> Fixture:
-        models = {name: self._models[name].hash for name in fixture.seats if name in self._models}
+        models = {name: self.models[name].hash for name in fixture.seats if name in self.models}
         return attrs.evolve(fixture, models=models)
 
     def _is_playable(self, participant: str) -> bool:
-        view = self._players.get(parse(participant).player)
+        view = self.players.get(parse(participant).player)
         live = view is not None and view.live == participant
-        return live or participant in self._models or participant in self._anchors
+        return live or participant in self.models or participant in self.anchors
 
     def _add_model(self, model: ModelRecord) -> None:
-        self._models[model.participant] = model
-        if model.player in self._players:
-            view = self._players[model.player]
-            self._players[model.player] = attrs.evolve(
+        self.models[model.participant] = model
+        if model.player in self.players:
+            view = self.players[model.player]
+            self.players[model.player] = attrs.evolve(
                 view, live=f"{model.participant}+", models=(*view.models, model.participant)
             )
 
     def _change_pool(self, change: PoolChange) -> None:
-        members = self._pools.setdefault(change.pool, [])
+        members = self.pools.setdefault(change.pool, [])
         if change.enters:
             members.append(change.model)
         else:

@@ -4,21 +4,25 @@ A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``
 
 Flow control: every sampler may have a fixed number of blocks under way. A block is acknowledged when an update has
 consumed it, or at once while the learner still lacks data for its next update; so the queue is bounded by the credits
-and no sampler can starve the learner of a batch that is larger than all credits together.
+and no sampler can starve the learner of a batch that is larger than all credits together. A block that lies in shared
+memory is *released* when nothing of it waits any more, whenever it was acknowledged; until then it is only read.
 """
 
 from __future__ import annotations
 
+import logging
 import os
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
+from ludus._board import Board
+from ludus._carriage import unload
 from ludus._learner_meter import LearnerMeter
+from ludus._learner_queue import BlockQueue, Sender
 from ludus._messages import (
     Checkpoint,
     CheckpointAck,
@@ -34,13 +38,15 @@ from ludus._messages import (
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint
 from ludus._sampler import COORDINATOR, Link, learner_name
+from ludus._shared import SharedFolder
 from ludus.algorithm import Trainer, Weights
-from ludus.errors import ContractError
+from ludus.errors import ContractError, LinkError, WireError
 from ludus.segment import SegmentBatch
 
 __all__ = ["Learner", "LearnerOptions"]
 
 _RESEND_S = 5.0
+_log = logging.getLogger(__name__)
 _BAD_UPDATES = 3  # so many refused updates in a row end the run: the weights themselves must be broken
 
 
@@ -68,23 +74,6 @@ class LearnerOptions:
 
 
 @define
-class _Sender:
-    """A sampler as its learner knows it."""
-
-    worker: str
-    received: int = 0
-    acked: int = 0
-    version: int = -1  # of the weights it was sent last
-
-
-@define
-class _Block:
-    sender: _Sender
-    number: int
-    batch: SegmentBatch
-
-
-@define
 class Learner:
     """Learns one player.
 
@@ -95,6 +84,8 @@ class Learner:
         options: See `LearnerOptions`.
         link: Where messages go.
         clock: Seconds.
+        shared: Where blocks are read and weights are shown; None without shared memory.
+        ways: How blocks may come besides plain arrays.
     """
 
     player: str
@@ -103,14 +94,16 @@ class Learner:
     options: LearnerOptions
     link: Link
     clock: Callable[[], float]
+    shared: SharedFolder | None = None
+    ways: tuple[str, ...] = ()
     stopped: bool = field(init=False, default=False)
     version: int = field(init=False, default=0)
     decisions: int = field(init=False, default=0)
     _welcome: Welcome | None = field(init=False, default=None)
     _started_s: float = field(init=False, default=0.0)
     _asked_s: float = field(init=False, default=-1e9)
-    _senders: dict[str, _Sender] = field(init=False, factory=dict)
-    _queue: deque[_Block] = field(init=False, factory=deque)
+    _queue: BlockQueue = field(init=False)
+    _board: Board | None = field(init=False, default=None)
     _weights: Weights = field(init=False, factory=dict)
     _models: int = field(init=False, default=0)
     _frozen_at: int = field(init=False, default=0)
@@ -118,6 +111,9 @@ class Learner:
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
     _bad_updates: int = field(init=False, default=0)
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
+
+    def __attrs_post_init__(self) -> None:
+        self._queue = BlockQueue(self.shared)
 
     @property
     def name(self) -> str:
@@ -167,82 +163,78 @@ class Learner:
             self._frozen_at = int(meta["frozen_at"])
             self._meter.restore(meta)
         self._started_s = self._checkpointed_s = self.clock()
+        if self.shared is not None:
+            self._open_board(self.shared)
         self._publish()
-        for sender in self._senders.values():
+        for sender in self._queue.senders.values():
             self._grant(sender)
 
     def _greet(self, peer: str, hello: Hello) -> None:
-        sender = self._senders.get(peer)
-        if sender is None or hello.block == 0:
-            sender = self._senders[peer] = _Sender(peer)
+        sender = self._queue.senders.get(peer)
+        if sender is None or hello.block == 0 or hello.pid != sender.pid:
+            sender = self._queue.introduce(peer, hello.pid)
         # blocks that were under way to a learner that died are gone: count on from what the sampler has sent
         if hello.block > sender.received:
             sender.received = sender.acked = hello.block
-        sender.version = -1
+        sender.version, sender.shares = -1, hello.shared
         self._grant(sender)
 
     def _receive(self, peer: str, message: Segments) -> None:
-        sender = self._senders.setdefault(peer, _Sender(peer))
+        sender = self._queue.sender(peer, message.pid)
         sender.received = max(sender.received, message.block)
-        try:
-            batch = SegmentBatch.from_arrays(dict(message.arrays))
-        except ContractError:
-            self._meter.drops["malformed"] += 1
-            self._pass_over(sender, message.block)
-            return
-        staleness = np.maximum(self.version - batch.version, 0)
-        self._meter.received += batch.num_decisions
-        self._meter.saw(staleness)
-        stale = staleness > self.options.max_staleness
-        if stale.any():
-            self._meter.drops["stale"] += int(stale.sum())
-            batch.length = np.where(stale, 0, batch.length).astype(np.int32)
-        if not batch.num_decisions:
-            self._pass_over(sender, message.block)
-            return
-        parts = batch.split(self.trainer.batch_decisions)
-        for part in parts:  # the block is consumed with its last part
-            self._queue.append(_Block(sender, message.block - (part is not parts[-1]), part))
-        if not self._ready:
-            self._settle(sender, message.block)
-
-    def _pass_over(self, sender: _Sender, number: int) -> None:
-        """Acknowledge a block that is not used, but none of the same sampler that still waits."""
-        waiting = [block for block in self._queue if block.sender is sender]
-        if waiting:
-            waiting[-1].number = number
+        batch = self._unload(sender, message)
+        if batch is None or not batch.num_decisions:
+            self._queue.pass_over(sender, message.block)
         else:
-            self._settle(sender, number)
+            self._queue.add(sender, message.block, batch, decisions=self.trainer.batch_decisions)
+            if not self._ready:
+                sender.acked = max(sender.acked, message.block)
+        if sender.acked >= message.block:
+            self._grant(sender)
 
-    @property
-    def _queued(self) -> int:
-        return sum(block.batch.num_decisions for block in self._queue)
+    def _unload(self, sender: Sender, message: Segments) -> SegmentBatch | None:
+        """Return what a message brings, without what is too old; None if that cannot be told."""
+        try:
+            batch = unload(message, sender.reader)
+        except (ContractError, WireError):
+            self._meter.drops["malformed"] += 1
+            return None
+        staleness = np.maximum(self.version - batch.version, 0)
+        used = batch.length > 0
+        self._meter.received += batch.num_decisions
+        self._meter.saw(staleness[used])
+        stale = used & (staleness > self.options.max_staleness)
+        if not stale.any():
+            return batch
+        self._meter.drops["stale"] += int(stale.sum())
+        return evolve(batch, length=np.where(stale, 0, batch.length).astype(np.int32))
 
     @property
     def _ready(self) -> bool:
-        return self._queued >= self._wanted
+        return self._queue.decisions >= self._wanted
 
     @property
     def _wanted(self) -> float:
         return 0.9 * self.trainer.batch_decisions  # parts of a split block are of slightly different size
 
-    def _settle(self, sender: _Sender, block: int) -> None:
-        sender.acked = max(sender.acked, block)
-        if self._senders.get(sender.worker) is sender:  # else it was restarted: its blocks no longer count
-            self._grant(sender)
-
-    def _grant(self, sender: _Sender) -> None:
-        if self._welcome is None:
+    def _grant(self, sender: Sender) -> None:
+        """Say to a sampler what is taken and what is new; not to one that was restarted since."""
+        if self._welcome is None or self._queue.senders.get(sender.worker) is not sender:
             return
-        fresh = sender.version != self.version
+        board = self._board if sender.shares else None
         credit = Credit(
             player=self.player,
             acked=sender.acked,
             credits=self.options.credits,
             version=self.version,
-            weights=self._weights if fresh else {},
+            pid=sender.pid,
+            released=self._queue.released(sender),
+            ways=self.ways,
+            weights=self._weights if board is None and sender.version != self.version else {},
+            board="" if board is None else board.file.name,
+            layout={} if board is None or sender.version >= 0 else board.layout.specs,
         )
-        if self.link.send(sender.worker, credit) and fresh:
+        if self.link.send(sender.worker, credit):
             sender.version = self.version
 
     # -- work --------------------------------------------------------------------------------------------------
@@ -259,7 +251,9 @@ class Learner:
             return False
         self._report(now)
         if not self._ready:
+            self._meter.waits(now)
             return False
+        self._meter.goes_on(now)
         self._update()
         if self.decisions - self._frozen_at >= self.options.freeze_every_decisions:
             self._freeze()
@@ -269,12 +263,9 @@ class Learner:
         return True
 
     def _update(self) -> None:
-        taken: list[_Block] = []
-        count = 0
-        while count < self._wanted:
-            taken.append(self._queue.popleft())
-            count += taken[-1].batch.num_decisions
-        batch = SegmentBatch.concatenate([block.batch for block in taken])
+        parts, owed = self._queue.take(self._wanted)
+        batch = SegmentBatch.concatenate(parts)
+        count = batch.num_decisions
         try:
             result = self.trainer.update(batch, progress=self.progress)
             self._bad_updates = 0
@@ -290,11 +281,21 @@ class Learner:
             self._meter.trained(result)
             self._publish()
             self.link.send(COORDINATOR, Progress(worker=self.name, count=self.decisions))
-        for block in taken if self._ready else (*taken, *self._queue):
-            self._settle(block.sender, block.number)
+        if not self._ready:
+            owed = list(dict.fromkeys([*owed, *self._queue.acknowledge_all()]))
+        for sender in owed:
+            self._grant(sender)
 
     def _publish(self) -> None:
         self._weights = self.trainer.weights()
+        if self._board is not None:
+            self._board.publish(self._weights, self.version)
+
+    def _open_board(self, folder: SharedFolder) -> None:
+        try:
+            self._board = Board.of(folder, self.trainer.weights())
+        except (LinkError, WireError) as error:
+            _log.warning("%s: %s; weights travel through sockets", self.name, error)
 
     @property
     def progress(self) -> float:

@@ -21,10 +21,23 @@ class LearnerMeter:
     samples: int = 0
     updates: int = 0
     gradient_steps: int = 0
+    idle_s: float = 0.0
     drops: Counter[str] = field(factory=Counter)
     _latest: dict[str, float] = field(factory=dict)
     _staleness: list[np.ndarray] = field(factory=list)
-    _at: tuple[float, int, int] | None = None
+    _at: tuple[float, int, int, float] | None = None
+    _idle_since: float | None = None
+
+    def waits(self, now: float) -> None:
+        """Note that there is too little data for an update."""
+        if self._idle_since is None:
+            self._idle_since = now
+
+    def goes_on(self, now: float) -> None:
+        """Note that there is enough data."""
+        if self._idle_since is not None:
+            self.idle_s += now - self._idle_since
+            self._idle_since = None
 
     def saw(self, staleness: np.ndarray) -> None:
         """Note the staleness of the segments of a block."""
@@ -54,16 +67,20 @@ class LearnerMeter:
     def report(self, now: float) -> dict[str, float] | None:
         """Return the values for one report, None when the last one is less than a second old."""
         if self._at is None:
-            self._at = (now, self.samples, self.updates)
+            self._at = (now, self.samples, self.updates, self.idle_s)
             return None
-        since, samples, updates = self._at
+        since, samples, updates, idle_s = self._at
         if now - since < 1.0:
             return None
-        self._at = (now, self.samples, self.updates)
+        if self._idle_since is not None:
+            self.goes_on(now)
+            self.waits(now)
+        self._at = (now, self.samples, self.updates, self.idle_s)
         values = {
             "samples_per_s": (self.samples - samples) / (now - since),
             "updates_per_s": (self.updates - updates) / (now - since),
             "updates": float(self.updates),
+            "idle_share": (self.idle_s - idle_s) / (now - since),
             "sample_reuse": self.samples / max(self.received, 1),
             **{f"dropped_{reason}": float(count) for reason, count in self.drops.items()},
             **self._latest,

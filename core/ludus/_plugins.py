@@ -11,9 +11,9 @@ import importlib.metadata
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pluggy
 from attrs import evolve, field, frozen
@@ -32,7 +32,9 @@ ALLOW_VARIABLE = "LUDUS_ALLOW_PLUGINS"
 BLOCK_VARIABLE = "LUDUS_BLOCK_PLUGINS"
 
 _HOOKS = tuple(name for name in hookspecs.__all__ if name.startswith("ludus_"))
-_KIND_OF_HOOK = {f"ludus_register_{kind.replace('-', '_')}s": kind for kind in KINDS}
+_KIND_OF_HOOK = {
+    hook: kind for kind in KINDS for hook in _HOOKS if hook.startswith(f"ludus_register_{kind.replace('-', '_')}")
+}
 #: The hooks that tell of something that happened; all others register components.
 EVENTS = tuple(name for name in _HOOKS if name not in _KIND_OF_HOOK)
 
@@ -57,32 +59,22 @@ class PluginReport:
     name: str
     distribution: str
     version: str
-    status: Literal["ok", "broken", "blocked", "refused"]
+    status: Literal["ok", "broken", "blocked", "refused"] = "ok"
     problems: tuple[str, ...] = ()
     offers: Mapping[str, tuple[Component, ...]] = field(factory=dict)
     listens: tuple[str, ...] = ()
 
-
-@frozen(kw_only=True)
-class _Found:
-    """An installed entry point; its distribution's metadata has been read, its module has not been imported."""
-
-    name: str
-    distribution: str
-    version: str
-    load: Callable[[], Any]
+    @property
+    def who(self) -> str:
+        """Return its names and version as lines about it begin."""
+        return f"{self.name} ({self.distribution} {self.version})"
 
     def is_named_in(self, names: Iterable[str]) -> bool:
+        """Return whether its entry point or its distribution is among the names, spelled as pip would accept them."""
         return bool({_normal(self.name), _normal(self.distribution)} & {_normal(name) for name in names})
 
-    def report(self, status: Literal["ok", "broken", "blocked", "refused"], *problems: str) -> PluginReport:
-        return PluginReport(
-            name=self.name,
-            distribution=self.distribution,
-            version=self.version,
-            status=status,
-            problems=problems,
-        )
+
+_Provider: TypeAlias = tuple[PluginReport, Component]
 
 
 class Plugins:
@@ -97,19 +89,24 @@ class Plugins:
         self, loaded: Sequence[tuple[PluginReport, pluggy.PluginManager | None]], *, unmatched: Sequence[str] = ()
     ) -> None:
         loaded = sorted(loaded, key=lambda item: (_normal(item[0].distribution), item[0].name))
-        self.reports = _with_clashes([report for report, _ in loaded])
-        self._providers = _providers(self.reports)
-        self.unmatched = tuple(unmatched)
+        self._providers = _providers([report for report, _ in loaded])
         self._managers = [(report, manager) for report, manager in loaded if manager is not None]
-        self._complained: set[tuple[str, str]] = set()
+        self._complained: set[str] = set()
+        clashes = [
+            ([report for report, _ in providers], _clash(*key, providers))
+            for key, providers in self._providers.items()
+            if len(providers) > 1
+        ]
+        self.reports = tuple(
+            evolve(report, problems=(*report.problems, *(line for who, line in clashes if report in who)))
+            for report, _ in loaded
+        )
+        self.unmatched = tuple(unmatched)
 
     def components(self, kind: str) -> dict[str, Component]:
         """Return the components of a kind by name, sorted; of a clash the first provider's."""
-        found = {}
-        for key_kind, name in sorted(self._providers):
-            if key_kind == kind:
-                found[name] = _component(self._providers[kind, name][0], kind, name)
-        return found
+        names = sorted(name for key_kind, name in self._providers if key_kind == kind)
+        return {name: self._providers[kind, name][0][1] for name in names}
 
     def get(self, kind: str, name: str) -> Component:
         """Return the component called `name`.
@@ -118,12 +115,10 @@ class Plugins:
             UnknownComponent: No loaded plugin provides it.
             PluginError: Several plugins provide it.
         """
-        providers = self._providers.get((kind, name))
-        if providers is None:
-            raise UnknownComponent(self._unknown(kind, name))
+        providers = self._find(kind, name)
         if len(providers) > 1:
             raise PluginError(_clash(kind, name, providers))
-        return _component(providers[0], kind, name)
+        return providers[0][1]
 
     def provider(self, kind: str, name: str) -> PluginReport:
         """Return the report of the plugin that provides `name`; of a clash the first one.
@@ -131,9 +126,19 @@ class Plugins:
         Raises:
             UnknownComponent: No loaded plugin provides it.
         """
+        return self._find(kind, name)[0][0]
+
+    def _find(self, kind: str, name: str) -> Sequence[_Provider]:
         if (kind, name) not in self._providers:
             raise UnknownComponent(self._unknown(kind, name))
-        return self._providers[kind, name][0]
+        return self._providers[kind, name]
+
+    def problems(self) -> Iterator[str]:
+        """Yield one line for every problem of every plugin."""
+        for report in self.reports:
+            yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
+        for name in self.unmatched:
+            yield f"{name!r} is to be allowed or blocked, but no installed plugin has that name (see {BLOCK_VARIABLE})"
 
     def emit(self, event: str, **arguments: object) -> None:
         """Call an event hook of every plugin; an exception in one is logged once and stops nothing.
@@ -151,19 +156,10 @@ class Plugins:
                 self._complain(report, event, error)
 
     def _complain(self, report: PluginReport, event: str, error: Exception) -> None:
-        key = (report.distribution, report.name)
-        if key in self._complained:
-            return
-        self._complained.add(key)
-        _log.error(
-            "plugin %s (%s %s) failed in %s: %s; further failures of this plugin are not shown",
-            report.name,
-            report.distribution,
-            report.version,
-            event,
-            _one_line(error),
-            exc_info=bool(os.environ.get("LUDUS_DEBUG")),
-        )
+        if report.who not in self._complained:
+            self._complained.add(report.who)
+            text = "plugin %s failed in %s: %s; further failures of this plugin are not shown"
+            _log.error(text, report.who, event, _one_line(error), exc_info=bool(os.environ.get("LUDUS_DEBUG")))
 
     def _unknown(self, kind: str, name: str) -> str:
         installed = self.components(kind)
@@ -190,8 +186,8 @@ def load_plugins(*, allow: Sequence[str] = (), block: Sequence[str] = ()) -> Plu
     allowed = (*allow, *_from_environment(ALLOW_VARIABLE))
     blocked = (*block, *_from_environment(BLOCK_VARIABLE))
     found = list(_installed())
-    unmatched = [name for name in (*allowed, *blocked) if not any(item.is_named_in([name]) for item in found)]
-    return Plugins([_load(item, allowed, blocked) for item in found], unmatched=unmatched)
+    unmatched = [name for name in (*allowed, *blocked) if not any(report.is_named_in([name]) for report, _ in found)]
+    return Plugins([_load(report, point, allowed, blocked) for report, point in found], unmatched=unmatched)
 
 
 def _from_environment(variable: str) -> tuple[str, ...]:
@@ -207,8 +203,8 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:400]}" if text else type(error).__name__
 
 
-def _installed() -> Iterator[_Found]:
-    """Yield the entry points of all distributions; one with unreadable metadata is one broken plugin, not an error."""
+def _installed() -> Iterator[tuple[PluginReport, importlib.metadata.EntryPoint]]:
+    """Yield the entry points of all distributions, not imported; one with unreadable metadata is left out."""
     seen = set()
     for distribution in importlib.metadata.distributions():
         try:
@@ -221,35 +217,32 @@ def _installed() -> Iterator[_Found]:
             key = (_normal(name), point.name, point.value)
             if key not in seen:  # sys.path may show one distribution twice
                 seen.add(key)
-                yield _Found(name=point.name, distribution=name, version=version, load=point.load)
+                yield PluginReport(name=point.name, distribution=name, version=version), point
 
 
 def _load(
-    found: _Found, allowed: Sequence[str], blocked: Sequence[str]
+    report: PluginReport, point: importlib.metadata.EntryPoint, allowed: Sequence[str], blocked: Sequence[str]
 ) -> tuple[PluginReport, pluggy.PluginManager | None]:
-    if found.is_named_in(blocked):
-        return found.report("blocked", f"blocked by {BLOCK_VARIABLE} or --block-plugin"), None
-    if allowed and not found.is_named_in(allowed):
-        return found.report("blocked", f"not among {ALLOW_VARIABLE} or --allow-plugin"), None
+    if report.is_named_in(blocked):
+        return evolve(report, status="blocked", problems=(f"blocked by {BLOCK_VARIABLE} or --block-plugin",)), None
+    if allowed and not report.is_named_in(allowed):
+        return evolve(report, status="blocked", problems=(f"not among {ALLOW_VARIABLE} or --allow-plugin",)), None
     try:
-        plugin = found.load()
+        plugin = point.load()
         level = getattr(plugin, "LUDUS_API", hookspecs.API_LEVEL)
         if level > hookspecs.API_LEVEL:
-            return found.report("refused", _too_new(found, level)), None
+            problem = (
+                f"needs plugin API level {level}, this ludus has {hookspecs.API_LEVEL} — "
+                f"pip install --upgrade ludus, or install an older {report.distribution}"
+            )
+            return evolve(report, status="refused", problems=(problem,)), None
         manager = _manage(plugin)
-        report = evolve(found.report("ok"), offers=_offers(manager), listens=_listens(manager))
+        return evolve(report, offers=_offers(manager), listens=_listens(manager)), manager
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
-        _log.debug("plugin %s failed to load", found.name, exc_info=True)
+        _log.debug("plugin %s failed to load", report.name, exc_info=True)
         why = str(error) if isinstance(error, PluginError) else _one_line(error)
-        return found.report("broken", f"{why} — fix it, or disable it with {BLOCK_VARIABLE}={found.name}"), None
-    return report, manager
-
-
-def _too_new(found: _Found, level: int) -> str:
-    return (
-        f"needs plugin API level {level}, this ludus has {hookspecs.API_LEVEL} — "
-        f"pip install --upgrade ludus, or install an older {found.distribution}"
-    )
+        problem = f"{why} — fix it, or disable it with {BLOCK_VARIABLE}={report.name}"
+        return evolve(report, status="broken", problems=(problem,)), None
 
 
 def _manage(plugin: object) -> pluggy.PluginManager:
@@ -317,32 +310,20 @@ def _listens(manager: pluggy.PluginManager) -> tuple[str, ...]:
     return tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
 
 
-def _providers(reports: Sequence[PluginReport]) -> dict[tuple[str, str], list[PluginReport]]:
-    providers: dict[tuple[str, str], list[PluginReport]] = {}
+def _providers(reports: Sequence[PluginReport]) -> dict[tuple[str, str], list[_Provider]]:
+    """Return who provides each kind and name."""
+    providers: dict[tuple[str, str], list[_Provider]] = {}
     for report in reports:
         for kind, components in report.offers.items():
             for component in components:
-                providers.setdefault((kind, component.name), []).append(report)
+                providers.setdefault((kind, component.name), []).append((report, component))
     return providers
 
 
-def _component(report: PluginReport, kind: str, name: str) -> Component:
-    return next(component for component in report.offers[kind] if component.name == name)
-
-
-def _with_clashes(reports: Sequence[PluginReport]) -> tuple[PluginReport, ...]:
-    """Return the reports, each with a line for every component that another plugin offers too."""
-    clashes = [(*key, providers) for key, providers in _providers(reports).items() if len(providers) > 1]
-    return tuple(
-        evolve(report, problems=report.problems + tuple(_clash(*clash) for clash in clashes if report in clash[2]))
-        for report in reports
-    )
-
-
-def _clash(kind: str, name: str, providers: Sequence[PluginReport]) -> str:
-    kept, *others = providers
-    who = " and ".join(f"{report.distribution} (plugin {report.name})" for report in providers)
+def _clash(kind: str, name: str, providers: Sequence[_Provider]) -> str:
+    (kept, _), (other, _) = providers[:2]
+    who = " and ".join(f"{report.distribution} (plugin {report.name})" for report, _ in providers)
     return (
         f"{kind} {name!r} is provided by {who} — block one of them: "
-        f"{BLOCK_VARIABLE}={others[0].name} keeps that of {kept.distribution}"
+        f"{BLOCK_VARIABLE}={other.name} keeps that of {kept.distribution}"
     )

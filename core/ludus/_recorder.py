@@ -10,6 +10,10 @@ carried over as entry 0 of the next one, so nothing is lost and no value is gues
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
 import numpy as np
 from attrs import define, field, frozen
 
@@ -17,7 +21,7 @@ from ludus.environment import Leaves, Role
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 
-__all__ = ["Recorder", "SegmentLayout"]
+__all__ = ["Lease", "Recorder", "SegmentLayout"]
 
 
 @frozen(kw_only=True)
@@ -62,6 +66,22 @@ class SegmentLayout:
         return cls(decisions=decisions, arrays=arrays, state=shapes)
 
 
+class Lease(Protocol):
+    """Memory for one block; whoever lent it wants it back."""
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return an array for every name, with whatever an earlier block left in it."""
+
+
+#: Names, shapes and dtypes → memory for them; None where there is none but the heap.
+Lender = Callable[[Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]], "Lease | None"]
+
+
+def _no_lease(_: object) -> None:
+    return None
+
+
 @define
 class Recorder:
     """The decisions of one player, as they happen.
@@ -69,40 +89,45 @@ class Recorder:
     Args:
         layout: What is recorded.
         streams: N, the most streams that can be open at once.
+        lend: Where the memory of blocks comes from; by default, and whenever it has none, from the heap.
     """
 
     layout: SegmentLayout
     streams: int
-    _arrays: dict[str, np.ndarray] = field(init=False)
-    _state: Leaves = field(init=False)  # before entry 0
-    _last_state: Leaves = field(init=False, factory=dict)  # before the last decision
+    lend: Lender = _no_lease
+    _lease: Lease | None = field(init=False, default=None)
+    _arrays: dict[str, np.ndarray] = field(init=False)  # [T+1, N, …], and [N, …] for what segments have once
+    _rows: dict[str, np.ndarray] = field(init=False)  # [(T+1) N] views on the former: an element is a whole entry
+    _last_state: Leaves = field(init=False)  # before the last decision
     _position: np.ndarray = field(init=False)  # [N] entries written
     _pending: np.ndarray = field(init=False)  # [N] the last entry awaits its outcome
-    _version: np.ndarray = field(init=False)  # [N] that made the first entry
     _last_version: np.ndarray = field(init=False)  # [N] that made the last decision
-    _free: list[int] = field(init=False)
+    _taken: np.ndarray = field(init=False)  # [N] by a running match
 
     def __attrs_post_init__(self) -> None:
         self._position = np.zeros(self.streams, np.int64)
         self._pending = np.zeros(self.streams, bool)
-        self._version = np.zeros(self.streams, np.int64)
         self._last_version = np.zeros(self.streams, np.int64)
-        self._free = list(range(self.streams))[::-1]
+        self._taken = np.zeros(self.streams, bool)
+        self._last_state = {
+            name: np.zeros((self.streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()
+        }
         self._allocate()
 
     def _allocate(self) -> None:
-        entries = self.layout.decisions + 1
-        # zeros: pages that are never written cost nothing, and what leaves holds no stale memory
-        self._arrays = {
-            name: np.zeros((entries, self.streams, *shape), dtype)
-            for name, (shape, dtype) in self.layout.arrays.items()
-        }
-        self._state = self._zero_state()
-        if not self._last_state:
-            self._last_state = self._zero_state()
-
-    def _zero_state(self) -> Leaves:
-        return {n: np.zeros((self.streams, *shape), dtype) for n, (shape, dtype) in self.layout.state.items()}
+        entries, streams = self.layout.decisions + 1, self.streams
+        shapes = {name: ((entries, streams, *shape), dtype) for name, (shape, dtype) in self.layout.arrays.items()}
+        once = {_STATE + name: ((streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()}
+        once |= {"length": ((streams,), np.dtype(np.int32)), "version": ((streams,), np.dtype(np.int64))}
+        self._lease = self.lend(shapes | once)
+        if self._lease is None:
+            # zeros: pages that are never written cost nothing
+            self._arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in (shapes | once).items()}
+        else:
+            self._arrays = self._lease.arrays
+            for name in _MARKS:
+                self._arrays[name][:] = 0
+        self._rows = {name: _rows(self._arrays[name]) for name in shapes}
 
     @property
     def full(self) -> bool:
@@ -110,8 +135,14 @@ class Recorder:
         return bool(self._position.max(initial=0) > self.layout.decisions)
 
     def open(self, count: int) -> np.ndarray:
-        """Return ``[count]`` streams for seats that start a match; give them back by `close`."""
-        return np.array([self._free.pop() for _ in range(count)], np.int64)
+        """Return ``[count]`` streams for seats that start a match, the lowest; give them back by `close`."""
+        streams = np.flatnonzero(~self._taken)[:count]
+        self._taken[streams] = True
+        return streams
+
+    def close(self, streams: np.ndarray) -> None:
+        """Take back streams whose match has ended; a later match goes on in them."""
+        self._taken[streams] = False
 
     def decide(
         self, streams: np.ndarray, entry: dict[str, np.ndarray], *, version: int, state: Leaves | None = None
@@ -125,21 +156,35 @@ class Recorder:
             state: Recurrent state before the decision, leaves ``[n, …]``.
         """
         at = self._position[streams]
-        for name, values in entry.items():
-            self._arrays[name][at, streams] = values
+        rows = at * self.streams + streams
+        self._write(rows, entry)
         if "action_mask" in self._arrays and "action_mask" not in entry:
-            self._arrays["action_mask"][at, streams] = True  # the game has no masks: everything is legal
-        self._arrays["decided"][at, streams] = True
+            # everything is legal
+            self._write(rows, {"action_mask": np.ones((rows.size, *self._arrays["action_mask"].shape[2:]), bool)})
+        self._rows["decided"][rows] = True
         first = at == 0
         if first.any():
-            self._version[streams[first]] = version
+            self._arrays["version"][streams[first]] = version
             for name, leaf in (state or {}).items():
-                self._state[name][streams[first]] = leaf[first]
+                self._arrays[_STATE + name][streams[first]] = leaf[first]
         self._last_version[streams] = version
         for name, leaf in (state or {}).items():
             self._last_state[name][streams] = leaf
-        self._position[streams] += 1
+        self._position[streams] = at + 1
         self._pending[streams] = True
+
+    def _write(self, rows: np.ndarray, entry: dict[str, np.ndarray]) -> None:
+        for name, values in entry.items():
+            target = self._rows[name]
+            if target.dtype.kind != "V":
+                target[rows] = values
+                continue
+            whole = np.ascontiguousarray(values, self._arrays[name].dtype)
+            if whole.nbytes != rows.size * target.itemsize:
+                raise ValueError(
+                    f"{name} has shape {whole.shape}, expected {rows.size} of {self.layout.arrays[name][0]}"
+                )
+            target[rows] = np.ndarray(rows.size, target.dtype, whole.data)
 
     def settle(self, streams: np.ndarray, *, reward: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:
         """Give the pending decisions of these streams what their seats received since; others are skipped.
@@ -153,12 +198,16 @@ class Recorder:
             ``[n] bool``: which of them had a pending decision.
         """
         pending = self._pending[streams]
-        chosen = streams[pending]
-        at = self._position[chosen] - 1
-        self._arrays["reward"][at, chosen] = reward[pending]
-        self._arrays["elapsed_ticks"][at, chosen] = elapsed_ticks[pending]
-        self._pending[chosen] = False
+        if not pending.all():
+            streams, reward, elapsed_ticks = streams[pending], reward[pending], elapsed_ticks[pending]
+        rows = self._last_rows(streams)
+        self._rows["reward"][rows] = reward
+        self._rows["elapsed_ticks"][rows] = elapsed_ticks
+        self._pending[streams] = False
         return np.asarray(pending)
+
+    def _last_rows(self, streams: np.ndarray) -> np.ndarray:
+        return np.asarray((self._position[streams] - 1) * self.streams + streams)
 
     def end(
         self,
@@ -182,10 +231,9 @@ class Recorder:
             ``[n] bool``: streams that need their final observation (`final`) because they were cut off.
         """
         pending = self.settle(streams, reward=reward, elapsed_ticks=elapsed_ticks)
-        chosen = streams[pending]
-        at = self._position[chosen] - 1
-        self._arrays["terminated"][at, chosen] = terminated[pending]
-        self._arrays["truncated"][at, chosen] = truncated[pending] & ~terminated[pending]
+        rows = self._last_rows(streams[pending])
+        self._rows["terminated"][rows] = terminated[pending]
+        self._rows["truncated"][rows] = truncated[pending] & ~terminated[pending]
         return np.asarray(pending & truncated & ~terminated)
 
     def final(self, streams: np.ndarray, entry: dict[str, np.ndarray]) -> None:
@@ -196,41 +244,43 @@ class Recorder:
             entry: Flat name to ``[n, …]``, as for `decide`.
         """
         at = self._position[streams]
-        for name, values in entry.items():
-            self._arrays[name][at, streams] = values
-        self._position[streams] += 1
-
-    def close(self, streams: np.ndarray) -> None:
-        """Take back streams whose match has ended; a later match goes on in them."""
-        self._free.extend(int(stream) for stream in streams)
+        self._write(at * self.streams + streams, entry)
+        self._position[streams] = at + 1
 
     def flush(self) -> SegmentBatch:
-        """Return everything recorded so far as segments and start anew, carrying pending decisions over."""
+        """Return everything recorded so far as segments and start anew, carrying pending decisions over.
+
+        Streams beyond the last one with a decision are left out; others without any have length 0.
+        """
         last = np.maximum(self._position - 1, 0)
         columns = np.arange(self.streams)
         bootstraps = (self._position > 0) & (self._pending | ~self._arrays["decided"][last, columns])
-        length = np.where(bootstraps, last, self._position).astype(np.int32)
-        leaving, states, versions = self._arrays, self._state, self._version.copy()
-        carried = columns[self._pending]
+        leaving, lease, rows, carried = self._arrays, self._lease, self._rows, np.flatnonzero(self._pending)
+        leaving["length"][:] = np.where(bootstraps, last, self._position)
         self._allocate()
-        for name, array in leaving.items():
-            self._arrays[name][0, carried] = array[last[carried], carried]
-        self._version[carried] = self._last_version[carried]
+        source = last[carried] * self.streams + carried
+        for name, target in self._rows.items():
+            target[carried] = rows[name][source]
+        self._arrays["version"][carried] = self._last_version[carried]
         for name, leaf in self._last_state.items():
-            self._state[name][carried] = leaf[carried]
-        used = np.flatnonzero(length > 0)
-        batch = _batch(leaving, states, length, versions, used)
+            self._arrays[_STATE + name][carried] = leaf[carried]
         self._position = np.zeros_like(self._position)
         self._position[carried] = 1
+        used = int(np.flatnonzero(leaving["length"]).max(initial=-1)) + 1
+        batch = SegmentBatch.from_arrays(leaving).part(0, used)
+        batch.lease = lease
         return batch
 
 
-def _batch(
-    arrays: dict[str, np.ndarray], state: Leaves, length: np.ndarray, version: np.ndarray, used: np.ndarray
-) -> SegmentBatch:
-    """Return the used columns; without a copy where they are the first ones, as they nearly always are."""
-    count = used.size
-    columns = slice(0, count) if count and used[-1] == count - 1 else used
-    chosen = {name: array[:, columns] for name, array in arrays.items()}
-    chosen |= {f"initial_state/{name}": leaf[columns] for name, leaf in state.items()}
-    return SegmentBatch.from_arrays(chosen | {"length": length[columns], "version": version[columns]})
+_STATE = "initial_state/"
+_ONCE = ("length", "version")
+# What must not be left from an earlier block; where nothing was decided, the rest is undefined.
+_MARKS = ("terminated", "truncated", "decided", "reward", "elapsed_ticks", *_ONCE)
+
+
+def _rows(array: np.ndarray) -> np.ndarray:
+    """Return a view on ``[T+1, N, …]`` with one axis, whose elements are whole entries: copying those is fastest."""
+    count, shape = array.shape[0] * array.shape[1], array.shape[2:]
+    if not math.prod(shape) or not shape:
+        return array.reshape(count, *shape)
+    return array.reshape(count, -1).view(np.dtype((np.void, array.itemsize * math.prod(shape)))).reshape(count)

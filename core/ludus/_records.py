@@ -1,11 +1,12 @@
-"""Records of the league store, as they are read back."""
+"""Records of the league store, and how they become rows of its tables; mappings are JSON there."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
+import attrs
 from attrs import frozen
 
 from ludus._messages import Fixture
@@ -13,24 +14,18 @@ from ludus.environment import Scenario
 
 __all__ = [
     "FIXTURE_COLUMNS",
-    "CheckpointRecord",
     "MatchRecord",
     "ModelRecord",
-    "PlayerRecord",
-    "fixture_record",
+    "fixture_of",
+    "record_of",
+    "row_of",
 ]
 
-#: The columns of the table of fixtures that make a `Fixture`.
-FIXTURE_COLUMNS = "id, kind, player, seats, seed, matches, scenario, reason, paired"
+#: The columns of the table of fixtures that make a `Fixture`; its id is given by the database.
+FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
+_JSON = {"counters", "manifest", "scenario", "seats"}
 
-
-@frozen(kw_only=True)
-class PlayerRecord:
-    """A learning identity: its role, and the team of that role where it has one fixed team."""
-
-    name: str
-    role: str
-    team: int | None
+R = TypeVar("R", bound=attrs.AttrsInstance)
 
 
 @frozen(kw_only=True)
@@ -59,21 +54,25 @@ class MatchRecord:
     ticks: int
 
 
-@frozen(kw_only=True)
-class CheckpointRecord:
-    """The checkpoint from which a player's learner resumes."""
-
-    player: str
-    path: str
-    hash: str
-    version: int
-    decisions: int
-    counters: Mapping[str, float]
+def row_of(record: attrs.AttrsInstance) -> list[Any]:
+    """Return a record's values as a row that has one column for each field, in their order."""
+    values = attrs.asdict(record, recurse=False)
+    return [json.dumps(dict(value)) if name in _JSON else value for name, value in values.items()]
 
 
-def fixture_record(row: Sequence[Any]) -> Fixture:
+def record_of(cls: type[R], row: Sequence[Any]) -> R:
+    """Return the record of a row that has one column for each field, in their order."""
+    names = [field.name for field in attrs.fields(cls)]
+    return cls(**_parsed(names, row))
+
+
+def fixture_of(row: Sequence[Any]) -> Fixture:
     """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add."""
-    values = dict(zip(FIXTURE_COLUMNS.split(", "), row, strict=True))
-    name, parameters = json.loads(values["scenario"])
-    values |= {"seats": tuple(json.loads(values["seats"])), "scenario": Scenario(name=name, parameters=parameters)}
+    values = _parsed(FIXTURE_COLUMNS, row)
+    name, parameters = values["scenario"]
+    values |= {"seats": tuple(values["seats"]), "scenario": Scenario(name=name, parameters=parameters)}
     return Fixture(**values)
+
+
+def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return {name: json.loads(value) if name in _JSON else value for name, value in zip(names, row, strict=True)}

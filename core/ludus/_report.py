@@ -1,21 +1,20 @@
-"""What a run says about itself: numbers for the sinks, a live table in a terminal, lines in a log."""
+"""What a run says about itself: numbers for the sinks and the display, lines in a log, and a summary."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+import click
 from attrs import define, field, frozen
 
+from ludus._columns import columns
 from ludus._statistics import Score, score
 from ludus.matchmaker import Rating
-from ludus.metrics import Metric
+from ludus.metrics import Metric, MetricSink
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.live import Live
-    from rich.table import Table
-
     from ludus._coordinator import Coordinator
     from ludus._league import League
 
@@ -67,13 +66,15 @@ class Snapshot:
     matches: int
     players: tuple[PlayerReport, ...]
     sampling: dict[str, float] = field(factory=dict)
+    services: dict[str, float] = field(factory=dict)
 
     def metrics(self) -> list[Metric]:
         """Return everything as metrics."""
-        values = {f"sampling/{name}": value for name, value in self.sampling.items()}
+        values = {f"sampling/{name}": value for name, value in self.sampling.items()} | self.services
         values["league/matches"] = float(self.matches)
         for player in self.players:
             values[f"league/{player.name}/models"] = float(player.models)
+            values[f"league/{player.name}/decisions"] = float(player.decisions)
             values |= {f"learner/{player.name}/{name}": value for name, value in player.learner.items()}
             if player.rating is not None and player.rating.matches:
                 values[f"league/{player.name}/rating"] = player.rating.mean
@@ -114,6 +115,7 @@ def measure(coordinator: Coordinator) -> Snapshot:
         matches=coordinator.matches,
         players=tuple(players),
         sampling=_sampling(coordinator.values),
+        services=_services(coordinator.values),
     )
 
 
@@ -127,6 +129,12 @@ def _records(league: League, newest: str, opponents: tuple[str, ...]) -> dict[st
         return {}
     counts = league.payoff(newest, opponents)
     return {name: score(*(int(n) for n in row)) for name, row in zip(opponents, counts, strict=True)}
+
+
+def _services(values: dict[str, dict[str, float]]) -> dict[str, float]:
+    """Return what services say, under their names."""
+    services = {worker: numbers for worker, numbers in values.items() if worker.startswith("service-")}
+    return {f"{worker}/{name}": value for worker, numbers in services.items() for name, value in numbers.items()}
 
 
 def _sampling(values: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -178,39 +186,35 @@ class QuietReporter:
 
 @define
 class ConsoleReporter:
-    """A live table in a terminal; elsewhere one line every ten seconds."""
+    """Prints lines. Numbers go to a display if there is one; else they are a line every ten seconds."""
 
-    console: Console
+    make_display: Callable[[], MetricSink] | None = None
     every_s: float = 10.0
-    _live: Live | None = field(init=False, default=None)
+    _display: MetricSink | None = field(init=False, default=None)
     _shown_s: float = field(init=False, default=-1e9)
 
     def start(self) -> None:
-        """Start the live table."""
-        if self.console.is_terminal:
-            from rich.live import Live  # noqa: PLC0415 - only a terminal needs it
-
-            self._live = Live(console=self.console, refresh_per_second=4, transient=True)
-            self._live.start()
+        """Open the display."""
+        self._display = self.make_display() if self.make_display else None
 
     def stop(self) -> None:
-        """Take the live table away."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        """Close the display."""
+        if self._display is not None:
+            self._display.close()
+            self._display = None
 
     def say(self, line: str) -> None:
-        """Print the line above the table."""
-        self.console.print(line, highlight=False, markup=False)
+        """Print the line."""
+        click.echo(line)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Refresh the table, or print a line when it is time."""
-        if self._live is not None:
-            self._live.update(_table(snapshot))
+        """Refresh the display, or print a line when it is time."""
+        if self._display is not None:
+            self._display.write(snapshot.metrics())
         elif time.monotonic() - self._shown_s > self.every_s:
             self._shown_s = time.monotonic()
             for player in snapshot.players:
-                self.console.print(_line(snapshot, player), highlight=False, markup=False, soft_wrap=True)
+                click.echo(_line(snapshot, player))
 
 
 def _line(snapshot: Snapshot, player: PlayerReport) -> str:
@@ -224,98 +228,36 @@ def _line(snapshot: Snapshot, player: PlayerReport) -> str:
         f"staleness {learner.get('staleness_mean', 0):.1f}",
         f"entropy {learner.get('entropy', float('nan')):.2f}",
     ]
-    if player.newest:
-        rating = player.rating
-        if rating is not None and rating.matches:
-            parts.append(f"{player.newest} rated {rating.mean:.0f} ± {2 * rating.deviation:.0f}")
-        parts += [f"v {name} {_percent(result)}" for name, result in player.anchors.items() if result.matches]
+    if player.rating is not None and player.rating.matches:
+        parts.append(f"{player.newest} rated {player.rating.mean:.0f} ± {2 * player.rating.deviation:.0f}")
+    for name, result in player.anchors.items():
+        if result.matches:
+            parts.append(f"v {name} {result.score:.0%} [{result.low:.0%}, {result.high:.0%}]")
     return "  ".join(parts)
 
 
-def _percent(result: Score) -> str:
-    return f"{result.score:.0%} [{result.low:.0%}, {result.high:.0%}]"
-
-
-def _table(snapshot: Snapshot) -> Table:
-    from rich.table import Table  # noqa: PLC0415 - only a terminal needs it
-
-    table = Table(title=f"{snapshot.elapsed_s:.0f} s · {snapshot.matches:,} matches", title_justify="left")
-    table.add_column("")
-    for player in snapshot.players:
-        table.add_column(player.name, justify="right")
-    rows: dict[str, list[str]] = {}
-    for player in snapshot.players:
-        for label, text in _cells(snapshot, player).items():
-            rows.setdefault(label, []).append(text)
-    for label, cells in rows.items():
-        table.add_row(label, *cells)
-    return table
-
-
-def _cells(snapshot: Snapshot, player: PlayerReport) -> dict[str, str]:
-    learner = player.learner
-
-    def number(name: str, style: str = ",.0f") -> str:
-        return format(learner[name], style) if name in learner else "-"
-
-    cells = {
-        "decisions learned from": f"{player.decisions:,}",
-        "ticks/s played": f"{snapshot.sampling.get('ticks_per_s', 0):,.0f}",
-        "decisions/s played": f"{snapshot.sampling.get('decisions_per_s', 0):,.0f}",
-        "samples/s learned": number("samples_per_s"),
-        "updates/s": number("updates_per_s", ".1f"),
-        "staleness mean, max": f"{number('staleness_mean', '.1f')}, {number('staleness_max')}",
-        "sample reuse": number("sample_reuse", ".2f"),
-        "queued blocks": number("queue_blocks"),
-        "policy loss": number("policy_loss", ".4f"),
-        "value loss": number("value_loss", ".4f"),
-        "entropy": number("entropy", ".3f"),
-        "approximate KL": number("approx_kl", ".4f"),
-        "clip fraction": number("clip_fraction", ".3f"),
-        "explained variance": number("explained_variance", ".2f"),
-        "return per match": f"{snapshot.sampling.get('return_mean', float('nan')):.2f}",
-        "frozen models": str(player.models),
-    }
-    drops = [f"{name.removeprefix('dropped_')} {n:,.0f}" for name, n in learner.items() if name.startswith("dropped_")]
-    cells["dropped"] = ", ".join(drops) or "-"
-    rating = player.rating
-    cells["rating of newest"] = f"{rating.mean:.0f} ± {2 * rating.deviation:.0f}" if rating and rating.matches else "-"
-    for anchor, result in player.anchors.items():
-        cells[f"score v {anchor}"] = _percent(result) if result.matches else "-"
-    return cells
-
-
-def summary(snapshot: Snapshot) -> Group:
+def summary(snapshot: Snapshot) -> str:
     """Return what is printed at the end of a run: every player's newest model against anchors and earlier models."""
-    from rich.console import Group  # noqa: PLC0415 - only the end of a run needs it
-
     title = f"{snapshot.elapsed_s:.0f} s, {snapshot.decisions:,} decisions, {snapshot.matches:,} training matches"
-    return Group(title, *(_record(player) for player in snapshot.players))
+    return "\n".join([title, *(line for player in snapshot.players for line in _record(player))])
 
 
-def _record(player: PlayerReport) -> Table | str:
-    from rich.table import Table  # noqa: PLC0415 - as above
-
+def _record(player: PlayerReport) -> Iterator[str]:
     if not player.newest:
-        return f"{player.name}: no model frozen yet"
-    table = Table(title=player.newest, title_justify="left", caption_justify="left")
-    table.add_column("against", no_wrap=True)
-    for column in ("matches", "wins", "draws", "losses", "score", "95 % interval"):
-        table.add_column(column, justify="right", no_wrap=True)
+        yield f"{player.name}: no model frozen yet"
+        return
+    rows: list[tuple[str, ...]] = [(player.newest, "matches", "wins", "draws", "losses", "score", "95 % interval")]
     for opponent, result in (player.anchors | player.milestones).items():
         if result.matches:
-            cells = [str(n) for n in (result.matches, result.wins, result.draws, result.losses)]
-            table.add_row(opponent, *cells, f"{result.score:.1%}", f"{result.low:.1%} to {result.high:.1%}")
+            counts = [str(n) for n in (result.matches, result.wins, result.draws, result.losses)]
+            interval = f"{result.low:.1%} to {result.high:.1%}"
+            rows.append((f"against {opponent}", *counts, f"{result.score:.1%}", interval))
+    yield columns(rows, numbers=True)
     history = [rating for rating in player.rating_history if rating.matches]
     if len(history) > 1:
-        table.caption = f"rating {_rise(history)}"
-    return table
-
-
-def _rise(history: list[Rating]) -> str:
-    """Return some ratings along the history, first and last included."""
-    chosen = [history[i] for i in evenly(len(history), 8)]
-    return " → ".join(f"{rating.mean:.0f}" for rating in chosen) + f" (± {2 * chosen[-1].deviation:.0f})"
+        chosen = [history[i] for i in evenly(len(history), 8)]
+        rise = " → ".join(f"{rating.mean:.0f}" for rating in chosen)
+        yield f"rating {rise} (± {2 * chosen[-1].deviation:.0f})"
 
 
 def evenly(count: int, most: int) -> list[int]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from ludus._assembly import Assembly, limit_threads
+from ludus._assembly import Assembly
 from ludus._build import make_environment, make_launcher, make_sink
 from ludus._config import dump_config, load_config
 from ludus._coordinator import Coordinator
@@ -25,8 +25,11 @@ from ludus._database import DATABASE
 from ludus._evaluation import play_out
 from ludus._inproc import InprocNetwork
 from ludus._metrics import JsonLines
+from ludus._process import prepare_to_compute
 from ludus._report import Reporter, Snapshot, measure, milestones
 from ludus._sampler import COORDINATOR, learner_name
+from ludus._service import service_name
+from ludus._shared import shared_path
 from ludus._store import Store
 from ludus._supervisor import Supervisor, WorkerSpec
 from ludus._transport import Endpoint, ZmqEndpoint, ipc_address, private_ipc_dir
@@ -165,7 +168,7 @@ class _Run:
 
     def _alone(self, session: int) -> Coordinator:  # noqa: ARG002 - same signature as _together
         """Run all workers in turn, in this process; equal seeds give equal runs, bit for bit."""
-        limit_threads(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
+        prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
         network = InprocNetwork()
         endpoint = network.endpoint(COORDINATOR)
         endpoint.bind(COORDINATOR)
@@ -246,12 +249,16 @@ class _Run:
         finally:
             supervisor.finish(timeout_s=0.0, tend=lambda: None)
             endpoint.close()
-            shutil.rmtree(sockets, ignore_errors=True)
+            for folder in (sockets, shared_path(sockets)):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _specs(self) -> list[WorkerSpec]:
         threads = self._assembly.learner_threads()
         run = self.config.run
         specs = [WorkerSpec(name=learner_name(p), kind="learner", threads=threads) for p in self.config.players]
+        chosen = self.config.inference
+        if chosen is not None and chosen.component.service is not None:
+            specs.append(WorkerSpec(name=service_name(chosen.name), kind="service", threads=run.sampler_threads))
         specs += [
             WorkerSpec(name=f"sampler-{i}", kind="sampler", threads=run.sampler_threads) for i in range(run.workers)
         ]

@@ -7,6 +7,7 @@ piece of work and says whether there was any. Evaluators are samplers without li
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,7 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field
 
-from ludus._actors import ActorCache, LiveActor
+from ludus._actors import LiveActor
+from ludus._board import BoardReader
+from ludus._carriage import load
 from ludus._messages import (
     Credit,
     Fixture,
@@ -29,8 +32,12 @@ from ludus._messages import (
     Stop,
     Welcome,
 )
+from ludus._opponents import ActorCache
 from ludus._play import Actor, Play
+from ludus._shared import SharedFolder
+from ludus._slots import Slot
 from ludus.environment import Environment
+from ludus.errors import WireError
 
 __all__ = ["COORDINATOR", "Link", "Sampler", "learner_name"]
 
@@ -39,6 +46,8 @@ COORDINATOR = "coordinator"
 #: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before few
 #: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
 _PATIENCE = 50
+
+_log = logging.getLogger(__name__)
 
 
 def learner_name(player: str) -> str:
@@ -62,7 +71,11 @@ class _Lane:
     acked: int = 0
     credits: int = 0
     outbox: deque[Segments] = field(factory=deque)
+    held: deque[tuple[int, Slot]] = field(factory=deque)  # blocks in shared memory, until they are released
+    ways: tuple[str, ...] = ()  # that the learner can take
     newest: Credit | None = None
+    board: BoardReader | None = None
+    shares: bool = False  # whether weights may come through shared memory
     asked_s: float = -1e9
 
     @property
@@ -85,6 +98,7 @@ class Sampler:
         clock: Seconds; only for timeouts and rates.
         rows_per_fixture: Rows that play one fixture together.
         report_matches: Results are sent once so many matches ended, or have waited for a while.
+        shared: Where weights lie that come through shared memory; None without.
     """
 
     name: str
@@ -96,6 +110,7 @@ class Sampler:
     clock: Callable[[], float]
     rows_per_fixture: int = 32
     report_matches: int = 512
+    shared: SharedFolder | None = None
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _play: Play = field(init=False)
@@ -112,7 +127,8 @@ class Sampler:
     _length: int = field(init=False, default=0)
 
     def __attrs_post_init__(self) -> None:
-        self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
+        shares = self.shared is not None
+        self._lanes = {player: _Lane(actor, shares=shares) for player, actor in self.live.items()}
         self._play = Play(
             environment=self.environment,
             resolve=self._resolve,
@@ -124,8 +140,12 @@ class Sampler:
     def start(self) -> None:
         """Introduce the worker to its peers."""
         self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
-        for player in self._lanes:
-            self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid()))
+        for lane in self._lanes.values():
+            self._greet(lane)
+
+    def _greet(self, lane: _Lane) -> None:
+        hello = Hello(worker=self.name, pid=os.getpid(), block=lane.sent, shared=lane.shares)
+        self.link.send(learner_name(lane.actor.player), hello)
 
     # -- messages ----------------------------------------------------------------------------------------------
 
@@ -147,17 +167,35 @@ class Sampler:
                 pass
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
-        # what a predecessor of this process sent may still be acknowledged: that is no credit
-        lane.acked = max(min(credit.acked, lane.sent), lane.acked)
-        lane.credits = credit.credits
+        if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit, and held no slot of ours
+            lane.acked = max(min(credit.acked, lane.sent), lane.acked)
+            while lane.held and lane.held[0][0] <= min(credit.released, lane.sent):
+                lane.held.popleft()[1].release()
+        lane.credits, lane.ways = credit.credits, credit.ways
         if credit.weights:
-            lane.newest = credit
-        if lane.actor.version < 0 and lane.newest is not None:
+            lane.newest, lane.board = credit, None
+        if credit.layout and (lane.board is None or lane.board.name != credit.board):
+            self._attach(lane, credit)
+        if lane.actor.version < 0:
             self._refresh(lane)
         self._drain(lane)
 
+    def _attach(self, lane: _Lane, credit: Credit) -> None:
+        """Find the learner's board; where that fails, ask for messages."""
+        try:
+            if self.shared is None:
+                raise WireError("no shared memory here")
+            lane.board = BoardReader(self.shared, learner_name(credit.player), credit.board, credit.layout)
+        except WireError as error:
+            _log.warning("%s: %s; weights come through sockets", self.name, error)
+            lane.board, lane.shares = None, False
+            self._greet(lane)
+
     def _refresh(self, lane: _Lane) -> None:
-        if lane.newest is not None:
+        """Take newer weights, between segments."""
+        if lane.board is not None and lane.board.version != lane.actor.version:
+            lane.board.load(lane.actor.load)
+        elif lane.newest is not None:
             lane.actor.load(lane.newest.weights, lane.newest.version)
             lane.newest = None
 
@@ -190,9 +228,12 @@ class Sampler:
 
     def _ship(self, player: str, lane: _Lane) -> None:
         while lane.actor.blocks:
-            block = lane.sent + len(lane.outbox) + 1
-            arrays = lane.actor.blocks.popleft().arrays()
-            lane.outbox.append(Segments(worker=self.name, player=player, block=block, arrays=arrays))
+            number, batch = lane.sent + len(lane.outbox) + 1, lane.actor.blocks.popleft()
+            lane.outbox.append(
+                load(batch, worker=self.name, player=player, block=number, pid=os.getpid(), ways=lane.ways)
+            )
+            if isinstance(batch.lease, Slot):
+                lane.held.append((number, batch.lease))
         self._drain(lane)
         self._refresh(lane)
 
@@ -205,10 +246,10 @@ class Sampler:
 
     def _ask_learners(self, now: float) -> None:
         """Say hello again to learners that owe credits or weights; one of them may have been restarted."""
-        for player, lane in self._lanes.items():
+        for lane in self._lanes.values():
             if not lane.open and now - lane.asked_s > 2.0:
                 lane.asked_s = now
-                self.link.send(learner_name(player), Hello(worker=self.name, pid=os.getpid(), block=lane.sent))
+                self._greet(lane)
 
     def _report_results(self, now: float) -> None:
         self._held += 1
@@ -263,11 +304,11 @@ class Sampler:
         self._metered = (now, self._play.ticks, self._play.decisions)
         self._ended, self._returns, self._length = 0, 0.0, 0
 
-    def _resolve(self, fixture: Fixture, seat: int) -> Actor:
+    def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
         participant = fixture.seats[seat]
         if participant.endswith("+"):
-            return self.live[participant.partition("@")[0]]
-        return self.frozen.seated(fixture, seat, self.environment.spec)
+            return self.live[participant.partition("@")[0]], 0
+        return self.frozen.seated(fixture, seat, self.environment.spec, in_use=self._play.slots_in_use)
 
     def close(self) -> None:
         """Free the environment."""

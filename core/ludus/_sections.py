@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from attrs import define, evolve, field, frozen
 
 from ludus._structuring import Problem, StructuringError, did_you_mean, structure, structure_fields
-from ludus.component import Component
-from ludus.errors import PluginError
+from ludus.component import KINDS, Component
+from ludus.errors import ConfigError, PluginError
 
 if TYPE_CHECKING:
     from ludus._plugins import Plugins
 
-__all__ = ["Chosen", "Reader", "Section", "dotted"]
+__all__ = ["Chosen", "Reader", "Section"]
 
 S = TypeVar("S")
 
@@ -40,11 +40,6 @@ class Chosen:
     component: Component
 
 
-def dotted(path: Sequence[str | int]) -> str:
-    """Return keys and positions as people write them."""
-    return ".".join(map(str, path)) if path else "top level"
-
-
 @define
 class Reader:
     """What all sections share: the plugins to choose from and the problems found so far."""
@@ -61,6 +56,16 @@ class Reader:
                 self.problems.append(Problem(path, f"expected a table, got {table!r}"))
                 table = {}
         return Section(self, dict(table), path)
+
+    def check(self, source: str = "") -> None:
+        """Raise what has been found.
+
+        Raises:
+            ConfigError: With one line for every problem, each of which begins with `source`.
+        """
+        lines = (f"{source}{'.'.join(map(str, p.path)) or 'top level'}: {p.text}" for p in self.problems)
+        if self.problems:
+            raise ConfigError(*dict.fromkeys(lines))
 
 
 @define
@@ -149,7 +154,7 @@ class Section:
 
 
 #: Kinds of component that a table beside a choice may configure.
-_TABLE_KINDS = ("environment", "algorithm", "network", "matchmaker", "interface", "agent", "launcher", "metric-sink")
+_TABLE_KINDS = tuple(kind for kind in KINDS if kind != "command")
 
 
 def _structure_config(component: Component, options: object) -> Any:

@@ -20,10 +20,17 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(seed_for(seed, *names)))
 
 
-def match_seeds(fixture_seed: int, numbers: np.ndarray) -> np.ndarray:
-    """Return the seeds ``[n] uint64`` of the given matches ``[n]`` of a fixture (SplitMix64 of seed + number)."""
-    with np.errstate(over="ignore"):
-        z = np.uint64(fixture_seed) + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+def match_seeds(fixture_seed: int | np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return the seeds ``[n] uint64`` of the given matches ``[n]`` of a fixture (SplitMix64 of seed + number).
+
+    Args:
+        fixture_seed: Of all matches, or ``[n] uint64`` of each.
+        numbers: ``[n]``.
+    """
+    z = numbers.astype(np.uint64) + np.uint64(1)
+    z *= np.uint64(0x9E3779B97F4A7C15)
+    z += np.asarray(fixture_seed, np.uint64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z ^= z >> np.uint64(31)
+    return z

@@ -12,11 +12,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ludus import _database
 from ludus._match_log import MatchLog
-from ludus._records import CheckpointRecord, MatchRecord, ModelRecord, PlayerRecord
+from ludus._messages import Checkpoint
+from ludus._records import ModelRecord, record_of, row_of
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -24,7 +25,10 @@ from ludus.matchmaker import PoolChange
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["CheckpointRecord", "MatchRecord", "ModelRecord", "PlayerRecord", "Store"]
+__all__ = ["Player", "Store"]
+
+#: Its role, and the team of that role where it has one fixed team.
+Player: TypeAlias = "tuple[str, int | None]"
 
 
 class Store(MatchLog):
@@ -109,7 +113,7 @@ class Store(MatchLog):
         """Keep a JSON value under `key`."""
         self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
 
-    def declare(self, players: Sequence[PlayerRecord], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
+    def declare(self, players: Mapping[str, Player], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
         """Say who takes part and how the seats of a match are arranged.
 
         Players that were declared earlier stay. Changed seats would change the meaning of the log.
@@ -125,16 +129,14 @@ class Store(MatchLog):
         if self.meta("seats") != described or self.meta("anchors") != list(anchors):
             self.set_meta("seats", described)
             self.set_meta("anchors", list(anchors))
-            self._teams = None
-        if self.players() != tuple(players):
-            for position, player in enumerate(players):
-                row = (player.name, player.role, player.team, position)
-                self._write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", *row)
+        if list(self.players().items()) != list(players.items()):
+            for position, (name, (role, team)) in enumerate(players.items()):
+                self._write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
 
-    def players(self) -> tuple[PlayerRecord, ...]:
-        """Return the players in the order of their declaration."""
+    def players(self) -> dict[str, Player]:
+        """Return the players by name, in the order of their declaration."""
         rows = self._db.execute("SELECT name, role, team FROM players ORDER BY position, name")
-        return tuple(PlayerRecord(name=name, role=role, team=team) for name, role, team in rows)
+        return {name: (role, team) for name, role, team in rows}
 
     def anchors(self) -> tuple[str, ...]:
         """Return the anchors' names."""
@@ -148,17 +150,14 @@ class Store(MatchLog):
         """Set a counter."""
         self._write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
 
-    def put_checkpoint(self, checkpoint: CheckpointRecord) -> None:
+    def put_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint, whose file is already on the disk, the one to resume from."""
-        c = checkpoint
-        row = (c.player, c.path, c.hash, c.version, c.decisions, json.dumps(dict(c.counters)))
-        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", *row)
+        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", *row_of(checkpoint))
 
-    def checkpoints(self) -> dict[str, CheckpointRecord]:
+    def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint to resume from, by player."""
-        columns = "player, path, hash, version, decisions, counters"
-        rows = self._db.execute(f"SELECT {columns} FROM checkpoints")  # noqa: S608 - a constant
-        return {row[0]: CheckpointRecord(**_parsed(columns, row)) for row in rows}
+        rows = self._db.execute("SELECT * FROM checkpoints")
+        return {row[0]: record_of(Checkpoint, row) for row in rows}
 
     # --- models and pools -----------------------------------------------------------------------------------------
 
@@ -168,18 +167,14 @@ class Store(MatchLog):
         Raises:
             StoreError: There is one of that name already.
         """
-        m = model
-        row = (m.participant, m.player, m.number, m.hash, m.parent, m.decisions, m.version, m.created_s)
         try:
-            self._write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row, json.dumps(dict(m.manifest)))
+            self._write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row_of(model))
         except sqlite3.IntegrityError as error:
-            raise StoreError(f"model {m.participant} is already in the league") from error
+            raise StoreError(f"model {model.participant} is already in the league") from error
 
     def models(self) -> tuple[ModelRecord, ...]:
         """Return the models, in the order in which they were frozen."""
-        columns = "participant, player, number, hash, parent, decisions, version, created_s, manifest"
-        rows = self._db.execute(f"SELECT {columns} FROM models ORDER BY rowid")  # noqa: S608 - a constant
-        return tuple(ModelRecord(**_parsed(columns, row)) for row in rows)
+        return tuple(record_of(ModelRecord, row) for row in self._db.execute("SELECT * FROM models ORDER BY rowid"))
 
     def pool_change(self, change: PoolChange) -> None:
         """Log that a model enters or leaves a pool."""
@@ -199,8 +194,3 @@ class Store(MatchLog):
             WHERE m.number NOT BETWEEN 0 AND f.matches - 1 GROUP BY m.fixture
         """
         return found + [f"fixture {i}: {n} matches beyond its number of matches" for i, n in self._db.execute(sql)]
-
-
-def _parsed(columns: str, row: Sequence[Any]) -> dict[str, Any]:
-    """Return a row by column; the last column holds JSON."""
-    return dict(zip(columns.split(", "), (*row[:-1], json.loads(row[-1])), strict=True))

@@ -23,7 +23,7 @@ _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 @frozen(kw_only=True)
 class WorkerSpec:
-    """One worker: its name, kind (``sampler``, ``learner``, ``evaluator``) and threads."""
+    """One worker: its name, kind (``sampler``, ``learner``, ``evaluator``, ``service``) and threads."""
 
     name: str
     kind: str
@@ -140,21 +140,25 @@ class Supervisor:
         process.started_s = now
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest.
+        """Wait for all workers to end by themselves, then kill the rest; services last, as others may wait for them.
 
         Args:
             timeout_s: How long to wait.
             tend: Called again and again meanwhile, to answer their last messages.
 
         Returns:
-            The names of those that had to be killed.
+            The names of those that had to be killed, services left out.
         """
         deadline = time.monotonic() + timeout_s
-        while self.alive and time.monotonic() < deadline:
+        while self._awaited and time.monotonic() < deadline:
             tend()
-        killed = self.alive
-        _end([self._processes[name].launched for name in killed])
+        killed = self._awaited
+        _end([self._processes[name].launched for name in self.alive])
         return killed
+
+    @property
+    def _awaited(self) -> list[str]:
+        return [name for name in self.alive if self._processes[name].spec.kind != "service"]
 
 
 def _end(processes: list[Launched]) -> None:

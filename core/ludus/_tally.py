@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import field, frozen
+
+from ludus._messages import Fixture
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Block", "FixtureSummary", "Payoffs", "Recorded", "tally"]
+__all__ = ["FixtureSummary", "Payoffs", "Recorded", "accumulate", "tally"]
 
 #: (kind, a, b) → ``[3] int64``: wins, draws and losses of a against b in matches of that kind.
 Payoffs: TypeAlias = "dict[tuple[str, str, str], NDArray[np.int64]]"
@@ -22,19 +24,13 @@ class FixtureSummary:
     """New matches of one fixture in one report.
 
     Attributes:
-        fixture: Its id.
-        kind: ``"train"`` or ``"eval"``.
-        player: Who learns from it; empty for evaluations.
-        participants: One per seat, in seat order.
+        fixture: What was played.
         outcome: Points per team summed over the new matches (1 win, ½ draw, 0 loss each).
         matches: How many new matches.
         finished: Whether these were the last ones of the fixture.
     """
 
-    fixture: int
-    kind: str
-    player: str
-    participants: tuple[str, ...]
+    fixture: Fixture
     outcome: tuple[float, ...]
     matches: int
     finished: bool
@@ -59,70 +55,47 @@ class Recorded:
     payoffs: Payoffs = field(factory=dict)
 
 
-@define
-class Block:
-    """A fixture and which of its matches have been played.
-
-    Attributes:
-        fixture: Its id.
-        kind: ``"train"`` or ``"eval"``.
-        player: Who learns from it.
-        seats: The participant in every seat.
-        played: ``[matches] bool``.
-        meetings: ``(i, j, a, b)``: a in team i met b in team j, i < j, a ≠ b; each once.
-    """
-
-    fixture: int
-    kind: str
-    player: str
-    seats: tuple[str, ...]
-    played: NDArray[np.bool_]
-    meetings: tuple[tuple[int, int, str, str], ...]
-
-    @staticmethod
-    def make(
-        fixture: int, kind: str, *, player: str, seats: tuple[str, ...], teams: Sequence[int], matches: int
-    ) -> Block:
-        """Return the block of a fixture of which nothing has been played; `teams` is the team of every seat."""
-        sides = sorted(set(zip(teams, seats, strict=True)))
-        meetings = tuple((i, j, a, b) for i, a in sides for j, b in sides if i < j and a != b)
-        return Block(fixture, kind, player, seats, np.zeros(matches, bool), meetings)
-
-
-def tally(blocks: Sequence[Block], starts: NDArray[np.int64], outcome: NDArray[np.float32]) -> Payoffs:
+def tally(
+    fixtures: Sequence[Fixture], starts: NDArray[np.int64], outcome: NDArray[np.float32], *, teams: Sequence[int]
+) -> Payoffs:
     """Count who beat whom.
 
     Args:
-        blocks: G fixtures.
-        starts: ``[G] int64``: the first row of each fixture; its rows lie together, in the order of `blocks`.
+        fixtures: G fixtures.
+        starts: ``[G] int64``: the first row of each fixture; its rows lie together, in the order of `fixtures`.
         outcome: ``[n, teams] float32``.
+        teams: The team of every seat.
 
     Returns:
         The counts of every ordered pair of different participants who sat in different teams.
     """
-    result: Payoffs = {}
-    if not blocks:
-        return result
-    counts: Mapping[tuple[int, int], NDArray[np.int64]] = {
-        (i, j): np.stack(
-            [
-                np.add.reduceat(test, starts, dtype=np.int64)
-                for test in (
-                    outcome[:, i] > outcome[:, j],
-                    outcome[:, i] == outcome[:, j],
-                    outcome[:, i] < outcome[:, j],
-                )
-            ],
-            axis=1,
-        )  # [G, 3]
-        for i, j in {(i, j) for block in blocks for i, j, _, _ in block.meetings}
+    meetings = [_meetings(fixture.seats, teams) for fixture in fixtures]
+    counts = {
+        (i, j): _counts(outcome[:, i], outcome[:, j], starts)
+        for i, j in {(i, j) for met in meetings for i, j, _, _ in met}
     }
-    for group, block in enumerate(blocks):
-        for i, j, a, b in block.meetings:
+    result: Payoffs = {}
+    for group, (fixture, met) in enumerate(zip(fixtures, meetings, strict=True)):
+        for i, j, a, b in met:
             row = counts[i, j][group]
-            for key, count in (((block.kind, a, b), row), ((block.kind, b, a), row[::-1])):
-                if key in result:
-                    result[key] += count
-                else:
-                    result[key] = count.copy()
+            accumulate(result, {(fixture.kind, a, b): row})
+            accumulate(result, {(fixture.kind, b, a): row[::-1]})
     return result
+
+
+def _meetings(seats: Sequence[str], teams: Sequence[int]) -> list[tuple[int, int, str, str]]:
+    """Return ``(i, j, a, b)`` where a in team i met b in team j, i < j, a ≠ b; each once."""
+    sides = sorted(set(zip(teams, seats, strict=True)))
+    return [(i, j, a, b) for i, a in sides for j, b in sides if i < j and a != b]
+
+
+def _counts(mine: NDArray[np.float32], theirs: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ``[G, 3]``: how often the points of one team were more, the same, and less than those of another."""
+    tests = (mine > theirs, mine == theirs, mine < theirs)
+    return np.stack([np.add.reduceat(test, starts, dtype=np.int64) for test in tests], axis=1)
+
+
+def accumulate(total: Payoffs, more: Mapping[tuple[str, str, str], NDArray[np.int64]]) -> None:
+    """Add counts to sums in place."""
+    for key, count in more.items():
+        total[key] = total[key] + count if key in total else count

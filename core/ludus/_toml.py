@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
+
+import tomli_w
 
 from ludus.errors import ConfigError
 
@@ -23,7 +24,6 @@ __all__ = ["Table", "apply_overrides", "read_toml", "write_toml"]
 Table: TypeAlias = "dict[str, Any]"
 
 _LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)\Z", re.DOTALL)
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
 def read_toml(path: str | Path) -> Table:
@@ -105,40 +105,6 @@ def write_toml(data: Mapping[str, Any]) -> str:
     """Return `data` as TOML text that loads to an equal table.
 
     Raises:
-        TypeError: A value is not a str, int, float, bool, list or table.
+        TypeError: A value has no form in TOML.
     """
-    lines: list[str] = []
-    _write_table(data, (), lines)
-    return "\n".join(lines).lstrip("\n") + "\n"
-
-
-def _write_table(table: Mapping[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
-    values = {key: value for key, value in table.items() if not isinstance(value, Mapping)}
-    if path and (values or not table):
-        lines += ["", f"[{'.'.join(map(_key, path))}]"]
-    lines += [f"{_key(key)} = {_inline(value)}" for key, value in values.items()]
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            _write_table(value, (*path, key), lines)
-
-
-def _inline(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return _string(value)
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_inline, value))}]"
-    if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_key(key)} = {_inline(item)}' for key, item in value.items())}}}"
-    raise TypeError(f"a {type(value).__name__} cannot be written as TOML")
-
-
-def _key(key: str) -> str:
-    return key if _BARE_KEY.match(key) else _string(key)
-
-
-def _string(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")  # all else is written as in JSON
+    return tomli_w.dumps(data)

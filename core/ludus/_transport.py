@@ -14,8 +14,6 @@ import logging
 import math
 import os
 import re
-import shutil
-import stat
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,6 +23,7 @@ from typing import Protocol
 import zmq
 
 from ludus import _wire
+from ludus._shared import check_private, remove_stale, shared_path
 from ludus._wire import Frame, Message
 from ludus.errors import LinkError, WireError
 
@@ -249,23 +248,12 @@ def private_ipc_dir() -> Path:
     places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]  # noqa: S108 - mkdtemp makes it private
     for place in places:
         if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
-            for left in Path(place).glob("ludus-[0-9]*-*"):
-                if not _is_running(int(left.name.split("-")[1])) and left.stat().st_uid == os.getuid():
-                    shutil.rmtree(left, ignore_errors=True)
+            for stale in {Path(place), shared_path(Path(place) / "any").parent}:
+                remove_stale(stale)
             directory = Path(tempfile.mkdtemp(prefix=f"ludus-{os.getpid()}-", dir=place))
-            _check_private(directory)
+            check_private(directory)
             return directory
     raise LinkError("no directory for sockets: set XDG_RUNTIME_DIR or TMPDIR to a short writable path")
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def ipc_address(directory: Path, name: str) -> str:
@@ -287,13 +275,4 @@ def _check_address(address: str) -> None:
     path = Path(address.removeprefix("ipc://"))
     if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
         raise LinkError(f"socket path {path} is longer than {_MAX_IPC_PATH_BYTES} bytes: use a shorter directory")
-    _check_private(path.parent)
-
-
-def _check_private(directory: Path) -> None:
-    try:
-        status = directory.lstat()
-    except OSError as error:
-        raise LinkError(f"directory for sockets {directory}: {error.strerror}") from None
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) != 0o700:
-        raise LinkError(f"directory for sockets {directory} must be owned by this user with mode 0700")
+    check_private(path.parent)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
 from ludus._league import parse
+from ludus._messages import Checkpoint
 from ludus._models import check_model, load_checkpoint, load_manifest
-from ludus._records import CheckpointRecord
 from ludus._store import Store
 from ludus.errors import ModelError, StoreError
 
@@ -20,10 +20,6 @@ _LOOKS = 3
 def verify(store: Store) -> list[str]:
     """Recompute and compare everything; return one line for every contradiction, none if all is well."""
     return [problem for check in _CHECKS for problem in check(store)]
-
-
-def _damage(store: Store) -> Iterator[str]:
-    yield from store.damage()
 
 
 def _payoffs(store: Store) -> Iterator[str]:
@@ -80,7 +76,7 @@ def _checkpoints(store: Store) -> Iterator[str]:
         yield from complaints
 
 
-def _checkpoint(store: Store, player: str, saved: CheckpointRecord) -> Iterator[str]:
+def _checkpoint(store: Store, player: str, saved: Checkpoint) -> Iterator[str]:
     return _complaint(f"checkpoint of {player}", load_checkpoint, store.run_dir, saved.path, saved.hash)
 
 
@@ -92,8 +88,8 @@ def _complaint(subject: str, load: Callable[..., object], *arguments: object) ->
         yield f"{subject}: {error}"
 
 
-_CHECKS: tuple[Callable[[Store], Iterator[str]], ...] = (
-    _damage,
+_CHECKS: tuple[Callable[[Store], Iterable[str]], ...] = (
+    Store.damage,
     _payoffs,
     _participants,
     _models,

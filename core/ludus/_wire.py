@@ -28,13 +28,13 @@ import numpy as np
 from ludus import _messages
 from ludus.errors import WireError
 
-__all__ = ["PROTOCOL", "Frame", "Message", "decode", "encode", "fits"]
+__all__ = ["DTYPES", "PROTOCOL", "Frame", "Message", "check_bools", "decode", "encode", "fits"]
 
 Message: TypeAlias = attrs.AttrsInstance
 Frame: TypeAlias = bytes | memoryview
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_HEADER_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 256 * 1024**2
 MAX_TOTAL_BYTES = 1024**3
@@ -44,7 +44,8 @@ _PREFIX = struct.Struct("<4sH")
 _MAGIC = b"LUDS"
 _MAX_ITEMS = 4096  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
 _MAX_DIMENSIONS = 32
-_DTYPES = {
+#: What arrays may consist of.
+DTYPES = {
     dtype: np.dtype(dtype)
     for dtype in ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
 }
@@ -269,7 +270,7 @@ def _mapping(item: _Codec) -> _Codec:
 def _pack_array(value: Any, buffers: list[Frame]) -> list[Any]:
     if not isinstance(value, np.ndarray):
         raise _mismatch("an array", value)
-    if value.dtype.str not in _DTYPES or value.ndim > _MAX_DIMENSIONS:
+    if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
         raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
     flat = np.ascontiguousarray(value).reshape(-1)
     buffers.append(flat.view(np.uint8).data if flat.size else b"")
@@ -278,8 +279,8 @@ def _pack_array(value: Any, buffers: list[Frame]) -> list[Any]:
 
 def _unpack_array(value: Any, frames: Iterator[Frame]) -> np.ndarray:
     match value:
-        case [str(name), list(shape)] if name in _DTYPES and all(type(size) is int and size >= 0 for size in shape):
-            dtype = _DTYPES[name]
+        case [str(name), list(shape)] if name in DTYPES and all(type(size) is int and size >= 0 for size in shape):
+            dtype = DTYPES[name]
         case _:
             raise _mismatch("[dtype, shape] of an array", value)
     frame = next(frames, None)
@@ -291,12 +292,21 @@ def _unpack_array(value: Any, frames: Iterator[Frame]) -> np.ndarray:
     return _view(frame, dtype, shape)
 
 
+def check_bools(name: str, array: np.ndarray) -> None:
+    """Check the bytes of an array if it is one of bools.
+
+    Raises:
+        WireError: Some are neither 0 nor 1, of which NumPy would make anything.
+    """
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise WireError(f"{name[:64]} a bool array holds bytes other than 0 and 1".lstrip())
+
+
 def _view(frame: Frame, dtype: np.dtype[Any], shape: list[int]) -> np.ndarray:
     try:
         array = (np.empty(0, dtype) if 0 in shape else np.frombuffer(frame, dtype)).reshape(shape)
     except ValueError as error:  # an empty array whose other axes are too long
         raise WireError(f"impossible shape {str(shape)[:64]}: {error}") from None
-    if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise WireError("a bool array holds bytes other than 0 and 1")
+    check_bools("", array)
     array.setflags(write=False)
     return array

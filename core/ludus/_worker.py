@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import gc
 import logging
 import signal
 import sys
@@ -12,12 +13,13 @@ import traceback
 from pathlib import Path
 from typing import Any, Protocol
 
-from ludus._assembly import Assembly, limit_threads
+from ludus._assembly import Assembly
 from ludus._config import load_config
 from ludus._messages import Failure, Progress
 from ludus._plugins import load_plugins
-from ludus._process import die_with_parent, set_process_title
+from ludus._process import die_with_parent, prepare_to_compute, set_process_title
 from ludus._sampler import COORDINATOR, learner_name
+from ludus._shared import SharedFolder
 from ludus._transport import Endpoint, ZmqEndpoint, ipc_address
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError
 
@@ -92,6 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
     try:
         worker = _make(options, endpoint, sockets)
+        gc.freeze()  # what is there by now stays: looking through it again and again costs some per cent
         try:
             serve(worker, endpoint)
         finally:
@@ -111,24 +114,33 @@ def _make(options: argparse.Namespace, endpoint: ZmqEndpoint, sockets: Path) -> 
     plugins = load_plugins()
     run_dir = Path(options.run)
     config = load_config(run_dir / "run.toml", plugins=plugins)
-    assembly = Assembly(config=config, plugins=plugins, run_dir=run_dir, session=options.session)
+    assembly = Assembly(config=config, plugins=plugins, run_dir=run_dir, session=options.session, sockets=sockets)
     if options.kind == "learner":
-        limit_threads(assembly.learner_threads())
-        endpoint.bind(ipc_address(sockets, options.name))
-        return assembly.learner(options.name.removeprefix(learner_name("")), link=endpoint, clock=time.monotonic)
-    limit_threads(config.run.sampler_threads)
+        prepare_to_compute(assembly.learner_threads())
+        address = endpoint.bind(ipc_address(sockets, options.name))
+        return assembly.learner(
+            options.name.removeprefix(learner_name("")),
+            link=endpoint,
+            clock=time.monotonic,
+            shared=SharedFolder.beside(sockets, options.name),
+            address=address,
+        )
+    prepare_to_compute(config.run.sampler_threads)
+    if options.kind == "service":
+        return assembly.service(options.name, link=endpoint, clock=time.monotonic)
     if options.kind == "evaluator":
         return assembly.evaluator(options.name, link=endpoint, clock=time.monotonic)
     for player in config.players:
         endpoint.connect(learner_name(player), ipc_address(sockets, learner_name(player)))
-    return assembly.sampler(options.name, link=endpoint, clock=time.monotonic)
+    shared = SharedFolder.beside(sockets, options.name)
+    return assembly.sampler(options.name, link=endpoint, clock=time.monotonic, shared=shared)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ludus._worker", description="A worker of a run; started by ludus itself.")
     parser.add_argument("--run", required=True)
     parser.add_argument("--name", required=True)
-    parser.add_argument("--kind", choices=["sampler", "learner", "evaluator"], required=True)
+    parser.add_argument("--kind", choices=["sampler", "learner", "evaluator", "service"], required=True)
     parser.add_argument("--session", type=int, required=True)
     parser.add_argument("--sockets", required=True)
     parser.add_argument("--parent", type=int, required=True)

@@ -8,8 +8,8 @@ On-policy and off-policy algorithms alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field, frozen
 
@@ -21,7 +21,18 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
-__all__ = ["Algorithm", "AlgorithmContext", "Decision", "Policy", "Trainer", "UpdateResult", "Weights"]
+    from ludus.inference import Inference, Span
+
+__all__ = [
+    "Algorithm",
+    "AlgorithmContext",
+    "Decision",
+    "Policy",
+    "StackedPolicy",
+    "Trainer",
+    "UpdateResult",
+    "Weights",
+]
 
 #: Weights as they travel and as they are stored: parameter and buffer names to arrays.
 Weights: TypeAlias = "Mapping[str, np.ndarray]"
@@ -66,8 +77,13 @@ class Policy(Protocol):
             deterministic: Take the most likely action instead of sampling.
         """
 
-    def evaluate(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
-        """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a))."""
+    def evaluate(
+        self, observation: Leaves, *, action_mask: np.ndarray | None, privileged: Leaves, state: Leaves
+    ) -> np.ndarray:
+        """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a)).
+
+        Arguments are those of `act`.
+        """
 
     def initial_state(self, rows: int) -> Leaves:
         """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty if stateless."""
@@ -78,6 +94,33 @@ class Policy(Protocol):
         Raises:
             ModelError: Names or shapes do not fit.
         """
+
+
+@runtime_checkable
+class StackedPolicy(Policy, Protocol):
+    """A policy that holds the weights of several models in numbered slots; an optional part of the contract.
+
+    All frozen opponents of one architecture are then decided for in one call.
+    """
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        privileged: Leaves,
+        state: Leaves,
+        rng: np.random.Generator,
+        deterministic: bool = False,
+        spans: Sequence[Span] = (),
+    ) -> Decision:
+        """Decide as `Policy.act` does, each row by the model of its span; without spans all by slot 0."""
+
+    def load(self, weights: Weights, *, slot: int = 0) -> None:
+        """Copy `weights` into a slot; see `ludus.inference.Inference.load`."""
+
+    def drop(self, slot: int) -> None:
+        """Forget the model in a slot."""
 
 
 @frozen(kw_only=True)
@@ -106,7 +149,8 @@ class Trainer(Protocol):
         """Learn from fresh segments.
 
         Args:
-            batch: About `batch_decisions` trainable decisions (a tenth less at least, or one segment more).
+            batch: About `batch_decisions` trainable decisions (a tenth less at least, or one segment more). Read-only,
+                and gone once this returns: its arrays may lie in memory that samplers write to again.
             progress: Share of the training budget used so far in [0, 1], for schedules.
 
         Raises:
@@ -153,6 +197,12 @@ class Algorithm(Protocol):
         """
 
 
+def _eager(module: nn.Module, request: NetworkRequest) -> Inference:
+    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+
+    return Eager(module, request)
+
+
 @frozen(kw_only=True)
 class AlgorithmContext:
     """What the factory of an algorithm is given besides its own configuration.
@@ -160,7 +210,10 @@ class AlgorithmContext:
     Args:
         role: The role to be learned, as the player sees it (after its interfaces).
         build_network: Makes the network configured for this player.
+        build_inference: Makes the runtime that a policy runs such a network by; it takes the module over. Torch, where
+            not given.
     """
 
     role: Role
     build_network: Callable[[NetworkRequest], nn.Module]
+    build_inference: Callable[[nn.Module, NetworkRequest], Inference] = _eager

@@ -19,6 +19,7 @@ KINDS = (
     "interface",
     "agent",
     "network",
+    "inference",
     "algorithm",
     "matchmaker",
     "launcher",
@@ -48,6 +49,8 @@ class Component:
             or None for a component without options.
         summary: One line for `ludus plugins`.
         environments: For agents: names of the environments whose seats it can fill; empty means any.
+        service: For inference: ``"package.module:attribute"`` of the callable that makes its service, see
+            `ludus.service`; None for a component that needs none.
     """
 
     name: str = field(validator=name())
@@ -55,6 +58,7 @@ class Component:
     config: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
     summary: str = field(default="", validator=_LINE)
     environments: tuple[str, ...] = ()
+    service: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
 
     def load_factory(self) -> Callable[..., Any]:
         """Import and return the factory.
@@ -71,6 +75,14 @@ class Component:
             PluginError: The import failed or the attribute is missing.
         """
         return None if self.config is None else _load(self.config, self.name)
+
+    def load_service(self) -> Callable[..., Any] | None:
+        """Import and return what makes the service, None where there is none.
+
+        Raises:
+            PluginError: The import failed or the attribute is missing.
+        """
+        return None if self.service is None else _load(self.service, self.name)
 
 
 def _load(path: str, component: str) -> Any:

@@ -7,6 +7,7 @@
     ├── PluginError           (RuntimeError)  a plugin broke, clashes, or speaks another API level
     │   └── UnknownComponent  (LookupError)   nothing installed provides the component asked for
     ├── ContractError         (ValueError)    an environment, interface, policy … broke its contract
+    ├── UnsupportedNetwork    (NotImplementedError) an inference runtime cannot run the network
     ├── WireError             (ValueError)    bytes from a peer are not a valid message
     ├── LinkError             (ConnectionError) a peer cannot be reached or an address is not allowed
     ├── RunError              (RuntimeError)  a run folder cannot be used as asked
@@ -30,6 +31,7 @@ __all__ = [
     "RunError",
     "StoreError",
     "UnknownComponent",
+    "UnsupportedNetwork",
     "WireError",
     "WorkerError",
 ]
@@ -57,6 +59,10 @@ class UnknownComponent(PluginError, LookupError):  # noqa: N818 - reads better i
 
 class ContractError(LudusError, ValueError):
     """A component returned something that its contract forbids."""
+
+
+class UnsupportedNetwork(LudusError, NotImplementedError):  # noqa: N818 - as above
+    """An inference runtime cannot run this network; torch runs it instead."""
 
 
 class WireError(LudusError, ValueError):

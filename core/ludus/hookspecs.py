@@ -29,6 +29,7 @@ __all__ = [
     "ludus_register_algorithms",
     "ludus_register_commands",
     "ludus_register_environments",
+    "ludus_register_inference",
     "ludus_register_interfaces",
     "ludus_register_launchers",
     "ludus_register_matchmakers",
@@ -101,6 +102,23 @@ def ludus_register_networks() -> Iterable[Component]:
 
 
 @hookspec
+def ludus_register_inference() -> Iterable[Component]:
+    """Offer inference runtimes.
+
+    Returns:
+        Components whose factory is called as ``factory(config, module=module, request=NetworkRequest)`` in samplers and
+        evaluators, once per policy, and returns an `ludus.inference.Inference`. It raises
+        `ludus.errors.UnsupportedNetwork` where it cannot run the module; torch runs it then. The factory of a component
+        with a ``service`` is called with ``site=`` too, the `ludus.service.Site` where its service is reached, None in
+        runs of one process; the service itself is made by ``service(config, context=ServiceContext)`` in a worker
+        process of its own and is a `ludus.service.Service`.
+
+    Since 0.1.
+    """
+    raise NotImplementedError
+
+
+@hookspec
 def ludus_register_algorithms() -> Iterable[Component]:
     """Offer algorithms.
 
@@ -145,7 +163,7 @@ def ludus_register_metric_sinks() -> Iterable[Component]:
 
     Returns:
         Components whose factory is called as ``factory(config, run_dir=path)`` in the coordinator, and returns an
-        `ludus.metrics.MetricSink`.
+        `ludus.metrics.MetricSink`. One called ``terminal`` is used by every run whose standard output is a terminal.
 
     Since 0.1.
     """

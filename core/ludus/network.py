@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import Tensor, nn
 
-__all__ = ["NetworkRequest", "copy_arrays", "get_weights", "set_weights"]
+__all__ = ["NetworkRequest", "check_shapes", "copy_arrays", "get_weights", "set_weights", "to_tensor"]
 
 
 @frozen(kw_only=True)
@@ -67,14 +67,33 @@ def copy_arrays(arrays: Mapping[str, np.ndarray], *, into: Mapping[str, Tensor])
     Raises:
         ModelError: Names or shapes do not fit; nothing has been copied then.
     """
-    problems = [f"{name} is missing" for name in into.keys() - arrays.keys()]
-    problems += [f"{name} is unknown" for name in arrays.keys() - into.keys()]
+    check_shapes(arrays, {name: tuple(tensor.shape) for name, tensor in into.items()})
+    for name, tensor in into.items():
+        if tensor.device.type == "cpu":
+            tensor.detach().numpy()[...] = arrays[name]  # from any array, read-only ones included, in one copy
+        else:
+            tensor.copy_(tensor.new_tensor(arrays[name]))
+
+
+def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that arrays have exactly the names and shapes expected.
+
+    Raises:
+        ModelError: They do not; the message names the first few.
+    """
+    problems = [f"{name} is missing" for name in shapes.keys() - arrays.keys()]
+    problems += [f"{name} is unknown" for name in arrays.keys() - shapes.keys()]
     problems += [
-        f"{name} has shape {arrays[name].shape}, expected {tuple(into[name].shape)}"
-        for name in into.keys() & arrays.keys()
-        if arrays[name].shape != tuple(into[name].shape)
+        f"{name} has shape {arrays[name].shape}, expected {shapes[name]}"
+        for name in shapes.keys() & arrays.keys()
+        if arrays[name].shape != shapes[name]
     ]
     if problems:
         raise ModelError(f"the saved arrays do not fit the network: {'; '.join(sorted(problems)[:4])}")
-    for name, tensor in into.items():
-        tensor.copy_(tensor.new_tensor(arrays[name]))
+
+
+def to_tensor(array: np.ndarray) -> Tensor:
+    """Return a tensor that shares memory with `array` where torch allows it."""
+    import torch  # noqa: PLC0415 - matchmakers and commands read this module too
+
+    return torch.from_numpy(array if array.flags.writeable and array.flags.c_contiguous else array.copy())

@@ -22,6 +22,7 @@ from attrs import frozen
 
 from ludus._build import make_agent, make_environment
 from ludus._config import RunConfig, choose_components, load_config
+from ludus._evaluation import play_pair
 from ludus._league import League
 from ludus._plugins import Plugins, load_plugins
 from ludus._records import MatchRecord, ModelRecord
@@ -46,9 +47,11 @@ __all__ = [
     "Run",
     "Score",
     "agents_for",
+    "load_plugins",
     "match_seeds",
     "open_game",
     "open_run",
+    "play_pair",
     "score",
 ]
 
@@ -75,17 +78,26 @@ class Run:
 
     Attributes:
         folder: The run folder.
+        league: What matchmakers see: players, anchors, pools by name, payoffs by pair, Elo ratings.
+        seats: The seats of a match, in the order of a fixture's participants.
+        models: All frozen models by participant, in the order in which they were frozen.
+        pools: The members of every pool, oldest first.
     """
+
+    league: LeagueView
 
     def __init__(self, folder: Path, *, overrides: Sequence[str] = ()) -> None:
         self.folder = folder
         self._overrides = overrides
         self._store = Store.read(folder)
         try:
-            self._league = League.of(self._store)
+            self._league = self.league = League.of(self._store)
         except BaseException:
             self._store.close()
             raise
+        self.seats: tuple[Seat, ...] = self._league.seats
+        self.models: Mapping[str, ModelRecord] = self._league.models
+        self.pools: Mapping[str, Sequence[str]] = self._league.pools
 
     def __enter__(self) -> Self:
         return self
@@ -110,26 +122,6 @@ class Run:
         return load_config(self.folder / "run.toml", overrides=self._overrides, plugins=self.plugins)
 
     # --- the league -----------------------------------------------------------------------------------------------
-
-    @property
-    def league(self) -> LeagueView:
-        """Return what matchmakers see: players, anchors, pools by name, payoffs by pair, Elo ratings."""
-        return self._league
-
-    @property
-    def seats(self) -> tuple[Seat, ...]:
-        """Return the seats of a match, in the order of a fixture's participants."""
-        return self._league.seats
-
-    @property
-    def models(self) -> Mapping[str, ModelRecord]:
-        """Return all frozen models by participant, in the order in which they were frozen."""
-        return self._league.models
-
-    @property
-    def pools(self) -> Mapping[str, Sequence[str]]:
-        """Return the members of every pool, oldest first."""
-        return self._league.pools
 
     def resolve(self, name: str) -> str:
         """Return the participant that a person means by ``player``, ``player@latest``, ``player@live`` or its name.

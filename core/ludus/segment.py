@@ -21,7 +21,7 @@ entries with `decided` False are never trained on.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,7 @@ class SegmentBatch:
         initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty for stateless policies.
         length: ``[N] int32``: entries before the bootstrap entry.
         version: ``[N] int64``: the weights version that made the first decision.
+        lease: The shared memory that the arrays lie in, for whoever sends it on; None where they are plain arrays.
     """
 
     observation: Leaves
@@ -81,6 +82,8 @@ class SegmentBatch:
     initial_state: Leaves = field(factory=dict)
     length: np.ndarray
     version: np.ndarray
+    lease: object = field(default=None, eq=False, repr=False)
+    _counts: np.ndarray | None = field(default=None, init=False, eq=False, repr=False)
 
     @property
     def num_segments(self) -> int:
@@ -90,7 +93,13 @@ class SegmentBatch:
     @property
     def num_decisions(self) -> int:
         """Return how many decisions can be trained on."""
-        return int(self.trainable().sum())
+        return int(self.counts().sum())
+
+    def counts(self) -> np.ndarray:
+        """Return ``[N] int64``: how many decisions of each segment can be trained on; computed once."""
+        if self._counts is None:
+            self._counts = self.trainable().sum(axis=0)
+        return self._counts
 
     def trainable(self) -> np.ndarray:
         """Return ``[T+1, N] bool``: real decisions whose outcome is known (before the bootstrap entry)."""
@@ -113,6 +122,12 @@ class SegmentBatch:
         Raises:
             ContractError: An array is missing or unknown, or shapes disagree.
         """
+        batch = cls._grouped(arrays)
+        batch.check()
+        return batch
+
+    @classmethod
+    def _grouped(cls, arrays: dict[str, np.ndarray]) -> SegmentBatch:
         missing = [name for name in _PLAIN if name not in arrays]
         if missing:
             raise ContractError(f"segment batch lacks {', '.join(missing)}")
@@ -126,9 +141,7 @@ class SegmentBatch:
                 fields[name] = array
             else:
                 raise ContractError(f"segment batch has an unknown array {name!r}")
-        batch = cls(**fields)
-        batch.check()
-        return batch
+        return cls(**fields)
 
     def check(self) -> None:
         """Check that all shapes agree; called once, where a batch enters the learner.
@@ -136,6 +149,8 @@ class SegmentBatch:
         Raises:
             ContractError: They do not.
         """
+        if self.decided.ndim != 2:
+            raise ContractError(f"segment batch: decided has shape {self.decided.shape}, expected [T+1, N]")
         steps, segments = self.decided.shape
         for name, array in self.arrays().items():
             head = (segments,) if name in _PER_SEGMENT or name.startswith("initial_state/") else (steps, segments)
@@ -150,20 +165,22 @@ class SegmentBatch:
         Args:
             decisions: ≥ 1.
         """
-        counts = self.trainable().sum(axis=0)
+        counts = self.counts()
         parts = min(max(1, int(counts.sum()) // decisions), max(1, self.num_segments))
         if parts == 1:
             return [self]
         ends = np.searchsorted(np.cumsum(counts), counts.sum() * np.arange(1, parts) / parts) + 1
         bounds = [0, *(int(end) for end in ends), self.num_segments]
-        arrays = self.arrays()
-        return [
-            SegmentBatch.from_arrays(
-                {name: a[start:end] if _axis(name) == 0 else a[:, start:end] for name, a in arrays.items()}
-            )
-            for start, end in itertools.pairwise(bounds)
-            if end > start
-        ]
+        return [self.part(start, end) for start, end in itertools.pairwise(bounds) if end > start]
+
+    def part(self, start: int, end: int) -> SegmentBatch:
+        """Return the segments from `start` to `end` as views."""
+        part = SegmentBatch._grouped(
+            {name: a[start:end] if _axis(name) == 0 else a[:, start:end] for name, a in self.arrays().items()}
+        )
+        if self._counts is not None:
+            part._counts = self._counts[start:end]
+        return part
 
     @classmethod
     def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
@@ -171,17 +188,16 @@ class SegmentBatch:
         if len(batches) == 1:
             return batches[0]
         parts = [batch.arrays() for batch in batches]
-
-        return cls.from_arrays({name: _join((part[name] for part in parts), _axis(name)) for name in parts[0]})
+        joined = cls.from_arrays(
+            {name: np.concatenate([part[name] for part in parts], axis=_axis(name)) for name in parts[0]}
+        )
+        joined._counts = np.concatenate([batch.counts() for batch in batches])
+        return joined
 
 
 def _axis(name: str) -> int:
     """Return the axis of the segments in an array of that flat name."""
     return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
-
-
-def _join(arrays: Iterable[np.ndarray], axis: int) -> np.ndarray:
-    return np.concatenate(list(arrays), axis=axis)
 
 
 _PER_SEGMENT = ("length", "version")

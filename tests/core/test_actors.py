@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import ActorCache, AgentActor, LiveActor, PolicyAgent
+from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._play import Play
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
@@ -79,7 +79,7 @@ def live(*, rows=2, decisions=4, interface=None):
 def play(game, fixture, actors):
     """Play a fixture to its end."""
     made = Play(
-        environment=game, resolve=lambda fixture, seat: actors[fixture.seats[seat]], on_results=lambda arrays: None
+        environment=game, resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0), on_results=lambda arrays: None
     )
     made.add(fixture)
     while made.step():
@@ -176,16 +176,3 @@ def test_a_policy_agent_may_be_deterministic():
     agent = PolicyAgent(Counting(), 2, deterministic=True)
     agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, streams=np.array([1]), rng=None)
     assert agent.policy.deterministic
-
-
-def test_the_least_recently_used_actor_leaves():
-    """Loading a model costs time, keeping all of them memory."""
-    made = []
-    cache = ActorCache(lambda *key: made.append(key) or object(), capacity=2)
-    first = cache.get("a@1", "x", "player")
-    cache.get("a@2", "y", "player")
-    assert cache.get("a@1", "x", "player") is first
-    cache.get("a@3", "z", "player")
-    assert cache.get("a@1", "x", "player") is first
-    cache.get("a@2", "y", "player")
-    assert [name for name, *_ in made] == ["a@1", "a@2", "a@3", "a@2"]

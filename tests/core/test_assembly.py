@@ -132,3 +132,16 @@ def test_participants_that_cannot_be_loaded_are_told(assemble, tmp_path, partici
             role="player",
             rows=1,
         )
+
+
+def test_players_configured_alike_share_the_memory_of_their_models(assemble):
+    """Other options of the algorithm, another role or other interfaces make another architecture."""
+    alike = {"main": {}, "twin": {}, "other": {"interfaces": ["dummy-reverse"]}, "third": {"share": 2.0}}
+    cache = assemble(players=alike).opponents("sampler-0", spec_of(assemble()), 4)
+    assert cache.kin == {"main": "main", "twin": "main", "other": "other", "third": "main"}
+
+
+def test_the_cache_of_opponents_has_the_size_configured(assemble):
+    """In bytes of weights."""
+    assembly = assemble(sampling={"matches": 8, "rows_per_fixture": 4, "opponent_cache_mb": 3})
+    assert assembly.opponents("sampler-0", spec_of(assembly), 4).budget_bytes == 3 * 2**20

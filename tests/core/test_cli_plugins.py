@@ -10,10 +10,12 @@ from types import SimpleNamespace
 
 import click
 import pytest
+from attrs import frozen
 from ludus import ConfigError, __main__, __version__
 from ludus._cli import BUILT_IN, plugins as plugins_command
-from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, load_plugins
-from ludus.component import Component
+from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins, load_plugins
+from ludus.component import KINDS, Component
+from ludus.option import option
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +152,7 @@ def test_help_lists_every_command(capsys):
     assert __main__.main(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(name in out and entry.help in out for name, entry in BUILT_IN.items())
-    assert out.index("doctor") < out.index("Commands of plugins") < out.index("Greets you by name.")
+    assert out.index("resume") < out.index("Commands of plugins") < out.index("Greets you by name.")
 
 
 def test_version(capsys):
@@ -219,19 +221,17 @@ def test_problems_are_lines_below_the_table(capsys, monkeypatch):
     assert "'nobody' is to be allowed or blocked, but no installed plugin has that name" in out
 
 
-def test_hidden_commands_are_a_problem():
+def test_hidden_commands_are_a_problem(capsys, monkeypatch):
     """A plugin's command with the name of a built-in one would never run."""
     train = Component(name="train", factory="a:b")
     report = PluginReport(name="x", distribution="ludus-x", version="1", status="ok", offers={"command": (train,)})
-    loaded = SimpleNamespace(reports=[report], unmatched=())
-    assert list(plugins_command.problems(loaded)) == [
-        "x (ludus-x 1): its command 'train' is hidden by that of ludus itself"
-    ]
+    monkeypatch.setattr(plugins_command, "load_plugins", lambda: Plugins([(report, None)]))
+    assert run(capsys).endswith("\nx (ludus-x 1): its command 'train' is hidden by that of ludus itself\n")
 
 
 def test_no_plugin_at_all(capsys, monkeypatch):
     """A fresh installation is told what to do."""
-    monkeypatch.setattr(plugins_command, "load_plugins", lambda: SimpleNamespace(reports=(), unmatched=()))
+    monkeypatch.setattr(plugins_command, "load_plugins", lambda: Plugins([]))
     assert "no plugin is installed" in run(capsys)
 
 
@@ -278,17 +278,24 @@ def test_show_guesses(capsys):
     assert "did you mean 'dummy-count'?" in capsys.readouterr().err
 
 
-def test_defaults_of_all_sorts_can_be_shown():
-    """Lists and tables are data; other objects are shown as text."""
-    assert plugins_command._plain([1, (2.0, "a"), {"b": None}]) == [1, [2.0, "a"], {"b": None}]
-    assert plugins_command._plain(int) == "<class 'int'>"
-
-
-def test_every_component_installed_can_be_shown(monkeypatch):
+def test_every_component_installed_can_be_shown(monkeypatch, capsys):
     """The options of whatever is installed can be written as JSON."""
     monkeypatch.delenv(ALLOW_VARIABLE)
     loaded = load_plugins()
-    for report in loaded.reports:
-        for kind, components in report.offers.items():
-            for component in components:
-                assert json.dumps(plugins_command._component_data(report, kind, component))
+    for kind in KINDS:
+        for name in loaded.components(kind):
+            assert json.loads(run(capsys, "show", f"{kind}:{name}", "--json"))["name"] == name
+
+
+def test_defaults_of_all_sorts_can_be_shown(monkeypatch, capsys):
+    """Lists and tables are data; other objects are shown as text."""
+
+    @frozen
+    class Odd:
+        items: tuple = option([1, (2.0, "a"), {"b": None}], help="")
+        kind: type = option(int, help="")
+
+    monkeypatch.setattr(Component, "load_config", lambda self: Odd)
+    options = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))["options"]
+    assert [entry["default"] for entry in options] == [[1, [2.0, "a"], {"b": None}], "<class 'int'>"]
+    assert "<class 'int'>" in run(capsys, "show", "agent:dummy-perfect")

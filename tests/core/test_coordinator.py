@@ -206,8 +206,8 @@ def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
     runner.store.close()
     resumed = league(anchors=("random", "perfect"))
     assert fixtures(resumed, kind="eval", peer="evaluator-0") == (unfinished,)
-    assert [open_.fixture for open_ in resumed.coordinator.league.open_fixtures()][:1] == [unfinished]
-    assert not [o for o in resumed.coordinator.league.open_fixtures() if o.fixture.kind == "train"]
+    assert resumed.coordinator.league.open_fixtures()[:1] == [unfinished]
+    assert not [o for o in resumed.coordinator.league.open_fixtures() if o.kind == "train"]
 
 
 # -- models ----------------------------------------------------------------------------------------------------------

@@ -65,4 +65,4 @@ def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monk
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 10**9)
     monkeypatch.setattr("ludus._play.Play.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
-        play_out(game, [fixture_of("ab")], lambda fixture, seat: diary())
+        play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))

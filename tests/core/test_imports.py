@@ -152,10 +152,12 @@ def test_only_the_facade_imports_pluggy():
 
 
 def test_plugins_import_nothing_private():
-    """Modules of the core that start with an underscore are no business of plugins."""
+    """Modules of the core that start with an underscore are no business of plugins, but of what measures the core."""
     pattern = re.compile(r"^\s*(from ludus import _|(import|from) ludus\._)", re.MULTILINE)
     private = [path for path in sources(*(f / "src" for f in DISTRIBUTIONS)) if pattern.search(path.read_text())]
-    assert [str(path.relative_to(ROOT)) for path in private] == []
+    assert {(path.parent.name, path.name) for path in private} <= {
+        ("ludus_bench", name) for name in ("_peers.py", "_pieces.py", "_sampling.py")
+    }
 
 
 def strings(path):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
+from ludus._board import BoardReader
 from ludus._learner import Learner, LearnerOptions
 from ludus._messages import (
+    ArraySpec,
     Checkpoint,
     CheckpointAck,
     Credit,
@@ -19,6 +23,7 @@ from ludus._messages import (
 )
 from ludus._models import load_arrays, load_manifest
 from ludus._sampler import COORDINATOR
+from ludus._shared import SharedFolder
 from ludus.algorithm import UpdateResult
 from ludus.errors import ContractError, ModelError
 
@@ -87,8 +92,8 @@ class Desk:
     def welcome(self, **what):
         self.learner.handle(COORDINATOR, Welcome(**what))
 
-    def block(self, number, *, decisions=4, versions=(0,), peer="sampler-0"):
-        """Send a block of one segment per version, each with so many decisions."""
+    def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
+        """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""
         segments = len(versions)
         shape = (decisions + 1, segments)
         arrays = {
@@ -99,10 +104,10 @@ class Desk:
             "truncated": np.zeros(shape, bool),
             "decided": np.ones(shape, bool),
             "elapsed_ticks": np.ones(shape, np.int32),
-            "length": np.full(segments, decisions, np.int32),
+            "length": np.array([decisions] * (segments - empty) + [0] * empty, np.int32),
             "version": np.array(versions, np.int64),
         }
-        self.learner.handle(peer, Segments(worker=peer, player="main", block=number, arrays=arrays))
+        self.learner.handle(peer, Segments(worker=peer, player="main", block=number, pid=pid, arrays=arrays))
 
     def acked(self, peer="sampler-0"):
         """Return the last block that a sampler heard to be taken."""
@@ -195,6 +200,19 @@ def test_stale_segments_are_dropped_and_counted_one_by_one(desk):
     assert (report.values["staleness_mean"], report.values["staleness_max"]) == (3.0, 5.0)
 
 
+def test_empty_segments_are_not_stale(desk):
+    """A stream that was not used says nothing of the versions it might have had."""
+    desk.learner.version = 50
+    desk.block(1, decisions=10, versions=(50, 49, 0), empty=1)
+    while desk.learner.work():
+        pass
+    desk.now = 2.0
+    desk.learner.work()
+    (report,) = desk.link.of(MetricsReport)
+    assert "dropped_stale" not in report.values
+    assert (report.values["staleness_mean"], report.values["staleness_max"]) == (0.5, 1.0)
+
+
 def test_malformed_blocks_are_dropped_and_counted(desk):
     """And acknowledged, so that their sampler goes on."""
     arrays = {"decided": np.ones((5, 1), bool)}
@@ -213,7 +231,126 @@ def test_weights_are_sent_once_per_version_and_sampler(desk):
         desk.block(number)
     desk.learner.work()
     sent = [(credit.version, credit.weights.get("w", np.array([])).tolist()) for credit in desk.link.of(Credit)]
-    assert sent == [(0, [0]), (0, []), (0, []), (1, [1]), (1, []), (1, [])]
+    assert sent == [(0, [0]), (0, []), (0, []), (1, [1])]
+
+
+# -- shared memory ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shared_desk(tmp_path):
+    """Return a learner with shared memory, and the same folder as its sampler sees it."""
+    path = tmp_path / "shared"
+    path.mkdir(mode=0o700)
+    made = Desk(tmp_path)
+    made.learner.shared = made.learner._queue.shared = SharedFolder(path, "learner-main")
+    made.welcome()
+    return made, SharedFolder(path, "sampler-0")
+
+
+def released(desk):
+    """Return up to which block the sampler may use its memory again."""
+    return [credit.released for credit in desk.link.of(Credit)][-1]
+
+
+def test_acknowledged_blocks_are_released_when_they_are_learned_from(desk):
+    """Those taken at once still wait to be read."""
+    desk.block(1)
+    desk.block(2)
+    assert (desk.acked(), released(desk)) == (2, 0)
+    desk.block(3)
+    desk.learner.work()
+    assert (desk.acked(), released(desk)) == (3, 3)
+
+
+def test_a_block_is_released_with_its_last_part(desk):
+    """A large one makes several updates."""
+    desk.block(1, decisions=5, versions=(0,) * 4)
+    desk.learner.work()
+    assert released(desk) == 0
+    desk.learner.work()
+    assert released(desk) == 1
+
+
+def test_dropped_blocks_are_released(desk):
+    """But none before them that still waits."""
+    desk.block(1)
+    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=2, arrays={}))
+    desk.block(3)
+    assert released(desk) == 0
+    desk.block(4)
+    desk.learner.work()
+    assert released(desk) == 4
+
+
+def test_the_blocks_of_one_sampler_do_not_hold_those_of_another(desk):
+    """Each counts its own."""
+    desk.block(1, peer="sampler-0")
+    desk.block(1, versions=(0, 0), peer="sampler-1")
+    desk.learner.work()
+    desk.block(2, peer="sampler-1")
+    last = {who: message.released for who, message in desk.link.sent if isinstance(message, Credit)}
+    assert last == {"sampler-0": 1, "sampler-1": 1}
+
+
+def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk):
+    """They are learned from, but what they are numbered means nothing to the new process."""
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0", pid=2))
+    desk.block(57, pid=1)
+    desk.block(1, pid=2)
+    last = desk.link.of(Credit)[-1]
+    assert (last.pid, last.acked, last.released) == (2, 1, 0)
+    desk.block(2, pid=2)
+    desk.learner.work()
+    assert desk.trainer.batches[0].num_decisions == 12
+
+
+def test_weights_are_on_the_board(shared_desk):
+    """Where it is and what is on it is said once; then only that there is something new."""
+    desk, folder = shared_desk
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=True))
+    for number in (1, 2, 3):
+        desk.block(number)
+    desk.learner.work()
+    granted = desk.link.of(Credit)
+    assert [bool(credit.layout) for credit in granted] == [True, False, False, False]
+    assert not any(credit.weights for credit in granted)
+    taken = []
+    reader = BoardReader(folder, "learner-main", granted[-1].board, granted[0].layout)
+    reader.load(lambda weights, version: taken.append((weights["w"].tolist(), version)))
+    assert taken == [([1.0], 1)]
+
+
+def test_who_cannot_see_the_board_gets_weights_as_messages(shared_desk):
+    """The same version."""
+    desk, _ = shared_desk
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=False))
+    (credit,) = desk.link.of(Credit)
+    assert (credit.board, credit.layout, credit.weights["w"].tolist()) == ("", {}, [0.0])
+
+
+def test_without_space_for_a_board_weights_are_messages(tmp_path, monkeypatch, caplog):
+    """After a line in the log."""
+    monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
+    desk = Desk(tmp_path)
+    desk.learner.shared = SharedFolder(tmp_path, "learner-main")
+    desk.welcome()
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=True))
+    assert desk.link.of(Credit)[-1].weights["w"].tolist() == [0.0]
+    assert "no space; weights travel through sockets" in caplog.text
+
+
+def test_a_slot_that_is_not_there_is_a_drop(shared_desk):
+    """Counted, acknowledged and released; the learner goes on."""
+    desk, _ = shared_desk
+    layout = {"reward": ArraySpec(dtype="<f4", shape=(3, 2))}
+    missing = Segments(worker="sampler-0", player="main", block=1, slot="sampler-0.1.0", generation=1, layout=layout)
+    desk.learner.handle("sampler-0", missing)
+    assert desk.learner._meter.drops["malformed"] == 1
+    assert (desk.acked(), released(desk)) == (1, 1)
+
+
+# -- restarts --------------------------------------------------------------------------------------------------------
 
 
 def test_nobody_plays_before_the_coordinator_said_where_to_go_on(tmp_path):
@@ -413,6 +550,18 @@ def test_progress_is_the_larger_share_of_the_budgets(tmp_path, options, elapsed_
     assert desk.trainer.progress[-1] == progress
 
 
+def test_the_share_of_waiting_is_reported(desk):
+    """From the first look without enough data to the update; across reports too."""
+    desk.learner.work()  # nothing there: it waits from 0 s
+    for now, block in ((1.5, 0), (2.5, 3), (4.0, 0), (6.0, 0)):
+        desk.now = now
+        if block:
+            desk.block(block, decisions=10)
+        desk.learner.work()
+    shares = [report.values["idle_share"] for report in desk.link.of(MetricsReport)]
+    assert shares == [1.0, 1.0, 0.0, 1.0]
+
+
 def test_a_report_holds_rates_and_the_last_metrics(desk):
     """Once a second of the clock: updates, samples, reuse, queue, and what the algorithm says."""
     desk.learner.work()
@@ -427,6 +576,7 @@ def test_a_report_holds_rates_and_the_last_metrics(desk):
         "samples_per_s": 20.0,
         "updates_per_s": 1.0,
         "updates": 2.0,
+        "idle_share": 0.0,
         "sample_reuse": 40 / 30,
         "entropy": 0.25,
         "version": 2,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus._play import Play
+from gymnasium import spaces
+from ludus._messages import Fixture
+from ludus._play import Play, Seats
 from ludus._seeding import match_seeds
-from ludus.environment import Scenario
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 
 TWO = {"player": (0, 1)}
@@ -21,7 +23,7 @@ def table(diary):
         actors, results = {}, []
 
         def resolve(fixture, seat):
-            return actors.setdefault(fixture.seats[seat], diary(len(actors)))
+            return actors.setdefault(fixture.seats[seat], diary(len(actors))), 0
 
         play = Play(environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture)
         for fixture in fixtures:
@@ -84,6 +86,87 @@ def test_one_against_many_and_roles(scripted, table, fixture_of):
     assert [seat for _, seat, *_ in actors["m"].acted] == [0, 2, 0, 2]
     assert actors["m"].started == [1, 3]
     assert joined(results, "returns") == [[0, 0, 0, 0]]
+
+
+def test_slots_are_told_with_the_seats(scripted, fixture_of, diary):
+    """An actor that holds several models hears which one plays where, at decisions and at the end."""
+    heard = []
+
+    class Many(diary):
+        def act(self, seats, since):
+            heard.append(("act", seats.streams.tolist(), seats.slots.tolist()))
+            return super().act(seats, since)
+
+        def end(self, seats, since, **how):
+            heard.append(("end", seats.streams.tolist(), seats.slots.tolist()))
+
+    many, other = Many(), diary()
+    models = {"b": (many, 4), "c": (many, 9)}
+    play = Play(
+        environment=scripted(TWO, 2, length=lambda row: 1),
+        resolve=lambda fixture, seat: models.get(fixture.seats[seat], (other, 0)),
+        on_results=lambda arrays: None,
+        rows_per_fixture=1,
+    )
+    play.add(fixture_of("ab", matches=1))
+    play.add(fixture_of("ca", number=2, matches=1))
+    play_out(play)
+    assert heard == [("act", [1, 2], [4, 9]), ("end", [1, 2], [4, 9])]
+    assert play.slots_in_use(many).tolist() == [4, 9]
+    assert play.slots_in_use(other).tolist() == [0]
+
+
+def test_a_row_without_a_match_is_never_asked(scripted, table, fixture_of):
+    """Even if the environment believes that somebody acts or that a match ends there."""
+    game = scripted(TWO, 3)
+    play, actors, results = table(game, fixture_of("ab", matches=1))
+    tick = game._tick
+
+    def wrong(*args, **how):
+        made = tick(*args, **how)
+        made.roles["player"].acting[:] = True
+        made.terminated[1:] = True
+        return made
+
+    game._tick = wrong
+    play_out(play)
+    assert {row for row, *_ in actors["a"].acted} == {0}
+    assert play.decisions == 3 * 2
+    assert joined(results, "number") == [0]
+
+
+# -- what a seat sees ------------------------------------------------------------------------------------------------
+
+
+def seats_of(acting):
+    """Return all acting seats of a role as one actor's."""
+    tick = RoleTick(observation={}, acting=acting, action_mask=None, reward=np.zeros(acting.shape, np.float32))
+    index = np.flatnonzero(acting)
+    return Seats(tick, index, streams=index + 100, slots=index % 3)
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_seats_take_their_entries(chosen, order):
+    """From arrays of any layout, whether some or all of them act."""
+    acting = np.array(chosen, bool).reshape(3, 2)
+    array = np.asarray(np.arange(3 * 2 * 5).reshape(3, 2, 5), order=order)
+    seats = seats_of(acting)
+    assert seats.take(array).tolist() == array[acting].tolist()
+    assert np.stack([seats.rows, seats.seats], axis=1).tolist() == np.argwhere(acting).tolist()
+
+
+def test_all_seats_are_taken_without_a_copy():
+    """A tick on which everybody acts for one actor costs no copy of what they see."""
+    array = np.zeros((3, 2, 5))
+    assert np.shares_memory(seats_of(np.ones((3, 2), bool)).take(array), array)
+
+
+def test_some_of_the_seats():
+    """A part has its own entries of everything."""
+    part = seats_of(np.ones((3, 2), bool)).part(np.array([False, True, False, False, True, True]))
+    assert part.take(np.arange(6).reshape(3, 2)).tolist() == [1, 4, 5]
+    assert (part.streams.tolist(), part.slots.tolist()) == ([101, 104, 105], [1, 1, 2])
 
 
 # -- rewards ---------------------------------------------------------------------------------------------------------
@@ -203,7 +286,7 @@ def test_places_of_actors_are_used_again(scripted, table, fixture_of):
     """A league of thousands of opponents leaves no trail in the sampler."""
     play, _, _ = table(scripted(TWO, 1), *(fixture_of(("a", f"o{i}"), number=i + 1, matches=1) for i in range(20)))
     play_out(play)
-    assert len(play._actors) <= 3
+    assert len(play._tables.actors) <= 3
 
 
 def test_closing_closes_the_environment(scripted, table):
@@ -239,6 +322,79 @@ def test_a_broken_environment_is_named_in_one_line(scripted, table, fixture_of, 
         play_out(play)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("seat", [0, 2])
+def test_rewards_that_are_not_finite_are_found(scripted, table, fixture_of, wrong, seat):
+    """Each of them, in any role and place, among large and small ones."""
+    game = scripted(
+        {"cat": (0,), "mouse": (1, 1, 1)},
+        3,
+        reward=lambda now, role, index: wrong if (now, role, index) == (1, "mouse", seat) else 3e38,
+    )
+    play, _, _ = table(game, fixture_of("cmmm"))
+    with pytest.raises(ContractError, match=f"role 'mouse' seat {seat} the reward {wrong} in match row 0 after 1 tick"):
+        play.step()
+
+
+def test_finite_rewards_of_any_size_pass(scripted, table, fixture_of):
+    """Their sum over the batch may overflow, they do not."""
+    game = scripted(TWO, 4, reward=lambda now, role, index: 3e38 if index else -3e38, length=lambda row: 1)
+    play, _, results = table(game, fixture_of("ab"))
+    play_out(play)
+    assert joined(results, "returns") == [[np.float32(-3e38), np.float32(3e38)]] * 4
+
+
+@pytest.mark.parametrize("empty", [0, 1, None])
+def test_every_label_needs_a_legal_action(empty):
+    """The one without is named; an action that is legal may be any of its label."""
+    mask = np.zeros((2, 1, 5), bool)
+    mask[:, :, [1, 4]] = True  # labels of 2 and 3 actions
+    if empty is not None:
+        mask[1, 0, [[0, 1], [2, 3, 4]][empty]] = False
+    game = Masked(mask)
+    play = Play(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
+    play.add(Fixture(id=1, kind="train", player="", seats=("a",), seed=0, matches=9, reason=""))
+    if empty is None:
+        assert play.step()
+        return
+    with pytest.raises(ContractError, match=f"seat 0 no legal action of label {empty} in match row 1 after 0 ticks"):
+        play.step()
+
+
+class Masked:
+    """A game of two labels that shows one mask, and the actor that plays it."""
+
+    num_matches = 2
+
+    def __init__(self, mask):
+        role = Role(
+            name="solo", observation_space=spaces.Discrete(2), action_space=spaces.MultiDiscrete([2, 3]), teams=(0,)
+        )
+        self.spec = EnvironmentSpec(name="masked", roles=(role,), turn="simultaneous")
+        seen = {"observation": {}, "acting": np.ones((2, 1), bool), "reward": np.zeros((2, 1), np.float32)}
+        self.tick = Tick(
+            roles={"solo": RoleTick(action_mask=mask, **seen)},
+            terminated=np.zeros(2, bool),
+            truncated=np.zeros(2, bool),
+            outcome=np.zeros((2, 1), np.float32),
+        )
+
+    def reset(self, seeds, *, rows, scenarios):
+        """Show the tick."""
+        return self.tick
+
+    def step(self, actions):
+        """Show the tick."""
+        return self.tick
+
+    def start(self, streams):
+        """Nothing to do."""
+
+    def act(self, seats, since):
+        """Decide anything."""
+        return np.zeros((seats.index.size, 2), np.int64)
 
 
 def test_an_own_error_of_the_environment_passes(scripted, table, fixture_of):

@@ -171,15 +171,41 @@ def test_a_seat_that_never_decided_leaves_nothing():
 
 
 def test_only_used_streams_leave():
-    """Columns in the middle that hold nothing are left out."""
-    made = recorder(streams=3)
-    streams = made.open(3)
+    """Those after the last one with a decision do not; others that hold nothing are empty segments."""
+    made = recorder(streams=4)
+    streams = made.open(4)
     for value in (1, 2):
         settle(made, streams[[0, 2]], [1.0, 1.0])
         decide(made, streams[[0, 2]], [value, 10 + value])
     batch = made.flush()
-    assert batch.num_segments == 2
-    assert batch.observation["obs"][0, :, 0].tolist() == [1, 11]
+    assert batch.length.tolist() == [1, 0, 1]
+    assert batch.observation["obs"][0, [0, 2], 0].tolist() == [1, 11]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_entries_of_another_shape_are_refused(width):
+    """Neither cut off nor filled up."""
+    made = recorder()
+    wrong = entry([1, 2]) | {"privileged/secret": np.zeros((2, width), np.float32)}
+    with pytest.raises(ValueError, match="privileged/secret has shape"):
+        made.decide(made.open(2), wrong, version=1)
+
+
+def test_other_dtypes_are_converted():
+    """An environment may compute in float64, whatever its space says."""
+    made = recorder()
+    wide = entry([1, 2]) | {"privileged/secret": np.array([[1.5, 2.5], [3.5, 4.5]], np.float64)}
+    streams = made.open(2)
+    made.decide(streams, wide, version=1)
+    assert made._arrays["privileged/secret"][0, streams].tolist() == [[1.5, 2.5], [3.5, 4.5]]
+
+
+def test_streams_that_were_closed_are_opened_again_from_the_lowest():
+    """So the used ones stay side by side."""
+    made = recorder(streams=4)
+    assert made.open(3).tolist() == [0, 1, 2]
+    made.close(np.array([2, 0]))
+    assert made.open(3).tolist() == [0, 2, 3]
 
 
 def test_it_is_full_when_a_stream_holds_its_bootstrap():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
-from attrs import evolve
+from attrs import define, evolve, field
 from ludus._report import (
     ConsoleReporter,
     PlayerReport,
@@ -19,7 +18,6 @@ from ludus._report import (
 )
 from ludus._statistics import score
 from ludus.matchmaker import Rating
-from rich.console import Console
 
 LEARNER = {
     "samples_per_s": 5000.0,
@@ -57,10 +55,20 @@ def snapshot():
     return Snapshot(elapsed_s=61.0, decisions=123456, matches=789, players=(player,), sampling=SAMPLING)
 
 
-def shown(*, terminal, width=200):
-    """Return a console reporter and what it writes to."""
-    out = io.StringIO()
-    return ConsoleReporter(Console(file=out, width=width, force_terminal=terminal, color_system=None)), out
+@define
+class Display:
+    """A metric sink that keeps what it gets."""
+
+    written: list = field(factory=list)
+    closed: bool = False
+
+    def write(self, metrics):
+        """Keep the metrics."""
+        self.written.append(metrics)
+
+    def close(self):
+        """Note it."""
+        self.closed = True
 
 
 def test_metrics_hold_everything(snapshot):
@@ -73,6 +81,7 @@ def test_metrics_hold_everything(snapshot):
     expected |= {
         "league/matches": 789.0,
         "league/main/models": 3.0,
+        "league/main/decisions": 123456.0,
         "league/main/rating": 1234.0,
         "league/main/rating_deviation": 20.0,
         "league/main/score_v_random": 0.7,
@@ -83,74 +92,28 @@ def test_metrics_hold_everything(snapshot):
     assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}
 
 
-def test_the_table_shows_everything(snapshot):
-    """Every number that tells whether a run is healthy has its row."""
-    reporter, out = shown(terminal=True)
+def test_a_display_shows_the_numbers(snapshot, capsys):
+    """It gets what every metric sink gets, from the start to the end of the run; lines are still printed."""
+    display = Display()
+    reporter = ConsoleReporter(lambda: display)
     reporter.start()
     reporter.show(snapshot)
-    reporter._live.refresh()
-    text = out.getvalue()
+    reporter.say("evaluator-0: [restarted]")
     reporter.stop()
-    rows = {
-        "decisions learned from": "123,456",
-        "ticks/s played": "7,000",
-        "decisions/s played": "6,500",
-        "samples/s learned": "5,000",
-        "updates/s": "2.5",
-        "staleness mean, max": "1.5, 6",
-        "sample reuse": "3.00",
-        "queued blocks": "4",
-        "policy loss": "-0.0123",
-        "value loss": "0.4567",
-        "entropy": "1.234",
-        "approximate KL": "0.0089",
-        "clip fraction": "0.321",
-        "explained variance": "0.77",
-        "return per match": "0.25",
-        "frozen models": "3",
-        "dropped": "stale 12, refused 1",
-        "rating of newest": "1234 ± 40",
-        "score v random": "70% [",
-        "score v strong": "-",
-    }
-    lines = text.splitlines()
-    for label, value in rows.items():
-        assert any(label in line and value in line for line in lines), label
-    assert "61 s · 789 matches" in text
-
-
-def test_the_table_of_a_run_that_has_just_started_is_empty(snapshot):
-    """Nothing is invented where nothing is known, and columns of players stay in line."""
-    new = PlayerReport(
-        name="new",
-        newest="",
-        models=0,
-        decisions=0,
-        rating=None,
-        rating_history=(),
-        milestones={},
-        anchors={},
-        learner={},
-    )
-    known = evolve(snapshot.players[0], anchors={})
-    reporter, out = shown(terminal=True)
-    reporter.start()
-    reporter.show(evolve(snapshot, players=(new, known)))
-    reporter._live.refresh()
     reporter.stop()
-    (row,) = {" ".join(line.split()) for line in out.getvalue().splitlines() if "entropy" in line}
-    assert row == "│ entropy │ - │ 1.234 │"
+    assert display == Display(written=[snapshot.metrics()], closed=True)
+    assert capsys.readouterr().out == "evaluator-0: [restarted]\n"
 
 
-def test_without_a_terminal_it_prints_lines(snapshot):
+def test_without_a_display_it_prints_lines(snapshot, capsys):
     """One per player and interval; they can be found in a log."""
-    reporter, out = shown(terminal=False)
+    reporter = ConsoleReporter()
     reporter.start()
     reporter.show(snapshot)
     reporter.show(snapshot)
     reporter.say("evaluator-0: [restarted]")
     reporter.stop()
-    first, second = out.getvalue().splitlines()
+    first, second = capsys.readouterr().out.splitlines()
     for part in (
         "61 s",
         "main",
@@ -169,15 +132,19 @@ def test_without_a_terminal_it_prints_lines(snapshot):
 
 def test_the_summary_shows_records_and_the_rise(snapshot):
     """Wins, draws, losses, score and interval against each anchor met; ratings from first to last."""
-    out = io.StringIO()
-    Console(file=out, width=200).print(summary(snapshot))
-    text = out.getvalue()
-    assert "61 s, 123,456 decisions, 789 training matches" in text
-    rows = [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines()]
-    assert ["random", "50", "30", "10", "10", "70.0%"] in [row[:6] for row in rows]
-    assert ["main@1", "50", "40", "0", "10", "80.0%"] in [row[:6] for row in rows]
-    assert "strong" not in text
-    assert "rating 1000 → 1234 (± 40)" in text
+    assert summary(snapshot).splitlines() == [
+        "61 s, 123,456 decisions, 789 training matches",
+        "main@3          matches  wins  draws  losses  score   95 % interval",
+        "against random       50    30     10      10  70.0%  57.1% to 80.1%",
+        "against main@1       50    40      0      10  80.0%  67.0% to 88.8%",
+        "rating 1000 → 1234 (± 40)",
+    ]
+
+
+def test_the_summary_of_a_young_run_says_so(snapshot):
+    """There is nothing to count before the first model."""
+    young = evolve(snapshot, players=(evolve(snapshot.players[0], newest="", models=0),))
+    assert summary(young).splitlines()[1:] == ["main: no model frozen yet"]
 
 
 @pytest.mark.parametrize(

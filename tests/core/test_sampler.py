@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus._actors import LiveActor
+from ludus._assembly import Assembly
 from ludus._messages import Credit, FixtureRequest, Fixtures, Hello, MetricsReport, Results, ResultsAck, Segments
 from ludus._sampler import learner_name
+from ludus._shared import SharedFolder
+from ludus.errors import WireError
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
 
@@ -186,3 +189,122 @@ def test_segments_are_what_the_learner_expects(league):
     assert arrays["decided"].shape[0] == 5
     assert arrays["extras/log_prob"].dtype == np.float32
     assert arrays["length"].max() <= 4
+
+
+# -- shared memory ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def share(monkeypatch, tmp_path):
+    """Return a function that lets all workers made from now on share memory, and returns where."""
+
+    def begin():
+        path, sampler, learner = tmp_path / "shared", Assembly.sampler, Assembly.learner
+        path.mkdir(mode=0o700)
+
+        def shared_sampler(assembly, name, **rest):
+            return sampler(assembly, name, shared=SharedFolder(path, name), **rest)
+
+        def shared_learner(assembly, player, **rest):
+            shared = SharedFolder(path, learner_name(player))
+            return learner(assembly, player, shared=shared, address="ipc:///x", **rest)
+
+        monkeypatch.setattr(Assembly, "sampler", shared_sampler)
+        monkeypatch.setattr(Assembly, "learner", shared_learner)
+        return path
+
+    return begin
+
+
+def outcome(runner):
+    """Return the results of a run and what was learned in it."""
+    results = [
+        np.concatenate([m.arrays[name].ravel() for m in runner.messages(Results)]) for name in ("ticks", "outcome")
+    ]
+    return runner.learner("main").decisions, results, runner.learner("main").trainer.weights()
+
+
+def test_shared_memory_changes_nothing(league, share, tmp_path):
+    """The same seed gives the same matches and the same weights, bit for bit."""
+    plain = league()
+    plain.train(3000)
+    share()
+    shared = league(run_dir=tmp_path / "again")
+    shared.train(3000)
+    assert all(block.slot and not block.arrays for block in blocks(shared))
+    assert not any(credit.weights for credit in shared.messages(Credit))
+    (decisions, results, weights), (others, other_results, other_weights) = outcome(plain), outcome(shared)
+    assert decisions == others
+    for array, other in zip(results, other_results, strict=True):
+        np.testing.assert_array_equal(array, other)
+    for name, array in weights.items():
+        np.testing.assert_array_equal(array, other_weights[name])
+
+
+def test_a_slot_is_used_again_only_when_its_block_is_released(league, share):
+    """Whatever the learner does; so there are no more of them than blocks under way and being recorded."""
+    path = share()
+    runner = league(sampling={"credits": 2}, players={"main": {"dummy-gradient": {"batch_decisions": 200}}})
+    used = {}  # slot → the last block in it
+    sent = 0
+    while len(blocks(runner)) < 60:
+        doze(runner)
+        released = max((credit.released for credit in runner.messages(Credit)), default=0)
+        for block in blocks(runner)[sent:]:
+            assert used.get(block.slot, 0) <= released
+            used[block.slot] = block.block
+        sent = len(blocks(runner))
+    files = [file for file in path.iterdir() if file.name.startswith("sampler-0.")]
+    assert len(used) < 20
+    assert len(files) - len(used) in (0, 1)
+
+
+def test_what_a_predecessor_is_told_releases_nothing(league, share):
+    """The counts of another process mean nothing, however well they fit."""
+    share()
+    runner = league(players=SLOW, sampling={"credits": 4})
+    runner.until(lambda: runner.sampler()._lanes["main"].sent >= 3)
+    lane = runner.sampler()._lanes["main"]
+    before = lane.acked, len(lane.held)
+    assert before[1]
+    predecessor = Credit(player="main", acked=lane.sent, credits=4, version=0, pid=1, released=lane.sent)
+    runner.sampler().handle("learner-main", predecessor)
+    assert (lane.acked, len(lane.held)) == before
+
+
+@pytest.mark.parametrize("victim", ["learner-main", "sampler-0"])
+def test_a_league_in_shared_memory_survives_its_workers(league, share, victim):
+    """The one that takes the place of a killed one finds the other's memory, and nothing waits for the dead."""
+    share()
+    runner = league(run={"checkpoint_s": 1})
+    for goal in (1000, 2000, 3000):
+        runner.train(goal)
+        runner.start(victim)
+    runner.train(4000)
+    assert runner.learner("main")._meter.drops["malformed"] == 0
+    assert len(runner.sampler()._lanes["main"].held) <= 12
+
+
+def test_weights_come_as_messages_where_the_board_cannot_be_seen(league, share, monkeypatch, caplog):
+    """The learner hears of it and the sampler plays on."""
+    share()
+
+    def blind(*_):
+        raise WireError("not here")
+
+    monkeypatch.setattr("ludus._sampler.BoardReader", blind)
+    runner = league()
+    runner.train(1000)
+    assert "sampler-0: not here; weights come through sockets" in caplog.text
+    assert [bool(credit.layout) for credit in runner.messages(Credit)].count(True) == 1
+    assert runner.sampler()._lanes["main"].actor.version > 5
+
+
+def test_a_learner_without_shared_memory_gets_plain_arrays(league, share, monkeypatch):
+    """Though the sampler records in it."""
+    share()
+    monkeypatch.setattr("ludus._assembly.ways", lambda *_, **__: ())
+    runner = league()
+    runner.train(1000)
+    assert not any(block.slot for block in blocks(runner))
+    assert runner.learner("main")._meter.drops["malformed"] == 0

@@ -30,6 +30,15 @@ def test_a_match_has_its_seed_whoever_plays_it(seed, numbers):
     assert seeds.tolist() == [match_seeds(seed, np.array([number])).item() for number in numbers]
 
 
+def test_matches_of_several_fixtures_at_once():
+    """Each gets the seed that it has by itself."""
+    bases, numbers = [5, 2**63 - 1, 5, 0], [0, 3, 9, 1]
+    together = match_seeds(np.array(bases, np.uint64), np.array(numbers))
+    assert together.tolist() == [
+        match_seeds(*one).item() for one in zip(bases, np.array(numbers)[:, None], strict=True)
+    ]
+
+
 def test_neighbouring_fixtures_share_no_match():
     """Fixture seeds that differ by one do not give shifted copies of one sequence."""
     numbers = np.arange(1000)

@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus._database import connect_writer
+from ludus._messages import Checkpoint, Fixture
+from ludus._records import ModelRecord
 from ludus._seeding import match_seeds
-from ludus._store import CheckpointRecord, ModelRecord, PlayerRecord, Store
+from ludus._store import Store
 from ludus.environment import Scenario, Seat
 from ludus.errors import RunError, StoreError, WireError
 from ludus.matchmaker import PoolChange
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
-PLAYERS = (PlayerRecord(name="main", role="player", team=None),)
+PLAYERS = {"main": ("player", None)}
 
 
 def make(folder, seats=SEATS):
@@ -56,7 +58,8 @@ def results(fixture, number, outcome, ticks=None):
 
 def add_fixture(store, seats=("main@0+", "random"), *, matches=10, kind="train", **more):
     """Add a fixture with seed 5."""
-    return store.add_fixture(kind, seats, player="main", seed=5, matches=matches, reason="test", **more)
+    fixture = Fixture(id=0, kind=kind, player="main", seats=seats, seed=5, matches=matches, reason="test", **more)
+    return store.add_fixture(fixture)
 
 
 def listed(payoffs):
@@ -259,9 +262,9 @@ def test_other_seats_are_refused(store):
 
 def test_players_and_anchors_may_be_added(store):
     """A resumed run may have more participants, in the order of its configuration."""
-    second = PlayerRecord(name="second", role="player", team=1)
-    store.declare((second, *PLAYERS), anchors=["random", "strong"], seats=SEATS)
-    assert store.players() == (second, *PLAYERS)
+    players = {"second": ("player", 1), **PLAYERS}
+    store.declare(players, anchors=["random", "strong"], seats=SEATS)
+    assert list(store.players().items()) == list(players.items())
     assert store.anchors() == ("random", "strong")
 
 
@@ -276,8 +279,8 @@ def test_counters_add_up(store):
 
 def test_the_last_checkpoint_of_every_player_is_kept(store):
     """A newer one takes the place of the older one."""
-    first = CheckpointRecord(player="main", path="a", hash="1", version=1, decisions=10, counters={"updates": 1})
-    last = CheckpointRecord(player="main", path="b", hash="2", version=2, decisions=20, counters={"updates": 2})
+    first = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10, counters={"updates": 1})
+    last = Checkpoint(player="main", path="b", hash="2", version=2, decisions=20, counters={"updates": 2})
     store.put_checkpoint(first)
     store.put_checkpoint(last)
     assert store.checkpoints() == {"main": last}
@@ -315,10 +318,9 @@ def test_a_fixture_is_kept_whole(store):
     fixture = add_fixture(store, scenario=scenario, paired="7")
     store.commit()
     with Store.read(store.run_dir) as reader:
-        ((record, remaining),) = reader.open_fixtures()
+        (record,) = reader.open_fixtures()
     assert record == fixture
     assert (record.scenario, record.paired, record.seats) == (scenario, "7", ("main@0+", "random"))
-    assert remaining.tolist() == list(range(10))
 
 
 def test_ids_go_on_after_a_restart(tmp_path):
@@ -337,15 +339,15 @@ def test_a_fixture_must_fit_the_environment(store, seats, matches):
         add_fixture(store, seats, matches=matches)
 
 
-def test_only_what_is_missing_is_open(tmp_path):
-    """After a restart the finished matches are known; a finished or closed fixture is not open."""
+def test_what_is_not_finished_is_open(tmp_path):
+    """Also after a restart; a finished or closed fixture is not open."""
     with make(tmp_path) as store:
         half, whole, closed = add_fixture(store, matches=4), add_fixture(store, matches=2), add_fixture(store)
         store.add_results(results([half.id] * 2 + [whole.id] * 2, [3, 1, 0, 1], [1, 1, 0, 0]))
         store.close_fixture(closed.id)
         store.commit()
     with Store.open(tmp_path) as store:
-        assert [(record.id, missing.tolist()) for record, missing in store.open_fixtures()] == [(half.id, [0, 2])]
+        assert store.open_fixtures() == [half]
 
 
 def test_finished_fixtures_are_closed(store):
@@ -374,8 +376,7 @@ def test_results_are_counted_and_described(store):
     last = store.add_results(results([fixture.id], [1], [0]))
     assert (first.fixtures[0].outcome, first.fixtures[0].matches, first.fixtures[0].finished) == ((1.5, 0.5), 2, False)
     assert (last.fixtures[0].outcome, last.fixtures[0].matches, last.fixtures[0].finished) == ((0, 1), 1, True)
-    assert first.fixtures[0].participants == ("main@0+", "random")
-    assert (first.fixtures[0].kind, first.fixtures[0].player) == ("train", "main")
+    assert first.fixtures[0].fixture == fixture
 
 
 def test_an_empty_report_changes_nothing(store):
@@ -420,15 +421,6 @@ def test_results_of_unknown_matches_are_refused_and_counted(store):
     assert (recorded.new.tolist(), recorded.refused) == ([2], 5)
     assert store.counters()["results_refused"] == 5
     assert store.num_matches() == 1
-
-
-def test_old_fixtures_do_not_stay_in_memory(store):
-    """Neither finished ones nor those that a late repetition brought back."""
-    fixture = add_fixture(store, matches=1)
-    for _ in range(2):
-        store.add_results(results([fixture.id], [0], [1]))
-        store.commit()
-    assert store._blocks == {}
 
 
 GOOD = results([1], [0], [1])
@@ -541,14 +533,17 @@ _WRITER = """
     import os, sys
     from pathlib import Path
     import numpy as np
+    from ludus._messages import Checkpoint, Fixture
     from ludus._store import Store
 
+    seats = ("main@0+", "random")
+    planned = Fixture(id=0, kind="train", player="main", seats=seats, seed=1, matches=20, reason="x")
     run, acks = Path(sys.argv[1]), os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write():
         store = Store.open(run)
         while True:
-            fixture = store.add_fixture("train", ("main@0+", "random"), player="main", seed=1, matches=20, reason="x")
+            fixture = store.add_fixture(planned)
             for half in (np.arange(10), np.arange(10, 20)):
                 wins = ((fixture.id + half) % 3 / 2).astype(np.float32)
                 store.add_results({

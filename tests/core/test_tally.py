@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._tally import Block, tally
+from ludus._messages import Fixture
+from ludus._tally import tally
 
 
-def block(seats, teams, *, fixture=1, kind="train"):
-    """Return a fixture with these participants in seats of these teams."""
-    return Block.make(fixture, kind, player="", seats=tuple(seats), teams=teams, matches=1)
+def fixture(seats, *, kind="train"):
+    """Return a fixture of these participants."""
+    return Fixture(id=1, kind=kind, player="", seats=tuple(seats), seed=0, matches=1, reason="")
 
 
 def counts(payoffs):
@@ -34,19 +35,19 @@ def naive(groups):
 def test_two_players():
     """One win, one draw and one loss are seen from both sides."""
     outcome = np.array([[1, 0], [0.5, 0.5], [1, 0], [0, 1]], np.float32)
-    result = tally([block(["a", "b"], [0, 1])], np.array([0]), outcome)
+    result = tally([fixture("ab")], np.array([0]), outcome, teams=[0, 1])
     assert counts(result) == {("train", "a", "b"): [2, 1, 1], ("train", "b", "a"): [1, 1, 2]}
 
 
 def test_a_match_against_oneself_counts_for_nobody():
     """Self-play says nothing about strength."""
-    result = tally([block(["a", "a"], [0, 1])], np.array([0]), np.array([[1, 0]], np.float32))
+    result = tally([fixture("aa")], np.array([0]), np.array([[1, 0]], np.float32), teams=[0, 1])
     assert result == {}
 
 
 def test_team_mates_do_not_meet():
     """Two against two: four pairs across the teams, none within, and a doubled participant counts once."""
-    result = tally([block(["a", "b", "c", "c"], [0, 0, 1, 1])], np.array([0]), np.array([[0, 1]], np.float32))
+    result = tally([fixture("abcc")], np.array([0]), np.array([[0, 1]], np.float32), teams=[0, 0, 1, 1])
     assert counts(result) == {
         ("train", "a", "c"): [0, 0, 1],
         ("train", "c", "a"): [1, 0, 0],
@@ -57,7 +58,7 @@ def test_team_mates_do_not_meet():
 
 def test_three_teams_meet_in_pairs():
     """The order of the outcomes decides every pair."""
-    result = tally([block("abc", [0, 1, 2])], np.array([0]), np.array([[0.5, 1, 0.5]], np.float32))
+    result = tally([fixture("abc")], np.array([0]), np.array([[0.5, 1, 0.5]], np.float32), teams=[0, 1, 2])
     assert counts(result)["train", "a", "b"] == [0, 0, 1]
     assert counts(result)["train", "a", "c"] == [0, 1, 0]
     assert counts(result)["train", "b", "c"] == [1, 0, 0]
@@ -65,15 +66,15 @@ def test_three_teams_meet_in_pairs():
 
 def test_kinds_are_kept_apart():
     """Training and evaluation matches of one pair have sums of their own."""
-    blocks = [block("ab", [0, 1]), block("ab", [0, 1], fixture=2, kind="eval")]
-    result = tally(blocks, np.array([0, 1]), np.array([[1, 0], [0, 1]], np.float32))
+    fixtures = [fixture("ab"), fixture("ab", kind="eval")]
+    result = tally(fixtures, np.array([0, 1]), np.array([[1, 0], [0, 1]], np.float32), teams=[0, 1])
     assert counts(result)["train", "a", "b"] == [1, 0, 0]
     assert counts(result)["eval", "a", "b"] == [0, 0, 1]
 
 
 def test_nothing_gives_nothing():
     """No fixtures, no counts."""
-    assert tally([], np.zeros(0, np.int64), np.zeros((0, 2), np.float32)) == {}
+    assert tally([], np.zeros(0, np.int64), np.zeros((0, 2), np.float32), teams=[0, 1]) == {}
 
 
 @settings(deadline=None, max_examples=60)
@@ -88,7 +89,7 @@ def test_it_agrees_with_counting_one_by_one(teams, data):
     rows = st.lists(st.lists(points, min_size=num_teams, max_size=num_teams), min_size=1, max_size=4)
     seats = st.lists(st.sampled_from("abc"), min_size=len(teams), max_size=len(teams))
     groups = [(data.draw(seats), teams, data.draw(rows)) for _ in range(data.draw(st.integers(1, 3)))]
-    blocks = [block(seats, teams, fixture=i) for i, (seats, _, _) in enumerate(groups)]
+    fixtures = [fixture(seats) for seats, _, _ in groups]
     starts = np.cumsum([0, *(len(rows) for _, _, rows in groups[:-1])])
     outcome = np.array([row for _, _, rows in groups for row in rows], np.float32)
-    assert counts(tally(blocks, starts, outcome)) == naive(groups)
+    assert counts(tally(fixtures, starts, outcome, teams=teams)) == naive(groups)

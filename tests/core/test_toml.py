@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import date
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -166,5 +165,5 @@ def test_order_of_tables_is_kept():
 
 def test_other_types_are_refused():
     """What has no plain form raises instead of being written wrongly."""
-    with pytest.raises(TypeError, match="date"):
-        write_toml({"x": date(2024, 1, 1)})
+    with pytest.raises(TypeError, match="object"):
+        write_toml({"x": object()})

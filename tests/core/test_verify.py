@@ -8,8 +8,9 @@ import sqlite3
 import numpy as np
 import pytest
 from ludus._league import League
+from ludus._messages import Checkpoint, Fixture
 from ludus._models import save_arrays, save_checkpoint
-from ludus._store import CheckpointRecord, Store
+from ludus._store import Store
 from ludus._verify import verify
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
@@ -26,9 +27,11 @@ def run(tmp_path):
         league.apply([PoolChange(pool="p", model="main@1", enters=True)])
         saved = save_checkpoint(tmp_path / "learners" / "main", {"w": np.ones(3)}, {})
         store.put_checkpoint(
-            CheckpointRecord(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1, counters={})
+            Checkpoint(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1, counters={})
         )
-        fixture = league.create_fixture("eval", "", ["main@1", "random"], matches=4, seed=1, reason="test")
+        fixture = league.create_fixture(
+            Fixture(id=0, kind="eval", player="", seats=("main@1", "random"), matches=4, seed=1, reason="test")
+        )
         outcome = np.array([[1, 0], [0.5, 0.5]], np.float32)
         ids, ticks = np.full(2, fixture.id), np.ones(2, np.int32)
         league.record({"fixture": ids, "number": np.arange(2), "ticks": ticks, "outcome": outcome})
@@ -112,7 +115,7 @@ def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
         with Store.open(run) as store:
             saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
             store.put_checkpoint(
-                CheckpointRecord(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2, counters={})
+                Checkpoint(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2, counters={})
             )
             store.commit()
         (run / snapshot.checkpoints()["main"].path).unlink()

@@ -83,11 +83,11 @@ def train(ludus, path, *settings, workers=0):
 @pytest.mark.slow
 def test_tictactoe_is_learned_by_self_play(ludus):
     """The example beats a random player by far after some seconds in one process."""
-    told = train(ludus, EXAMPLES / "tictactoe.toml", "run.minutes=0", "run.decisions=350000")
+    told = train(ludus, EXAMPLES / "tictactoe.toml", "run.minutes=0", "run.decisions=700000")
     record = told["players"]["main_agent"]["anchors"]["random"]
     assert record["wins"] + record["draws"] + record["losses"] >= 200
     assert record["score"] >= 0.8
-    assert told["reason"] == "350,000 decisions are learned"
+    assert told["reason"] == "700,000 decisions are learned"
 
 
 @pytest.mark.slow
@@ -114,7 +114,7 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
     """From a plugin's environment to PPO's update; the policy learns what only one of its leaves tells."""
     install("cards", CARDS)
     path = toml(
-        run={"decisions": 20_000},
+        run={"decisions": 60_000},
         environment={"name": "cards"},
         players={
             "main": {

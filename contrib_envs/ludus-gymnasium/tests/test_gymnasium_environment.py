@@ -255,6 +255,19 @@ def test_unknown_scenario(make) -> None:
         make().reset(seeds(0), scenarios=[Scenario(name="windy")])
 
 
+def test_an_ended_native_row_stays_silent(make) -> None:
+    """What the vectorised environment plays there by itself is never shown, not even its time limits."""
+    env = make(num_matches=2, max_ticks=2)
+    env.reset(seeds(0, 1))
+    env.step(push(env, 0))
+    final = env.step(push(env, 1)).roles["player"].observation["obs"].copy()
+    for _ in range(6):
+        tick = env.step(push(env, 0))
+        assert not (tick.terminated | tick.truncated).any()
+        assert not tick.roles["player"].reward.any()
+        assert np.array_equal(tick.roles["player"].observation["obs"], final)
+
+
 @pytest.mark.parametrize("action", [2, -1])
 def test_native_refuses_illegal_actions(make, action) -> None:
     """An impossible action is refused, in an ended row it is ignored."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -13,7 +14,10 @@ from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
 from ludus_pettingzoo.config import PettingZooConfig
 from ludus_pettingzoo.environment import make_environment
+from ludus_pettingzoo.games import make_game
+from ludus_pettingzoo.making import without_checks
 from ludus_pettingzoo.plugin import ludus_register_environments
+from pettingzoo.utils import wrappers
 
 CHASE = "toy_chase:Chase"
 ELIMINATION = "toy_elimination:Elimination"
@@ -126,6 +130,96 @@ def test_same_match_as_bare(make) -> None:
             column = random.choice(np.flatnonzero(observation["action_mask"]))
             bare.step(int(column))
             tick = env.step({"player": np.full((1, 2, 1), column)}).roles["player"]
+
+
+def plain(tick):
+    """Return what a tick says of the seats that matter: those that act, and all at an end."""
+    ended = tick.terminated | tick.truncated
+    said = {"ended": ended.tolist(), "outcome": tick.outcome[ended].tolist()}
+    for name, role in tick.roles.items():
+        shown = role.acting | ended[:, None]
+        said[name] = [role.acting.tolist(), role.reward.tolist()]
+        said[name] += [leaf[shown].tolist() for leaf in role.observation.values()]
+        said[name] += [] if role.action_mask is None else [role.action_mask[role.acting].tolist()]
+    return said
+
+
+@pytest.mark.parametrize(
+    ("id", "api"),
+    [
+        ("classic/connect_four_v3", "auto"),
+        ("classic/tictactoe_v3", "auto"),
+        ("classic/rps_v2", "parallel"),
+        ("classic/rps_v2", "aec"),
+        (ELIMINATION, "auto"),
+        (CHASE, "aec"),
+    ],
+)
+def test_matches_without_checks_are_the_same(make, id, api) -> None:
+    """Unwrapped environments play the same matches, bit by bit, through ends and resets."""
+    random = np.random.default_rng(5)
+    both = [make(id, 3, api=api, unwrap=unwrap) for unwrap in (True, False)]
+    ticks = [env.reset(seeds(1, 2, 3)) for env in both]
+    ends = 0
+    for step in range(80):
+        assert plain(ticks[0]) == plain(ticks[1])
+        actions = {role.name: legal(role, ticks[1].roles[role.name], random) for role in both[0].spec.roles}
+        ticks = [env.step(actions) for env in both]
+        rows = np.flatnonzero(ticks[0].terminated | ticks[0].truncated)
+        if rows.size:
+            assert plain(ticks[0]) == plain(ticks[1])
+            ends += rows.size
+            ticks = [env.reset(rows.astype(np.uint64) + np.uint64(step), rows=rows) for env in both]
+    assert ends
+
+
+def legal(role, tick, random):
+    """Return random legal actions of a role."""
+    sizes = [int(role.action_space.n)] if hasattr(role.action_space, "n") else role.action_space.nvec.tolist()
+    mask = np.ones((*tick.acting.shape, sum(sizes)), bool) if tick.action_mask is None else tick.action_mask
+    drawn = random.random(mask.shape) * mask
+    starts = np.cumsum([0, *sizes])
+    return np.stack([drawn[..., a:b].argmax(-1) for a, b in itertools.pairwise(starts)], axis=-1)
+
+
+def test_only_known_checks_are_left_out() -> None:
+    """Subclasses and other wrappers stay, and whatever is below them."""
+
+    class Louder(wrappers.OrderEnforcingWrapper):
+        """Somebody's own."""
+
+    raw = pettingzoo.make("aec", "classic/connect_four_v3").unwrapped
+    assert (
+        without_checks(wrappers.OrderEnforcingWrapper(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))) is raw
+    )
+    louder = Louder(wrappers.TerminateIllegalWrapper(raw, illegal_reward=-1))
+    assert without_checks(wrappers.OrderEnforcingWrapper(louder)) is louder
+    assert isinstance(louder.env, wrappers.TerminateIllegalWrapper)
+    base = wrappers.BaseWrapper(raw)
+    assert without_checks(base) is base
+    parallel = without_checks(pettingzoo.make("parallel", "classic/rps_v2"))
+    assert parallel.aec_env is parallel.unwrapped
+
+
+@pytest.mark.parametrize("unwrap", [True, False])
+def test_checks_are_left_out_by_option(unwrap) -> None:
+    """They are gone unless they are asked for."""
+    given = {"id": "classic/connect_four_v3", "options": {}, "api": "aec", "max_ticks": 0, "teams": {}}
+    game = make_game(**given, outcome="total", unwrap=unwrap)
+    assert (game._env is game._env.unwrapped) == unwrap
+
+
+def test_a_waiting_seat_shows_what_it_saw_last(make) -> None:
+    """Nothing before its first turn, then the position of its last one, and at the end the final one."""
+    env = make("classic/connect_four_v3")
+    env.reset(seeds(0))
+    shown = [
+        env.step(actions).roles["player"].observation["obs"][0].sum((1, 2, 3)).tolist() for actions in play_row(0, 1)
+    ]
+    assert shown == [[0, 1], [2, 1]]
+    for actions in play_row(0, 1, 0, 1, 0):
+        tick = env.step(actions)
+    assert tick.roles["player"].observation["obs"][0].sum((1, 2, 3)).tolist() == [7, 7]
 
 
 def test_win(make) -> None:

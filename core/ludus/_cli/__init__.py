@@ -15,12 +15,9 @@ class Entry:
     help: str
 
 
-#: Every command of ludus itself. Commands of plugins come after them and cannot replace them.
+#: What trains, and what helps when no plugin works. Commands of plugins come after them and cannot replace them.
 BUILT_IN = {
     "train": Entry("ludus._cli.train:train", "Train the players of a TOML file, from the start or further."),
     "resume": Entry("ludus._cli.train:resume", "Go on with an interrupted run."),
-    "eval": Entry("ludus._cli.evaluate:evaluate", "Play two participants against each other and count."),
     "plugins": Entry("ludus._cli.plugins:plugins", "List what is installed and what each plugin offers."),
-    "check": Entry("ludus._cli.check:check", "Check a TOML file: plugins, spaces, shapes, one real step."),
-    "doctor": Entry("ludus._cli.doctor:doctor", "Check this computer and say what to do about problems."),
 }

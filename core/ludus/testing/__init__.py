@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from ludus.testing._algorithm import check_algorithm
 from ludus.testing._environment import check_environment
+from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
 from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+from ludus.testing._run import Finding, check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
 
 __all__ = [
     "FakeLeague",
+    "Finding",
     "LeagueRunner",
     "check_algorithm",
     "check_environment",
+    "check_inference",
     "check_interface",
     "check_matchmaker",
+    "check_run",
     "fake_leagues",
     "fake_player",
     "league_runner",

@@ -84,7 +84,7 @@ class SyntheticRows:
     def evaluate(self, policy: Policy) -> np.ndarray:
         """Return what `policy` expects at the start of a match."""
         state = policy.initial_state(len(next(iter(self.observation.values()))))
-        return policy.evaluate(self.observation, action_mask=self.mask, state=state)
+        return policy.evaluate(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
 
 
 def random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:

@@ -45,18 +45,20 @@ def near_target(observation, action):
 
 
 @pytest.mark.parametrize(
-    ("space", "reward", "label_objective", "enough"),
+    ("space", "reward", "options", "enough"),
     [
-        (spaces.Discrete(2), right_arm, "per-label", 0.95),
-        (spaces.MultiDiscrete([2, 2]), both_right, "per-label", 0.93),
-        (spaces.MultiDiscrete([2, 2]), both_right, "joint", 0.93),
-        (spaces.Box(-1, 1, (1,), np.float32), near_target, "per-label", -0.2),
+        (spaces.Discrete(2), right_arm, {}, 0.95),
+        (spaces.Discrete(2), right_arm, {"precision": "bf16"}, 0.95),
+        (spaces.MultiDiscrete([2, 2]), both_right, {}, 0.93),
+        (spaces.MultiDiscrete([2, 2]), both_right, {"label_objective": "joint"}, 0.93),
+        (spaces.Box(-1, 1, (1,), np.float32), near_target, {}, -0.2),
+        (spaces.Box(-1, 1, (1,), np.float32), near_target, {"precision": "bf16"}, -0.2),
     ],
 )
-def test_a_contextual_bandit_is_solved(make_ppo, space, reward, label_objective, enough):
+def test_a_contextual_bandit_is_solved(make_ppo, space, reward, options, enough):
     """The reward of greedy play passes the threshold, far above that of the start."""
     torch.set_num_threads(1)
-    ppo = make_ppo(space, label_objective=label_objective, learning_rate=0.01, epochs=4)
+    ppo = make_ppo(space, learning_rate=0.01, epochs=4, **options)
     trainer, policy, rng = ppo.make_trainer(seed=0), ppo.make_policy(), np.random.default_rng(0)
     policy.load(trainer.weights())
     start = play(policy, rng, reward=reward).reward[0].mean()

@@ -65,6 +65,15 @@ def test_objective_of_a_huge_ratio_is_finite():
     assert torch.isfinite(log_prob.grad).all()
 
 
+def test_a_ratio_held_back_from_overflow_has_no_gradient():
+    """Without the dual clip, what stands in for a huge ratio does not move with it."""
+    log_prob = tensor([[500.0], [1.0]], requires_grad=True)
+    policy_objective(
+        log_prob, torch.zeros(2, 1), tensor([-1.0, -1.0]), clip_epsilon=0.2, dual_clip=0.0
+    ).sum().backward()
+    assert log_prob.grad.tolist() == [[0.0], [pytest.approx(-math.e)]]
+
+
 def test_labels_are_clipped_one_by_one():
     """Each label has its own ratio and all share the advantage [HoK eq. 3]."""
     log_prob = tensor([[math.log(1.5), math.log(0.5)]])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus import ContractError
+from ludus import ContractError, ModelError
+from ludus.algorithm import StackedPolicy
+from ludus.inference import Span
 from ludus.testing import check_algorithm
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
@@ -37,7 +39,7 @@ def test_ppo_keeps_the_algorithm_contract(label_objective):
 def test_the_recorded_value_is_the_evaluation(make_ppo):
     """`act` records what `evaluate` answers."""
     policy = make_ppo().make_policy()
-    value = policy.evaluate(OBSERVATION, action_mask=None, state={})
+    value = policy.evaluate(OBSERVATION, action_mask=None, privileged={}, state={})
     np.testing.assert_array_equal(act(policy).extras["value"], value)
     assert np.abs(value).max() > 0
 
@@ -54,7 +56,7 @@ def test_without_privileged_leaves_the_value_is_zero(make_ppo):
     """A frozen model plays without what only its critic may read."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     assert (act(policy).extras["value"] == 0).all()
-    assert (policy.evaluate(OBSERVATION, action_mask=None, state={}) == 0).all()
+    assert (policy.evaluate(OBSERVATION, action_mask=None, privileged={}, state={}) == 0).all()
 
 
 def test_read_only_and_strided_observations_are_fine(make_ppo):
@@ -101,3 +103,89 @@ def test_a_recurrent_network_is_refused(make_ppo):
 
     with pytest.raises(ContractError, match="without recurrent state"):
         act(make_ppo(build_network=build).make_policy())
+
+
+# -- several models ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("action_space", [None, spaces.Box(-1, 1, (2,), np.float32)])
+def test_slots_decide_as_separate_policies(make_ppo, action_space):
+    """Each row by the weights of its span, log standard deviations included."""
+    options = {} if action_space is None else {"action_space": action_space}
+    ppo = make_ppo(**options)
+    weights = [ppo.make_trainer(seed=seed).weights() for seed in range(3)]
+    for index, one in enumerate(weights):
+        rng = np.random.default_rng(index)
+        weights[index] = {
+            name: array + rng.normal(0, 0.3, array.shape).astype(np.float32) for name, array in one.items()
+        }
+    stacked, separate = ppo.make_policy(), ppo.make_policy()
+    for slot, one in zip((0, 4, 2), weights, strict=True):
+        stacked.load(one, slot=slot)
+    spans = [Span(4, 0, 2), Span(0, 2, 3), Span(2, 3, 5)]
+    rest = {"action_mask": None, "privileged": {}, "state": {}, "deterministic": True, "rng": None}
+    found = stacked.act(OBSERVATION, spans=spans, **rest)
+    for one, span in zip((weights[1], weights[0], weights[2]), spans, strict=True):
+        separate.load(one)
+        part = {"obs": OBSERVATION["obs"][span.start : span.stop]}
+        expected = separate.act(part, **rest)
+        np.testing.assert_allclose(found.action[span.start : span.stop], expected.action, atol=1e-6)
+        for name, array in expected.extras.items():
+            np.testing.assert_allclose(found.extras[name][span.start : span.stop], array, atol=1e-6)
+
+
+def test_ppo_policies_can_be_stacked(make_ppo):
+    """Samplers look for this."""
+    assert isinstance(make_ppo().make_policy(), StackedPolicy)
+
+
+def test_a_dropped_model_is_gone(make_ppo):
+    """Its slot answers nothing until it is loaded again."""
+    ppo = make_ppo()
+    policy, weights = ppo.make_policy(), ppo.make_trainer(seed=1).weights()
+    rest = {"action_mask": None, "privileged": {}, "state": {}, "rng": np.random.default_rng(0)}
+    policy.load(weights, slot=1)
+    policy.act(OBSERVATION, spans=[Span(1, 0, 5)], **rest)
+    policy.drop(1)
+    with pytest.raises(KeyError):
+        policy.act(OBSERVATION, spans=[Span(1, 0, 5)], **rest)
+
+
+def test_weights_of_another_distribution_are_refused(make_ppo):
+    """Log standard deviations are no part of a network for discrete actions."""
+    policy, weights = make_ppo().make_policy(), make_ppo().make_trainer(seed=1).weights()
+    with pytest.raises(ModelError, match=r"besides the network's expected \{\}, got"):
+        policy.load(weights | {"log_std": np.zeros(2, np.float32)})
+
+
+def test_the_value_may_use_what_only_critics_see(make_ppo):
+    """`evaluate` with privileged leaves answers what `act` records with them."""
+    policy = make_ppo(privileged=HIDDEN).make_policy()
+    fog = {"fog": np.full((5, 2), 0.5, np.float32)}
+    value = policy.evaluate(OBSERVATION, action_mask=None, privileged=fog, state={})
+    np.testing.assert_array_equal(act(policy, privileged=fog).extras["value"], value)
+    assert (value != 0).all()
+
+
+class Overwriting:
+    """A runtime that answers in the same memory every time, as the contract allows."""
+
+    def __init__(self, inference):
+        self.inference, self.heads = inference, {}
+
+    def run(self, observation, **arguments):
+        heads, state = self.inference.run(observation, **arguments)
+        for name, head in heads.items():
+            self.heads.setdefault(name, np.empty_like(head))[:] = head
+        return self.heads, state
+
+
+def test_decisions_outlive_the_next_call(make_ppo):
+    """A runtime overwrites its answers; what a policy returns is not overwritten."""
+    policy = make_ppo().make_policy()
+    policy._inference = Overwriting(policy._inference)
+    first = act(policy)
+    before = {name: array.copy() for name, array in first.extras.items()}
+    act(policy, {"obs": OBSERVATION["obs"] + 1})
+    for name, array in before.items():
+        np.testing.assert_array_equal(first.extras[name], array)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
+from ludus_ppo import trainer as trainer_module
 
 BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
@@ -241,6 +242,129 @@ def test_a_critic_without_its_privileged_leaves_is_refused(make_ppo, make_batch)
     assert update(ppo, make_batch(ppo, privileged={"fog": 2}))[1].samples == 48
     with pytest.raises(ContractError, match="the batch carries none"):
         update(ppo, make_batch(ppo))
+
+
+def close(one, other, *, atol) -> None:
+    """Compare two sets of arrays up to rounding."""
+    assert one.keys() == other.keys()
+    for name, array in one.items():
+        np.testing.assert_allclose(array, other[name], rtol=1e-4, atol=atol, err_msg=name)
+
+
+OPTIONS = {"num_minibatches": 2, "learning_rate": 1e-3, "adam_eps": 1e-3}  # tiny gradients keep their sign's noise down
+
+
+@pytest.mark.parametrize("action_space", [None, BUTTON_AND_MOVE, spaces.Box(-1, 1, (2,), np.float32)])
+def test_kernels_make_no_difference(make_ppo, make_batch, action_space):
+    """One update with oneDNN and one with torch's own layers end with the same weights up to rounding."""
+    fast, plain = (make_ppo(action_space, cpu_kernels=name, **OPTIONS) for name in ("onednn", "torch"))
+    batch = make_batch(plain)
+    (one, result), (other, expected) = update(fast, batch), update(plain, batch)
+    close(one.weights(), other.weights(), atol=1e-6)
+    assert result.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch):
+    """Let also the small networks of tests be worth several threads."""
+    monkeypatch.setattr(trainer_module, "_CHUNK_WORK", 0)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_threads_make_no_difference(make_ppo, make_batch):
+    """Minibatches in chunks by three threads end with the same weights up to rounding, and with the same metrics."""
+    together, alone = (make_ppo(gradient_threads=threads, **OPTIONS) for threads in (3, 1))
+    batch = make_batch(alone, steps=32, segments=160)
+    (one, result), (other, expected) = update(together, batch), update(alone, batch)
+    close(one.weights(), other.weights(), atol=1e-6)
+    assert result.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_threads_are_deterministic(make_ppo, make_batch):
+    """Equal seeds give equal weights, bit for bit, whoever was faster."""
+    ppo = make_ppo(gradient_threads=3, epochs=3, **OPTIONS)
+    batch = make_batch(ppo, steps=32, segments=160)
+    assert same(update(ppo, batch)[0].weights(), update(ppo, batch)[0].weights())
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_threads_are_used_and_given_back(make_ppo, make_batch, monkeypatch):
+    """Without the option there are as many as torch may use, whose operations have one each meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        ppo = make_ppo(num_minibatches=1)
+        trainer = ppo.make_trainer(seed=1)
+        seen = set()
+        original = trainer._backward
+
+        def watched(*arguments, **options):
+            seen.add(torch.get_num_threads())
+            chunks.append(arguments[1].advantage.shape[0])
+            return original(*arguments, **options)
+
+        chunks: list[int] = []
+        monkeypatch.setattr(trainer, "_backward", watched)
+        trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert seen == {1}
+    assert len(chunks) == 6
+    assert sum(chunks) == 32 * 160
+
+
+def test_small_networks_are_not_worth_chunks(make_ppo, make_batch, monkeypatch):
+    """However many threads there are, a minibatch of little work is computed by one."""
+    ppo = make_ppo(gradient_threads=3, num_minibatches=2)
+    trainer = ppo.make_trainer(seed=1)
+    calls = []
+    original = trainer._backward
+    monkeypatch.setattr(trainer, "_backward", lambda *a, **o: calls.append(1) or original(*a, **o))
+    trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
+    assert len(calls) == 2
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_a_critic_without_leaves_is_refused_by_threads_too(make_ppo, make_batch):
+    """What goes wrong in one of several chunks is told, and the trainer stays as it was."""
+    hidden = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
+    ppo = make_ppo(privileged=hidden, gradient_threads=2)
+    trainer, untouched = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1)
+    with pytest.raises(ContractError, match="the batch carries none"):
+        trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
+    assert same(trainer.weights(), untouched.weights())
+    assert same(trainer.state(), untouched.state())
+
+
+def test_half_precision_stays_close(make_ppo, make_batch):
+    """Weights, losses and Adam have 32 bits; only what the network computes is rounded."""
+    half, full = (make_ppo(precision=name, **OPTIONS) for name in ("bf16", "fp32"))
+    batch = make_batch(full)
+    (one, result), (other, expected) = update(half, batch), update(full, batch)
+    assert {array.dtype for array in one.weights().values()} == {np.dtype(np.float32)}
+    assert result.metrics == pytest.approx(expected.metrics, rel=0.05, abs=0.02)
+    assert not same(one.weights(), other.weights())
+    start = full.make_trainer(seed=1).weights()
+    moved = np.concatenate([(other.weights()[name] - array).ravel() for name, array in start.items()])
+    apart = np.concatenate([(other.weights()[name] - array).ravel() for name, array in one.weights().items()])
+    assert np.linalg.norm(apart) < 0.2 * np.linalg.norm(moved)
+
+
+def test_shared_memory_is_read_where_it_lies(make_ppo, make_batch):
+    """Parts of read-only blocks give the same update as arrays of one's own."""
+    ppo = make_ppo()
+    batch = make_batch(ppo)
+
+    def shared(array):
+        block = np.zeros((array.shape[0], array.shape[1] + 3, *array.shape[2:]), array.dtype)
+        block[:, 1:-2] = array
+        block.flags.writeable = False
+        return block[:, 1:-2]
+
+    views = type(batch).from_arrays({name: shared(a) if a.ndim > 1 else a for name, a in batch.arrays().items()})
+    assert same(update(ppo, batch)[0].weights(), update(ppo, views)[0].weights())
 
 
 def test_resuming_is_bit_exact(make_ppo, make_batch, tmp_path):

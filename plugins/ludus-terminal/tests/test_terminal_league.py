@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from ludus._league import League
+from ludus._messages import Fixture
 from ludus._models import save_arrays
 from ludus._store import Store
 from ludus.environment import Seat
@@ -23,7 +24,8 @@ VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "verif
 
 def play(league, a, b, points, *, kind="eval"):
     """Play a fixture of a against b with the given points of a."""
-    fixture = league.create_fixture(kind, "", [a, b], matches=len(points), seed=1, reason=f"why [{a}]")
+    plan = Fixture(id=0, kind=kind, player="", seats=(a, b), matches=len(points), seed=1, reason=f"why [{a}]")
+    fixture = league.create_fixture(plan)
     points = np.asarray(points, np.float32)
     ids, ticks = np.full(len(points), fixture.id), np.full(len(points), 12, np.int32)
     outcome = np.stack([points, 1 - points], axis=1)

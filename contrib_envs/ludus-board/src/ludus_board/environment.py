@@ -80,7 +80,8 @@ class BoardEnvironment:
             outcome=np.zeros((num_matches, 2), np.float32),
         )
         self._player = player
-        self._obs = player.observation["obs"].reshape(-1)  # a view, written by flat index
+        self._obs = player.observation["obs"].reshape(-1)  # views, for flat indices
+        self._mask = player.action_mask.reshape(-1)  # type: ignore[union-attr]
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -113,9 +114,12 @@ class BoardEnvironment:
         self._player.observation["obs"][rows] = 0
         self._player.reward[rows] = 0
         self._tick.terminated[rows] = False
-        if plies is not None:
+        if plies is None:
+            self._player.acting[rows] = (True, False)
+            self._player.action_mask[rows] = True  # type: ignore[index]
+        else:
             opening.play(self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(rows[at], move))
-        self._show()
+            self._show()
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -125,7 +129,7 @@ class BoardEnvironment:
             ContractError: A move is illegal; no match has been advanced.
         """
         rows = self._all_rows if self._running.all() else np.flatnonzero(self._running)
-        moves = np.asarray(actions["player"]).reshape(-1)[2 * rows + self._seat[rows]]
+        moves = np.asarray(actions["player"]).ravel().take(2 * rows + self._seat.take(rows))
         self._require_legal(rows, moves)
         self._player.reward.fill(0)
         self._tick.terminated.fill(False)
@@ -142,7 +146,7 @@ class BoardEnvironment:
     def _require_legal(self, rows: np.ndarray, moves: np.ndarray) -> None:
         """Raise ContractError for the first illegal move."""
         known = (moves >= 0) & (moves < self._rules.num_actions)
-        legal = known & self._player.action_mask[rows, 0, np.where(known, moves, 0)]  # type: ignore[index]
+        legal = known & self._mask.take(rows * (2 * self._rules.num_actions) + moves, mode="clip")
         if not legal.all():
             at = int(np.argmin(legal))
             raise ContractError(
@@ -157,13 +161,13 @@ class BoardEnvironment:
 
     def _place(self, rows: np.ndarray, moves: np.ndarray) -> np.ndarray:
         """Place a stone of the seat to move in each of the rows, pass the turn, and return ``[n] bool``: it won."""
-        seat = self._seat[rows]
+        seat = self._seat.take(rows)
         stones = self._stones.reshape(-1)
         mine = 2 * rows + seat
         theirs = mine ^ 1
-        own = stones[mine]
-        bits, cells = self._rules.place(own | stones[theirs], moves)
-        own = own | bits
+        own = stones.take(mine)
+        bits, cells = self._rules.place(own | stones.take(theirs), moves)
+        own |= bits
         stones[mine] = own
         self._obs[2 * (mine * self._cells + cells)] = 1
         self._obs[2 * (theirs * self._cells + cells) + 1] = 1

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from ludus.environment import EnvironmentSpec, Role, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.spaces import is_continuous, legal_actions
+from ludus.spaces import is_continuous, label_sizes
 
 from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
 from ludus_copies.workers import WorkerPool
@@ -62,6 +62,9 @@ class Copies:
             games = [game, *(make_game(factory, options) for _ in range(1, num_matches))]
             self._arrays = allocate(self._spec, game.masked_roles, num_matches=num_matches)
             self._rows = GameSlice(games, self._arrays)
+        self._legality = [
+            _Legality(role, self._arrays) for role in self._spec.roles if not is_continuous(role.action_space)
+        ]
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -109,9 +112,8 @@ class Copies:
                 got = "nothing" if given is None else f"shape {given.shape}"
                 raise ContractError(f"{self._spec.name}: expected actions {mine.shape} of role {role!r}, got {got}")
             np.copyto(mine, given, casting="same_kind")
-        for declared in self._spec.roles:
-            if not is_continuous(declared.action_space):
-                _check_legal(declared, self._arrays)
+        for legality in self._legality:
+            legality.check()
         self._rows.step()
         return self._arrays.tick
 
@@ -120,14 +122,37 @@ class Copies:
         self._rows.close()
 
 
-def _check_legal(role: Role, arrays: Arrays) -> None:
-    """Refuse illegal actions of acting seats: the libraries behind raise anything, or nothing and lose the match.
+class _Legality:
+    """Refuses illegal actions of acting seats: the libraries behind raise anything, or nothing and lose the match.
 
-    Raises:
-        ContractError: An acting seat's action is out of range or masked.
+    Args:
+        role: With labels for actions.
+        arrays: Of all matches.
     """
-    seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
-    for row, seat in np.argwhere(seen.acting & ~legal_actions(role.action_space, actions, seen.action_mask)):
-        raise ContractError(
-            f"illegal action {actions[row, seat].tolist()} of role {role.name!r}, match {row}, seat {seat}"
-        )
+
+    def __init__(self, role: Role, arrays: Arrays) -> None:
+        seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
+        self._name, self._seats = role.name, role.seats
+        self._sizes = np.array(label_sizes(role.action_space))
+        self._acting = seen.acting.ravel()
+        self._actions = actions.reshape(self._acting.size, -1)
+        self._mask = None if seen.action_mask is None else seen.action_mask.ravel()
+        choices = int(self._sizes.sum())
+        offsets = np.cumsum(self._sizes) - self._sizes
+        self._first = np.arange(self._acting.size)[:, None] * choices + offsets  # where a label's mask starts
+
+    def check(self) -> None:
+        """Look at the actions of all acting seats.
+
+        Raises:
+            ContractError: One of them is out of range or masked.
+        """
+        acting = self._acting.nonzero()[0]
+        given = self._actions.take(acting, axis=0)
+        wrong = (given < 0) | (given >= self._sizes)
+        if not wrong.any() and self._mask is not None:
+            wrong = ~self._mask.take(self._first.take(acting, axis=0) + given)
+        if wrong.any():
+            at = int(wrong.any(axis=1).argmax())
+            row, seat = divmod(int(acting[at]), self._seats)
+            raise ContractError(f"illegal action {given[at].tolist()} of role {self._name!r}, match {row}, seat {seat}")

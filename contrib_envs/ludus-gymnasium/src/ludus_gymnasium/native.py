@@ -7,7 +7,7 @@ match's own seed and moved over. Which implementations allow that, and how, is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -22,14 +22,20 @@ from ludus_gymnasium.game import ROLE, make_env, make_spec, wins_from
 __all__ = ["NativeEnvironment", "has_native"]
 
 
-def _transplant_cart_pole(scalar: Any, vector: Any, row: int) -> None:
-    vector.state[:, row] = scalar.state
-    vector.steps[row] = 0
-    vector.prev_done[row] = False
+def _transplant_cart_pole(scalar: Any, vector: Any, *, rows: np.ndarray, seeds: Iterable[int]) -> np.ndarray:
+    states = np.empty((rows.size, 4))
+    for index, seed in enumerate(seeds):
+        scalar.reset(seed=seed)
+        states[index] = scalar.state
+    vector.state[:, rows] = states.T
+    vector.steps[rows] = 0
+    vector.prev_done[rows] = False
+    return states.astype(np.float32)
 
 
-#: Vector entry point → function that moves a match just started in the scalar environment into a row.
-_TRANSPLANTS: dict[str, Callable[[Any, Any, int], None]] = {
+#: Vector entry point → function that starts a match per seed in the scalar environment, moves each into a row, and
+#: returns what is seen there, ``[n, …]``.
+_TRANSPLANTS: dict[str, Callable[..., np.ndarray]] = {
     "gymnasium.envs.classic_control.cartpole:CartPoleVectorEnv": _transplant_cart_pole,
 }
 
@@ -68,6 +74,7 @@ class NativeEnvironment:
         self._wins_from = wins_from(self._scalar, win_return)
         self._num_matches = num_matches
         self._running = np.zeros(num_matches, np.bool_)
+        self._all_running = False
         self._return = np.zeros(num_matches)
         space = self._scalar.observation_space
         role = RoleTick(
@@ -109,12 +116,14 @@ class NativeEnvironment:
             raise ContractError("Gymnasium environments have no scenarios besides the default one")
         numbers = np.arange(self._num_matches) if rows is None else rows
         tick, role = self._tick, self._tick.roles[ROLE]
-        for row, seed in zip(numbers.tolist(), seeds.tolist(), strict=True):
-            role.observation["obs"][row, 0], _ = self._scalar.reset(seed=fold_seed(seed))
-            self._transplant(self._scalar.unwrapped, self._vector.unwrapped, row)
+        folded = map(fold_seed, seeds.tolist())
+        role.observation["obs"][numbers, 0] = self._transplant(
+            self._scalar.unwrapped, self._vector.unwrapped, rows=numbers, seeds=folded
+        )
         for array in (role.reward, tick.terminated, tick.truncated, tick.outcome, self._return):
             array[numbers] = 0
         self._running[numbers] = True
+        self._all_running = bool(self._running.all())
         role.acting[numbers] = True
         return tick
 
@@ -125,23 +134,31 @@ class NativeEnvironment:
             ContractError: The action of a running match is out of range. No match has moved then.
         """
         tick, role, running = self._tick, self._tick.roles[ROLE], self._running
-        # An ended row starts a match of its own inside the vectorised environment; nothing of it is shown.
-        chosen = np.where(running, actions[ROLE][:, 0, 0], 0)
-        wrong = np.flatnonzero((chosen < 0) | (chosen >= self._choices))
-        if len(wrong):
-            raise ContractError(f"illegal action [{chosen[wrong[0]]}] of role {ROLE!r}, match {wrong[0]}, seat 0")
+        chosen = actions[ROLE][:, 0, 0]
+        if not self._all_running:
+            # An ended row starts a match of its own inside the vectorised environment; nothing of it is shown.
+            chosen = np.where(running, chosen, 0)
+        if chosen.astype(np.uint64).max() >= self._choices:  # negative ones become huge
+            (wrong, *_) = np.flatnonzero((chosen < 0) | (chosen >= self._choices))
+            raise ContractError(f"illegal action [{chosen[wrong]}] of role {ROLE!r}, match {wrong}, seat 0")
         observation, reward, terminated, truncated, _ = self._vector.step(chosen)
-        np.copyto(role.observation["obs"][:, 0], observation, where=running[:, None])
-        np.multiply(reward, running, out=role.reward[:, 0])
-        np.logical_and(terminated, running, out=tick.terminated)
-        np.logical_and(truncated, running & ~tick.terminated, out=tick.truncated)
+        if self._all_running:
+            role.observation["obs"][:, 0] = observation
+            role.reward[:, 0] = reward
+            tick.terminated[:] = terminated
+        else:
+            np.copyto(role.observation["obs"][:, 0], observation, where=running[:, None])
+            np.multiply(reward, running, out=role.reward[:, 0])
+            np.logical_and(terminated, running, out=tick.terminated)
+            truncated = truncated & running
+        np.greater(truncated, terminated, out=tick.truncated)  # by its rules wins over cut off
         self._return += role.reward[:, 0]
         ended = tick.terminated | tick.truncated
-        running &= ~ended
-        role.acting[:, 0] = running
         if ended.any():
-            won = 0.5 if self._wins_from is None else self._return[ended] >= self._wins_from
-            tick.outcome[ended, 0] = won
+            running &= ~ended
+            self._all_running = False
+            tick.outcome[ended, 0] = 0.5 if self._wins_from is None else self._return[ended] >= self._wins_from
+            role.acting[:, 0] = running
         return tick
 
     def close(self) -> None:

@@ -32,6 +32,11 @@ class PettingZooConfig:
         one_of("auto", "aec", "parallel"),
         help="which of PettingZoo's two interfaces to play; auto prefers parallel where the environment offers it",
     )
+    unwrap: bool = option(
+        True,
+        help="leave out PettingZoo's wrappers that check the order of calls and the legality of actions, which ludus "
+        "guarantees anyway; they cost half of the time of a small game",
+    )
     workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
     max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 leaves it to the environment")
     teams: Mapping[str, Sequence[str]] = option(

@@ -10,7 +10,7 @@ from ludus.errors import ContractError
 from ludus_copies import Row, fold_seed
 from pettingzoo import AECEnv, ParallelEnv
 
-from ludus_pettingzoo.making import make_pettingzoo
+from ludus_pettingzoo.making import make_pettingzoo, without_checks
 from ludus_pettingzoo.match import MatchRow
 from ludus_pettingzoo.seating import AgentSpaces, Seating, seat_agents
 
@@ -22,6 +22,7 @@ def make_game(
     id: str,
     options: Mapping[str, Any],
     api: str,
+    unwrap: bool,
     max_ticks: int,
     teams: Mapping[str, Sequence[str]],
     outcome: str,
@@ -33,6 +34,8 @@ def make_game(
         ContractError: It does not say which agents it may have.
     """
     env = make_pettingzoo(id, options, api=api)
+    if unwrap:
+        env = without_checks(env)
     possible = getattr(env, "possible_agents", None)
     if not possible:
         raise ContractError(f"PettingZoo environment {id!r} has no possible_agents; seats must be known beforehand")
@@ -81,7 +84,6 @@ class AecGame:
         env, match = self._env, self._match
         env.reset(seed=fold_seed(seed))
         match.start()
-        self._observe(env.agents)
         self._select()
 
     def step(self) -> None:
@@ -97,7 +99,10 @@ class AecGame:
                 match.end(truncated=any(truncations[agent] and not terminations[agent] for agent in agents))
                 return
             self._dismiss_dead()
-        self._select()
+        agent = env.agent_selection
+        seat = match.seats[agent]
+        seat.observe(env.observe(agent), env.infos[agent] if self._masks_in_infos else None)
+        seat.act()
         if match.is_time_up():
             self._observe(env.agents)
             match.end(truncated=True)

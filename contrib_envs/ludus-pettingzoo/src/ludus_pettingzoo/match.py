@@ -20,7 +20,13 @@ class BoundSeat:
     Args:
         placing: Who sits where.
         row: The arrays.
+
+    Attributes:
+        read_action: Returns the action in the row as the environment takes it.
+        team: Of the agent.
     """
+
+    __slots__ = ("_acting", "_is_wrapped", "_mask", "_mask_in_observation", "_reward", "_write", "read_action", "team")
 
     def __init__(self, placing: Placing, row: Row) -> None:
         role, seat, its_spaces = row.tick.roles[placing.role], (placing.index, ...), placing.spaces
@@ -38,7 +44,7 @@ class BoundSeat:
         self._write(observation["observation"] if self._is_wrapped else observation)
         if self._mask is not None:
             mask = observation["action_mask"] if self._mask_in_observation else (info or {}).get("action_mask", True)
-            self._mask[...] = np.concatenate(mask) if isinstance(mask, tuple) else mask
+            self._mask[...] = np.concatenate(mask) if type(mask) is tuple else mask
 
     def act(self) -> None:
         """Say that the seat decides on this tick."""
@@ -66,8 +72,9 @@ class MatchRow:
         self._max_ticks = max_ticks
         self._outcome = outcome
         self._ticks = 0
-        self._total = np.zeros(1 + max(placing.team for placing in seating.placings))
-        self._last = np.zeros_like(self._total)
+        self._nothing = [0.0] * (1 + max(placing.team for placing in seating.placings))
+        self._total = self._nothing[:]
+        self._last: list[float] | None = None  # None: nobody earned anything on this tick
 
     def make_spec(self, turn: Literal["turn-based", "simultaneous"]) -> EnvironmentSpec:
         """Return what is known before a match starts."""
@@ -76,7 +83,7 @@ class MatchRow:
             roles=self._seating.roles,
             turn=turn,
             max_ticks=self._max_ticks or None,
-            constant_sum=len(self._total) == 2 and self._outcome != "positive",
+            constant_sum=len(self._nothing) == 2 and self._outcome != "positive",
         )
 
     def bind(self, row: Row) -> None:
@@ -87,18 +94,22 @@ class MatchRow:
     def start(self) -> None:
         """Forget the last match."""
         self._ticks = 0
-        self._total[:] = 0
+        self._total = self._nothing[:]
 
     def add_rewards(self, rewards: Mapping[str, Any]) -> None:
         """Count a tick and hand out what the agents earned on it."""
         self._ticks += 1
-        self._last[:] = 0
+        self._last = None
+        if not any(rewards.values()):
+            return
         for agent, reward in rewards.items():
             if reward:
                 seat = self.seats[agent]
                 seat.reward(reward)
-                self._last[seat.team] += reward
-        self._total += self._last
+                if self._last is None:
+                    self._last = self._nothing[:]
+                self._last[seat.team] += float(reward)
+                self._total[seat.team] += float(reward)
 
     def is_time_up(self) -> bool:
         """Return whether the match has to be cut off now."""
@@ -108,9 +119,10 @@ class MatchRow:
         """Write that the match is over, and its outcome."""
         self._tick.truncated[...] = truncated
         self._tick.terminated[...] = not truncated
-        score = self._last if self._outcome == "last" else self._total
+        score = (self._last or self._nothing) if self._outcome == "last" else self._total
         if self._outcome == "positive":
-            self._tick.outcome[:] = (1 + np.sign(score)) / 2
+            self._tick.outcome[:] = [0.5 if points == 0 else float(points > 0) for points in score]
         else:
-            best = score == score.max()
-            self._tick.outcome[:] = best * (1.0 if best.sum() == 1 else 0.5)
+            best = max(score)
+            share = 1.0 if score.count(best) == 1 else 0.5
+            self._tick.outcome[:] = [share if points == best else 0.0 for points in score]

@@ -92,9 +92,11 @@ class LinearPolicy:
         extras = {"log_prob": log_prob.astype(np.float32), "value": x @ self.value}
         return Decision(action=action, extras=extras, state=state)
 
-    def evaluate(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
+    def evaluate(
+        self, observation: Leaves, *, action_mask: np.ndarray | None, privileged: Leaves, state: Leaves
+    ) -> np.ndarray:
         """Return the baseline ``[n] float32``."""
-        del action_mask, state
+        del action_mask, privileged, state
         estimate: np.ndarray = features(observation) @ self.value
         return estimate
 

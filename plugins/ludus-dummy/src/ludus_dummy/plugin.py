@@ -85,6 +85,18 @@ def ludus_register_networks() -> list[Component]:
 
 
 @hookimpl
+def ludus_register_inference() -> list[Component]:
+    """Offer a runtime that runs networks by torch."""
+    return [
+        Component(
+            name="dummy-torch",
+            factory="ludus_dummy.inference:plain",
+            summary="Runs any network by torch, as is.",
+        )
+    ]
+
+
+@hookimpl
 def ludus_register_algorithms() -> list[Component]:
     """Offer a learner in plain numpy."""
     return [

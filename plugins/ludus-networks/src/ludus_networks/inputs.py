@@ -60,9 +60,9 @@ def _widen(space: Space[Any], factor: float) -> _Widen:
         return _one_hot([int(space.n)], [int(space.start)])
     if isinstance(space, spaces.MultiDiscrete):
         return _one_hot([int(n) for n in space.nvec.ravel()], [int(n) for n in space.start.ravel()])
-    if factor == 1.0:
-        return lambda leaf: leaf.flatten(1).float() if leaf.dim() > 1 else leaf.float().unsqueeze(1)
-    return lambda leaf: leaf.reshape(leaf.shape[0], -1).float() * factor
+    if not space.shape:
+        return lambda leaf: leaf.unsqueeze(1).float() * factor
+    return lambda leaf: leaf.flatten(1).float() * factor if factor != 1.0 else leaf.flatten(1).float()
 
 
 def _one_hot(sizes: list[int], starts: list[int]) -> _Widen:

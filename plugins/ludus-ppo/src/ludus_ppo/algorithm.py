@@ -43,7 +43,12 @@ class PPO:
 
     def make_policy(self) -> PPOPolicy:
         """Make a policy with arbitrary weights."""
-        return PPOPolicy(self._model().eval(), self._distribution)
+        model = self._model()
+        return PPOPolicy(
+            self._context.build_inference(model.network, model.request),
+            self._distribution,
+            log_std=None if model.log_std is None else model.log_std.detach().numpy(),
+        )
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> PPOTrainer:
         """Make a trainer whose initial weights and minibatch order follow from `seed`."""

@@ -67,3 +67,19 @@ class PPOConfig:
     num_minibatches: int = option(4, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
     epochs: int = option(1, at_least(1), help="passes over a batch; ≥ 1; the papers reuse samples 1.0 to 1.2 times")
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
+
+    gradient_threads: int = option(
+        0,
+        at_least(0),
+        help="CPU threads that share the gradient of a minibatch; ≥ 1; 0: as many as the learner may use",
+    )
+    cpu_kernels: str = option(
+        "onednn",
+        one_of("onednn", "torch"),
+        help="what computes linear layers on the CPU: oneDNN, activation included, where it is there; or plain torch",
+    )
+    precision: str = option(
+        "fp32",
+        one_of("fp32", "bf16"),
+        help="what the network computes in while it learns; weights, losses and Adam stay in 32 bits",
+    )

@@ -103,28 +103,29 @@ class Categorical:
     ) -> Sample:
         """Draw one choice per label by inversion of the cumulative distribution; see `Distribution`."""
         rows, labels = parameters.shape[0], len(self._sizes)
-        logits = parameters if mask is None else np.where(mask, parameters, np.float32(-np.inf))
+        # one choice per line and all rows side by side: reductions then are a few operations on long vectors
+        logits = np.full((self.head_size, rows), -np.inf, np.float32)
+        np.copyto(logits, parameters.T, where=True if mask is None else mask.T)
         uniform = None if deterministic else rng.random((rows, labels), dtype=np.float32)
         action = np.empty((rows, labels), np.int64)
         log_prob = np.empty((rows, labels), np.float32)
         every_row = np.arange(rows)
         for label, part in enumerate(self._slices):
-            shifted = logits[:, part]
-            largest = shifted.max(axis=1, keepdims=True)
+            shifted = logits[part]
+            largest = shifted.max(axis=0)
             if not np.isfinite(largest).all():
                 raise self._refusal(parameters, label)
-            shifted = shifted - largest
-            cumulative = np.exp(shifted).cumsum(axis=1)
-            total = cumulative[:, -1]
+            shifted -= largest
+            cumulative = _cumulated(np.exp(shifted))
+            total = cumulative[-1]
             if uniform is None:
-                chosen = shifted.argmax(axis=1)
+                chosen = shifted.argmax(axis=0)
             else:
                 # float32 draws are at most 1 - 2^-24, so the threshold never rounds up to the total: a choice of
                 # probability 0 is never reached.
-                threshold = uniform[:, label] * total
-                chosen = (cumulative <= threshold[:, None]).sum(axis=1)
+                chosen = (cumulative <= uniform[:, label] * total).sum(axis=0)
             action[:, label] = chosen
-            log_prob[:, label] = shifted[every_row, chosen] - np.log(total)
+            np.subtract(shifted[chosen, every_row], np.log(total), out=log_prob[:, label])
         return Sample(action, {"log_prob": log_prob})
 
     def _refusal(self, parameters: np.ndarray, label: int) -> ContractError:
@@ -152,6 +153,16 @@ class Categorical:
         if not legal.all():
             label = int(legal.logical_not().nonzero()[0])
             raise ContractError(f"role {self._role}, label {label}: a recorded action is forbidden by its own mask")
+
+
+def _cumulated(weights: np.ndarray) -> np.ndarray:
+    """Return the sums of ``weights [choices, n]`` up to each choice, in place."""
+    choices, rows = weights.shape
+    if choices > rows:
+        return np.cumsum(weights, axis=0, out=weights)
+    for choice in range(1, choices):  # twice as fast as cumsum along this axis
+        weights[choice] += weights[choice - 1]
+    return weights
 
 
 class Gaussian:

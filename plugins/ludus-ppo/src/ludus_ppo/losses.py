@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 __all__ = [
     "categorical_terms",
@@ -49,12 +52,41 @@ def categorical_terms(
     """
     if mask is not None:
         logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)  # finite: 0 · log 0 must be 0, not NaN
-    log_probs, entropies = [], []
-    for label, part in enumerate(torch.split(logits, list(sizes), dim=1)):
-        log_p = part.log_softmax(dim=1)  # [n, A_l]
-        log_probs.append(log_p.gather(1, action[:, label : label + 1]))  # [n, 1]
-        entropies.append(-(log_p.exp() * log_p).sum(dim=1, keepdim=True))  # [n, 1]
-    return torch.cat(log_probs, dim=1), torch.cat(entropies, dim=1)
+    log_prob, entropy = _CategoricalTerms.apply(  # type: ignore[no-untyped-call]
+        logits.t().contiguous(), action.t(), tuple(sizes)
+    )
+    return log_prob.t(), entropy.t()
+
+
+class _CategoricalTerms(torch.autograd.Function):
+    """Log-probability and entropy with their gradient, choices first: torch is slow along short last dimensions."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, action: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Return ``[L, n]`` each, of logits ``[A, n]`` and actions ``[L, n]``."""
+        log_p = torch.cat([part.log_softmax(dim=0) for part in torch.split(logits, list(sizes))])  # [A, n]
+        first = action.new_tensor([sum(sizes[:label]) for label in range(len(sizes))]).unsqueeze(1)  # [L, 1]
+        chosen = action + first  # [L, n], in 0..A
+        probability = log_p.exp()
+        weighted = probability * log_p
+        entropy = torch.stack([-part.sum(dim=0) for part in torch.split(weighted, list(sizes))])  # [L, n]
+        ctx.save_for_backward(probability, weighted, entropy, chosen)
+        ctx.sizes = sizes
+        return log_p.gather(0, chosen), entropy
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_log_prob: Tensor, of_entropy: Tensor) -> tuple[Tensor | None, ...]:
+        """Return d/dlogit: ``[chosen] - p`` of log-probability, ``-p (log p + entropy)`` of entropy."""
+        probability, weighted, entropy, chosen = ctx.saved_tensors
+        sizes = torch.tensor(ctx.sizes, device=chosen.device)
+
+        def per_choice(term: Tensor) -> Tensor:  # [L, n] -> [A, n]
+            return term if len(ctx.sizes) == 1 else term.repeat_interleave(sizes, dim=0)
+
+        gradient = probability * per_choice(of_log_prob + of_entropy * entropy)
+        gradient = gradient.addcmul_(weighted, per_choice(of_entropy)).neg_()
+        return gradient.scatter_add_(0, chosen, of_log_prob), None, None
 
 
 def gaussian_terms(parameters: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,7 +114,7 @@ def joint_log_prob(log_prob: Tensor, *, used: Tensor | None = None) -> Tensor:
 
 def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None) -> Tensor:
     """Return the mean over rows of the sum over labels of `terms` ``[n, L]``, labels not used left out."""
-    return (terms if used is None else terms * used).sum(dim=1).mean()
+    return (terms if used is None else terms * used).sum() / terms.shape[0]
 
 
 def policy_objective(
@@ -105,13 +137,37 @@ def policy_objective(
     Returns:
         ``[n, L]``.
     """
-    ratio = (log_prob - old_log_prob).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()  # [n, L]
-    advantage = advantage.unsqueeze(1)  # [n, 1]
-    objective = torch.minimum(ratio * advantage, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantage)
-    if dual_clip:
-        bounded = torch.maximum(objective, dual_clip * advantage)
-        objective = torch.where(advantage < 0, bounded, objective)
+    objective: Tensor = _PolicyObjective.apply(  # type: ignore[no-untyped-call]
+        log_prob, old_log_prob, advantage, clip_epsilon, dual_clip
+    )
     return objective
+
+
+class _PolicyObjective(torch.autograd.Function):
+    """The clipped objective with its gradient: that of r · advantage where this is what counts, else 0."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, clip_epsilon: float, dual_clip: float
+    ) -> Tensor:
+        """See `policy_objective`."""
+        log_ratio = log_prob - old_log_prob  # [n, L]
+        bounded = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+        ratio = bounded.exp()
+        advantage = advantage.unsqueeze(1)  # [n, 1]
+        free = ratio * advantage
+        objective = torch.minimum(free, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantage)
+        if dual_clip:
+            objective = torch.maximum(objective, dual_clip * advantage.clamp(max=0))  # it is ≥ 0 at advantages ≥ 0
+        ctx.save_for_backward(free * ((objective == free) & (bounded == log_ratio)))
+        return objective
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return d/dlog_prob: d(r · advantage)/dlog_prob is r · advantage itself."""
+        (slope,) = ctx.saved_tensors
+        return gradient * slope, None, None, None, None
 
 
 def ratio_statistics(
@@ -145,11 +201,10 @@ def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip:
         old_value: ``[n]``, the value when the decision was made.
         value_clip: If > 0, moving further than this from `old_value` earns nothing.
     """
-    error = (value - returns).square()
-    if value_clip:
-        near = old_value + (value - old_value).clamp(-value_clip, value_clip)
-        error = torch.maximum(error, (near - returns).square())
-    return error.mean()
+    if not value_clip:
+        return functional.mse_loss(value, returns)
+    near = old_value + (value - old_value).clamp(-value_clip, value_clip)
+    return torch.maximum((value - returns).square(), (near - returns).square()).mean()
 
 
 def explained_variance(value: Tensor, returns: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ class ActorCritic(nn.Module):
             critic_heads={"value": 1},
             head_gain={"policy": 0.01, "value": 1.0},
         )
+        self.request = request
         self.network = context.build_network(request)
         size = distribution.log_std_size
         self.log_std = nn.Parameter(torch.full((size,), initial_log_std)) if size else None

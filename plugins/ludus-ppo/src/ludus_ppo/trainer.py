@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import torch
@@ -15,6 +17,8 @@ from torch import Tensor, nn
 
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
+from ludus_ppo.gradients import ChunkedGradient
+from ludus_ppo.kernels import use_onednn
 from ludus_ppo.losses import (
     explained_variance,
     gae,
@@ -25,40 +29,25 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.policy import to_tensor
+from ludus_ppo.rows import Rows, RowSource, borrow
 
 __all__ = ["PPOTrainer"]
 
-_PER_STEP = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction", "grad_norm")
+_METRICS = ("policy_loss", "value_loss", "entropy", "grad_norm", "approx_kl", "clip_fraction")
+
+# Rows times weights of a chunk, about 6 ms of work: a chunk costs some hundred calls of torch besides, which threads
+# have to make one after the other because of Python's lock. Smaller networks are faster with a single thread.
+_CHUNK_WORK = 250_000_000
+_CHUNK_ROWS = 64
+_ROWS_MULTIPLE = 32
 
 
-@frozen(kw_only=True)
-class _Rows:
-    """Decisions to train on, one per row of every tensor; shapes as in `SegmentBatch` less the leading two axes."""
-
-    observation: dict[str, Tensor]
-    privileged: dict[str, Tensor]
-    action: Tensor  # [n, L] int64 or [n, D] float32
-    action_mask: Tensor | None  # [n, A] bool
-    extras: dict[str, Tensor]
-    advantage: Tensor  # [n]
-    returns: Tensor  # [n]
-
-    def take(self, index: Tensor) -> _Rows:
-        """Return copies of the rows ``index [m] int64``."""
-
-        def group(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-            return {name: tensor.index_select(0, index) for name, tensor in tensors.items()}
-
-        return _Rows(
-            observation=group(self.observation),
-            privileged=group(self.privileged),
-            action=self.action.index_select(0, index),
-            action_mask=None if self.action_mask is None else self.action_mask.index_select(0, index),
-            extras=group(self.extras),
-            advantage=self.advantage.index_select(0, index),
-            returns=self.returns.index_select(0, index),
-        )
+@frozen
+class _ChunkResult:
+    losses: Tensor  # [3]: policy loss, value loss, entropy, times the share of the chunk in its minibatch
+    log_prob: Tensor  # [n, L]
+    old_log_prob: Tensor  # [n, L]
+    used: Tensor | None  # [n, L] bool
 
 
 class PPOTrainer:
@@ -79,7 +68,15 @@ class PPOTrainer:
         self._model = model
         self._distribution = distribution
         self._parameters = list(model.parameters())
+        self._weights = sum(parameter.numel() for parameter in self._parameters)
         self._device = self._parameters[0].device
+        on_cpu = self._device.type == "cpu"
+        self._multiple = 1
+        if on_cpu and config.cpu_kernels == "onednn" and config.precision == "fp32":
+            use_onednn(model)
+            self._multiple = _ROWS_MULTIPLE
+        threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
+        self._gradient = ChunkedGradient(model, threads)
         self._optimizer = torch.optim.Adam(
             self._parameters,
             lr=config.learning_rate,
@@ -113,25 +110,32 @@ class PPOTrainer:
                 left as it was.
         """
         batch.check()
+        trainable = batch.trainable()
+        chosen = np.flatnonzero(trainable)
+        if not chosen.size:
+            raise ContractError("ppo: a batch without a single trainable decision")
         learning_rate, ent_coef = self._schedules(progress)
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
-        rows, chosen = self._rows(batch)
+        source = self._source(batch, trainable, chosen)
         before = [tensor.clone() for tensor in self._live()]
-        steps = self._passes(rows, chosen, ent_coef=ent_coef)
-        means = dict(zip(_PER_STEP, torch.stack(steps).mean(dim=0).tolist(), strict=True))
-        bad = [name for name, value in means.items() if not math.isfinite(value)]
-        if bad:
+        try:
+            with _torch_threads(1) if self._gradient.threads > 1 else nullcontext():
+                metrics, steps = self._passes(source, chosen, ent_coef=ent_coef)
+            bad = [name for name, value in metrics.items() if not math.isfinite(value)]
+            if bad:
+                raise ContractError(
+                    f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
+                    f"NaN, or lower learning_rate ({learning_rate:g})"
+                )
+        except Exception:
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
-            raise ContractError(
-                f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for NaN, "
-                f"or lower learning_rate ({learning_rate:g})"
-            )
+            raise
         self._state["updates"] += 1
-        passes = len(steps) // min(self._config.num_minibatches, chosen.shape[0])
-        metrics = means | self._batch_metrics(rows, chosen) | {"learning_rate": learning_rate, "ent_coef": ent_coef}
-        return UpdateResult(metrics=metrics, samples=passes * chosen.shape[0], gradient_steps=len(steps))
+        metrics |= _batch_metrics(source, chosen) | {"learning_rate": learning_rate, "ent_coef": ent_coef}
+        passes = steps // min(self._config.num_minibatches, chosen.size)
+        return UpdateResult(metrics=metrics, samples=passes * chosen.size, gradient_steps=steps)
 
     def _schedules(self, progress: float) -> tuple[float, float]:
         config = self._config
@@ -140,85 +144,110 @@ class PPOTrainer:
         final = config.ent_coef if config.ent_coef_final is None else config.ent_coef_final
         return learning_rate, config.ent_coef + (final - config.ent_coef) * share
 
-    def _rows(self, batch: SegmentBatch) -> tuple[_Rows, Tensor]:
-        """Return all entries of the batch as rows, and which of them to train on ``[n] int64``."""
-        trainable = to_tensor(batch.trainable())
-        chosen = trainable.flatten().nonzero().squeeze(1)
-        if not chosen.shape[0]:
-            raise ContractError("ppo: a batch without a single trainable decision")
-        advantage = self._advantage(batch, trainable)
-        returns = advantage + to_tensor(batch.extras["value"])
+    def _source(self, batch: SegmentBatch, trainable: np.ndarray, chosen: np.ndarray) -> RowSource:
+        advantage = self._advantage(batch, torch.from_numpy(trainable))
+        returns = advantage + borrow(batch.extras["value"])
         if self._config.normalize_advantage:
-            deviation, mean = torch.std_mean(advantage.flatten()[chosen], correction=0)
+            deviation, mean = torch.std_mean(advantage.flatten()[torch.from_numpy(chosen)], correction=0)
             advantage = (advantage - mean) / (deviation + 1e-8)
-
-        def flat(array: np.ndarray) -> Tensor:
-            return to_tensor(array).to(self._device).flatten(0, 1)
-
-        rows = _Rows(
-            observation={name: flat(leaf) for name, leaf in batch.observation.items()},
-            privileged={name: flat(leaf) for name, leaf in batch.privileged.items()},
-            action=flat(batch.action),
-            action_mask=None if batch.action_mask is None else flat(batch.action_mask),
-            extras={name: flat(array) for name, array in batch.extras.items()},
-            advantage=advantage.flatten().to(self._device),
-            returns=returns.flatten().to(self._device),
-        )
-        chosen = chosen.to(self._device)
-        if rows.action_mask is not None:
-            self._distribution.check(rows.action[chosen], rows.action_mask[chosen])
-        return rows, chosen
+        source = RowSource(batch, advantage=advantage, returns=returns, device=self._device, multiple=self._multiple)
+        if batch.action_mask is not None:
+            self._distribution.check(source.pick("action", chosen), source.pick("action_mask", chosen))
+        return source
 
     def _advantage(self, batch: SegmentBatch, trainable: Tensor) -> Tensor:
-        elapsed = to_tensor(batch.elapsed_ticks).float()
+        elapsed = borrow(batch.elapsed_ticks).float()
         per_tick = self._config.discount_per == "tick"
         gamma = torch.tensor(self._config.gamma)
         return gae(
-            to_tensor(batch.reward),
-            to_tensor(batch.extras["value"]),
-            terminated=to_tensor(batch.terminated),
+            borrow(batch.reward),
+            borrow(batch.extras["value"]),
+            terminated=borrow(batch.terminated),
             trainable=trainable,
             discount=gamma**elapsed if per_tick else gamma.expand_as(elapsed),
             gae_lambda=self._config.gae_lambda,
         )
 
-    def _passes(self, rows: _Rows, chosen: Tensor, *, ent_coef: float) -> list[Tensor]:
-        """Make all gradient steps and return the metrics of each, ``[len(_PER_STEP)]``."""
-        rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
-        parts = min(self._config.num_minibatches, chosen.shape[0])
-        steps: list[Tensor] = []
-        for _ in range(self._config.epochs):
-            order = torch.from_numpy(rng.permutation(chosen.shape[0])).to(self._device)
-            steps += [
-                self._gradient_step(rows.take(index), ent_coef=ent_coef)
-                for index in chosen.index_select(0, order).tensor_split(parts)
-            ]
-            kl = torch.stack(steps[-parts:])[:, _PER_STEP.index("approx_kl")]
-            if self._config.target_kl and not kl.mean().item() <= self._config.target_kl:
-                break
-        return steps
-
-    def _gradient_step(self, rows: _Rows, *, ent_coef: float) -> Tensor:
+    def _passes(self, source: RowSource, chosen: np.ndarray, *, ent_coef: float) -> tuple[dict[str, float], int]:
+        """Make all gradient steps and return the means of their metrics, and how many they were."""
         config = self._config
-        parameters, value = self._model(rows.observation, rows.privileged)
+        rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
+        parts = min(config.num_minibatches, chosen.size)
+        losses: list[Tensor] = []
+        moved: list[Tensor] = []
+        for _ in range(config.epochs):
+            results: list[_ChunkResult] = []
+            for entries in np.array_split(chosen[rng.permutation(chosen.size)], parts):
+                of_step, grad_norm = self._gradient_step(source, entries, ent_coef=ent_coef)
+                losses.append(torch.cat([torch.stack([result.losses for result in of_step]).sum(dim=0), grad_norm]))
+                results += of_step
+            moved.append(self._moved(results))
+            if config.target_kl and not moved[-1][0].item() <= config.target_kl:
+                break
+        means = torch.cat([torch.stack(losses).mean(dim=0), torch.stack(moved).mean(dim=0)])
+        return dict(zip(_METRICS, means.tolist(), strict=True)), len(losses)
+
+    def _gradient_step(
+        self, source: RowSource, entries: np.ndarray, *, ent_coef: float
+    ) -> tuple[list[_ChunkResult], Tensor]:
+        """Step along the gradient of a minibatch and return the results of its chunks, and the norm ``[1]``."""
+        chunks = np.array_split(entries, self._chunks(entries.size))
+
+        def backward(model: nn.Module, chunk: int) -> _ChunkResult:
+            share = chunks[chunk].size / entries.size
+            return self._backward(model, source.take(chunks[chunk]), share=share, ent_coef=ent_coef)
+
+        results = self._gradient.compute(len(chunks), backward)
+        norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
+        self._optimizer.step()
+        return results, norm.unsqueeze(0)
+
+    def _chunks(self, rows: int) -> int:
+        """Return in how many chunks to compute the gradient of a minibatch."""
+        if self._gradient.threads == 1:
+            return 1
+        worthwhile = rows // max(_CHUNK_ROWS, _CHUNK_WORK // self._weights)
+        # two for each thread: one that gets less of its core can leave one to another
+        return max(1, min(2 * self._gradient.threads, worthwhile))
+
+    def _backward(self, model: nn.Module, rows: Rows, *, share: float, ent_coef: float) -> _ChunkResult:
+        """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the model."""
+        config = self._config
+        with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+            parameters, value = model(rows.observation, rows.privileged)
         if value is None:
             raise ContractError("ppo: the critic reads privileged leaves, but the batch carries none")
+        parameters, value = parameters[: len(rows.action)], value[: len(rows.action)]
         log_prob, entropy = self._distribution.terms(
-            parameters, action=rows.action, extras=rows.extras, mask=rows.action_mask
+            parameters.float(), action=rows.action, extras=rows.extras, mask=rows.action_mask
         )
         used = rows.extras.get("label_used")
-        policy_loss = -self._objective(log_prob, rows, used=used)
-        critic_loss = value_loss(value, rows.returns, old_value=rows.extras["value"], value_clip=config.value_clip)
-        mean_entropy = mean_over_labels_used(entropy, used=used)
-        self._optimizer.zero_grad()
-        torch.autograd.backward(policy_loss + config.vf_coef * critic_loss - ent_coef * mean_entropy)
-        grad_norm = nn.utils.clip_grad_norm_(self._parameters, config.max_grad_norm)
-        self._optimizer.step()
-        with torch.no_grad():
-            moved = ratio_statistics(log_prob, rows.extras["log_prob"], clip_epsilon=config.clip_epsilon, used=used)
-            return torch.stack([policy_loss, critic_loss, mean_entropy, *moved, grad_norm])
+        losses = (
+            -self._objective(log_prob, rows, used=used),
+            value_loss(value.float(), rows.returns, old_value=rows.extras["value"], value_clip=config.value_clip),
+            mean_over_labels_used(entropy, used=used),
+        )
+        weights = torch.tensor((share, share * config.vf_coef, -share * ent_coef), device=self._device)
+        torch.autograd.backward(losses, weights.unbind())
+        return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
 
-    def _objective(self, log_prob: Tensor, rows: _Rows, *, used: Tensor | None) -> Tensor:
+    def _moved(self, results: list[_ChunkResult]) -> Tensor:
+        """Return how far the policy has moved in a pass: the two `ratio_statistics`."""
+        used = (
+            None
+            if results[0].used is None
+            else torch.cat([result.used for result in results if result.used is not None])
+        )
+        return torch.stack(
+            ratio_statistics(
+                torch.cat([result.log_prob for result in results]),
+                torch.cat([result.old_log_prob for result in results]),
+                clip_epsilon=self._config.clip_epsilon,
+                used=used,
+            )
+        )
+
+    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None) -> Tensor:
         old_log_prob = rows.extras["log_prob"]
         if self._config.label_objective == "joint":
             log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
@@ -231,11 +260,6 @@ class PPOTrainer:
             dual_clip=self._config.dual_clip,
         )
         return mean_over_labels_used(objective, used=used)
-
-    def _batch_metrics(self, rows: _Rows, chosen: Tensor) -> dict[str, float]:
-        value, returns = rows.extras["value"][chosen], rows.returns[chosen]
-        numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
-        return dict(zip(("explained_variance", "value_mean", "return_mean"), numbers, strict=True))
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return a copy of the weights."""
@@ -263,3 +287,21 @@ class PPOTrainer:
 
     def _live(self) -> list[Tensor]:
         return [*self._model.state_dict().values(), *self._state.values()]
+
+
+def _batch_metrics(source: RowSource, chosen: np.ndarray) -> dict[str, float]:
+    """Describe the batch as it was played."""
+    value, returns = source.pick("extras/value", chosen), source.pick("returns", chosen)
+    numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
+    return dict(zip(("explained_variance", "value_mean", "return_mean"), numbers, strict=True))
+
+
+@contextmanager
+def _torch_threads(threads: int) -> Iterator[None]:
+    """Let single operations of torch use so many threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

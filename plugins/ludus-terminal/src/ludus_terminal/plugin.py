@@ -1,4 +1,4 @@
-"""What ludus finds: three commands."""
+"""What ludus finds: the commands that look at things, and the table that a terminal shows during a run."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from ludus import Component, hookimpl
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus league``, ``ludus play`` and ``ludus watch``."""
+    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play`` and ``watch``."""
     return [
+        Component(
+            name="check",
+            factory="ludus_terminal.check:check",
+            summary="Check a TOML file: plugins, spaces, shapes, one real step.",
+        ),
+        Component(
+            name="doctor",
+            factory="ludus_terminal.doctor:doctor",
+            summary="Check this computer and say what to do about problems.",
+        ),
+        Component(
+            name="eval",
+            factory="ludus_terminal.evaluate:evaluate",
+            summary="Play two participants against each other and count.",
+        ),
         Component(
             name="league",
             factory="ludus_terminal.league:league",
@@ -16,4 +31,12 @@ def ludus_register_commands() -> list[Component]:
         ),
         Component(name="play", factory="ludus_terminal.play:play", summary="Play against a model or a scripted agent."),
         Component(name="watch", factory="ludus_terminal.play:watch", summary="Watch a match between two participants."),
+    ]
+
+
+@hookimpl
+def ludus_register_metric_sinks() -> list[Component]:
+    """Offer the live table, which every run shows in a terminal."""
+    return [
+        Component(name="terminal", factory="ludus_terminal.display:LiveTable", summary="A live table in the terminal.")
     ]

@@ -1,0 +1,127 @@
+"""What waits to be learned from, and what each sampler is owed for it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field
+
+from ludus._shared import SharedFolder
+from ludus._slots import SlotReader
+from ludus.segment import SegmentBatch
+
+__all__ = ["BlockQueue", "Sender"]
+
+
+@define(eq=False)
+class Sender:
+    """A sampler as its learner knows it.
+
+    Attributes:
+        worker: Its name.
+        pid: Its process.
+        reader: Its slots; None without shared memory.
+        received: The last block that came or is known to be lost.
+        acked: The last block that it was told is taken.
+        version: Of the weights it was told of last.
+        shares: Whether it looks at the board.
+    """
+
+    worker: str
+    pid: int
+    reader: SlotReader | None
+    received: int = 0
+    acked: int = 0
+    version: int = -1
+    shares: bool = False
+
+
+@define
+class _Part:
+    """A part of a block; using it acknowledges `acks`: the block if it is the last part, else the one before."""
+
+    sender: Sender
+    block: int
+    acks: int
+    batch: SegmentBatch
+
+
+@define
+class BlockQueue:
+    """Blocks in the order in which they came, and their senders.
+
+    Args:
+        shared: Where samplers keep slots; None without shared memory.
+
+    Attributes:
+        decisions: How many decisions wait.
+    """
+
+    shared: SharedFolder | None
+    decisions: int = field(init=False, default=0)
+    senders: dict[str, Sender] = field(init=False, factory=dict)
+    _parts: deque[_Part] = field(init=False, factory=deque)
+
+    def __len__(self) -> int:
+        """Return how many parts of blocks wait."""
+        return len(self._parts)
+
+    def introduce(self, worker: str, pid: int) -> Sender:
+        """Count the blocks of a sampler from the start."""
+        self.senders[worker] = self._sender(worker, pid)
+        return self.senders[worker]
+
+    def sender(self, worker: str, pid: int) -> Sender:
+        """Return who sent a block.
+
+        For the last words of the predecessor of a process that has already said hello, that is somebody to whom nobody
+        answers.
+        """
+        known = self.senders.get(worker)
+        if known is None:
+            return self.introduce(worker, pid)
+        return known if known.pid == pid else self._sender(worker, pid)
+
+    def _sender(self, worker: str, pid: int) -> Sender:
+        return Sender(worker, pid, None if self.shared is None else SlotReader(self.shared, worker))
+
+    def add(self, sender: Sender, block: int, batch: SegmentBatch, *, decisions: int) -> None:
+        """Append a block, in parts of about so many decisions."""
+        parts = batch.split(decisions)
+        self._parts += [_Part(sender, block, block if part is parts[-1] else block - 1, part) for part in parts]
+        self.decisions += batch.num_decisions
+
+    def pass_over(self, sender: Sender, block: int) -> None:
+        """Count a block that is not used as taken as soon as nothing of its sender waits that came before it."""
+        waiting = [part for part in self._parts if part.sender is sender]
+        if waiting:
+            waiting[-1].acks = block
+        else:
+            sender.acked = max(sender.acked, block)
+
+    def take(self, decisions: float) -> tuple[list[SegmentBatch], list[Sender]]:
+        """Take at least so many decisions out, as they came, and count them as taken.
+
+        Returns:
+            The parts of blocks, and whose they are, each once.
+        """
+        batches: list[SegmentBatch] = []
+        owed: dict[int, Sender] = {}
+        while decisions > 0:
+            part = self._parts.popleft()
+            batches.append(part.batch)
+            decisions -= part.batch.num_decisions
+            self.decisions -= part.batch.num_decisions
+            part.sender.acked = max(part.sender.acked, part.acks)
+            owed[id(part.sender)] = part.sender
+        return batches, list(owed.values())
+
+    def acknowledge_all(self) -> list[Sender]:
+        """Count everything that waits as taken; returns whose it is, each once."""
+        for part in self._parts:
+            part.sender.acked = max(part.sender.acked, part.acks)
+        return list({id(part.sender): part.sender for part in self._parts}.values())
+
+    def released(self, sender: Sender) -> int:
+        """Return the block up to which nothing of a sender is read any more."""
+        return next((part.block for part in self._parts if part.sender is sender), sender.received + 1) - 1

@@ -1,0 +1,207 @@
+"""Frozen models and anchors as opponents: many models of one architecture in one call, and a bound on their memory."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+
+from ludus._actors import restart, rows_of, store
+from ludus._messages import Fixture
+from ludus._play import Actor, Reward, Seats
+from ludus.algorithm import Policy, StackedPolicy, Weights
+from ludus.environment import EnvironmentSpec, Leaves
+from ludus.errors import ModelError
+from ludus.inference import Span
+from ludus.interface import Interface, View
+
+__all__ = ["ActorCache", "StackActor"]
+
+
+@define(eq=False, kw_only=True)
+class StackActor:
+    """Frozen models of one architecture: as many as its policy has slots for, all decided for in one call.
+
+    Args:
+        policy: Holds the models; one in slot 0 where it is no `ludus.algorithm.StackedPolicy`.
+        interface: Between the game and the policy; None where there is none.
+        rng: Randomness of its sampling.
+        streams: How many (row, seat) streams exist.
+    """
+
+    policy: Policy
+    interface: Interface | None
+    rng: np.random.Generator
+    streams: int
+    stacked: bool = field(init=False)
+    _free: list[int] = field(init=False, factory=list)  # slots given back
+    _slots: int = field(init=False, default=0)  # ever used
+    _state: Leaves = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.stacked = isinstance(self.policy, StackedPolicy)
+        self._state = self.policy.initial_state(self.streams)
+
+    def load(self, weights: Weights) -> int:
+        """Put a model into a free slot and return the slot."""
+        slot = self._free.pop() if self._free else self._slots
+        if isinstance(self.policy, StackedPolicy):
+            self.policy.load(weights, slot=slot)
+        else:
+            self.policy.load(weights)
+        self._slots = max(self._slots, slot + 1)
+        return slot
+
+    def drop(self, slot: int) -> None:
+        """Forget a model that sits nowhere."""
+        if isinstance(self.policy, StackedPolicy):
+            self.policy.drop(slot)
+            self._free.append(slot)
+
+    def start(self, streams: np.ndarray) -> None:
+        """Forget the streams' earlier matches."""
+        restart(self.policy, self._state, streams)
+        if self.interface is not None:
+            self.interface.reset(streams)
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - as for agents, there are no rewards
+        """Decide for all models at once, the rows of each side by side."""
+        tick, slots = seats.tick, seats.slots
+        observation = {name: seats.take(leaf) for name, leaf in tick.observation.items()}
+        mask = None if tick.action_mask is None else seats.take(tick.action_mask)
+        spans = _spans(slots)
+        if len(spans) * _ROWS_PER_SPAN <= slots.size or len(spans) == 1:
+            return self._decide(observation, mask, streams=seats.streams, spans=spans)
+        order = np.argsort(slots, kind="stable")
+        observation = {name: leaf[order] for name, leaf in observation.items()}
+        mask = None if mask is None else mask[order]
+        chosen = self._decide(observation, mask, streams=seats.streams[order], spans=_spans(slots[order]))
+        actions = np.empty_like(chosen)
+        actions[order] = chosen
+        return actions
+
+    def _decide(
+        self, observation: Leaves, mask: np.ndarray | None, *, streams: np.ndarray, spans: list[Span]
+    ) -> np.ndarray:
+        view = View(observation=observation, action_mask=mask, reward=np.zeros(streams.size, np.float32))
+        if self.interface is not None:
+            view = self.interface.observe(view, streams)
+        options: dict[str, Any] = {"spans": spans} if self.stacked else {}
+        decision = self.policy.act(
+            view.observation,
+            action_mask=view.action_mask,
+            privileged={},
+            state=rows_of(self._state, streams),
+            rng=self.rng,
+            **options,
+        )
+        store(self._state, streams, decision.state)
+        return decision.action if self.interface is None else self.interface.act(decision.action, streams)
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Nothing to do."""
+
+
+#: Fewer rows per span on average are put in order first; fixtures usually keep the rows of a model together.
+_ROWS_PER_SPAN = 4
+
+
+def _spans(slots: np.ndarray) -> list[Span]:
+    """Return the runs of equal slots."""
+    starts = np.flatnonzero(slots[1:] != slots[:-1]) + 1
+    bounds = [0, *starts.tolist(), slots.size]
+    return [Span(*span) for span in zip(slots[bounds[:-1]].tolist(), bounds[:-1], bounds[1:], strict=True)]
+
+
+@frozen
+class _Loaded:
+    """A model in memory."""
+
+    actor: StackActor
+    slot: int
+    num_bytes: int
+
+
+@define(kw_only=True)
+class ActorCache:
+    """Actors of frozen models and anchors. Models that sit nowhere leave, the least recently used first.
+
+    Args:
+        anchor: Makes the actor of an anchor in a role, by both names.
+        stack: Makes an actor for models of a player.
+        kin: Which player's models share an actor, by player: its own name, or that of another of the same architecture.
+        read: Reads a model by its hash.
+        budget_bytes: Weights kept at most, those of seated models always.
+    """
+
+    anchor: Callable[[str, str], Actor]
+    stack: Callable[[str], StackActor]
+    kin: Mapping[str, str]
+    read: Callable[[str], Weights]
+    budget_bytes: int
+    _anchors: dict[tuple[str, str], Actor] = field(init=False, factory=dict)
+    _stacks: dict[str, StackActor] = field(init=False, factory=dict)
+    _models: OrderedDict[tuple[str, str], _Loaded] = field(init=False, factory=OrderedDict)
+
+    def seated(
+        self,
+        fixture: Fixture,
+        seat: int,
+        spec: EnvironmentSpec,
+        *,
+        in_use: Callable[[Actor], np.ndarray] | None = None,
+    ) -> tuple[Actor, int]:
+        """Return the actor and the slot for a seat of a fixture.
+
+        Args:
+            fixture: The fixture.
+            seat: Number of the seat.
+            spec: The environment's.
+            in_use: Which slots of an actor must keep their models, as `Play.slots_in_use` says; without, all must.
+
+        Raises:
+            ModelError: The model cannot be loaded, or belongs to no player.
+        """
+        participant = fixture.seats[seat]
+        if participant not in fixture.models:
+            key = (participant, spec.seats[seat].role)
+            if key not in self._anchors:
+                self._anchors[key] = self.anchor(*key)
+            return self._anchors[key], 0
+        loaded = self._model(participant, fixture.models[participant])
+        if in_use is not None:
+            self._shrink(in_use, keep=set(fixture.models.values()))
+        return loaded.actor, loaded.slot
+
+    @property
+    def num_bytes(self) -> int:
+        """Return the size of all weights loaded."""
+        return sum(loaded.num_bytes for loaded in self._models.values())
+
+    def _model(self, participant: str, digest: str) -> _Loaded:
+        player = participant.partition("@")[0]
+        if player not in self.kin:
+            raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(self.kin)}")
+        kin = self.kin[player]
+        if (kin, digest) not in self._models:
+            weights = self.read(digest)
+            actor = self._stacks.get(kin) or self.stack(kin)
+            if actor.stacked:
+                self._stacks[kin] = actor
+            size = sum(array.nbytes for array in weights.values())
+            self._models[kin, digest] = _Loaded(actor, actor.load(weights), size)
+        self._models.move_to_end((kin, digest))
+        return self._models[kin, digest]
+
+    def _shrink(self, in_use: Callable[[Actor], np.ndarray], *, keep: set[str]) -> None:
+        excess = self.num_bytes - self.budget_bytes
+        for key, loaded in list(self._models.items()) if excess > 0 else ():
+            if excess <= 0:
+                break
+            if key[1] not in keep and loaded.slot not in in_use(loaded.actor):
+                loaded.actor.drop(loaded.slot)
+                del self._models[key]
+                excess -= loaded.num_bytes

@@ -1,0 +1,93 @@
+"""The service contract: one supervised process beside the samplers that a component's runtimes may ask.
+
+A component of kind ``inference`` with a ``service`` gets such a process in every run with processes of its own. How
+its runtimes talk to it is up to the component; here is what they have in common with ludus: the place they meet, shared
+memory with checked layouts, and a way to build the networks of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from attrs import frozen
+
+from ludus._messages import ArraySpec
+from ludus._shared import Layout, SharedFile, SharedFolder, check_private, is_running
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ludus.network import NetworkRequest
+
+__all__ = [
+    "ArraySpec",
+    "Layout",
+    "Network",
+    "Service",
+    "ServiceContext",
+    "SharedFile",
+    "SharedFolder",
+    "Site",
+    "check_private",
+    "is_running",
+]
+
+
+class Network(NamedTuple):
+    """A module and what it was made for."""
+
+    module: nn.Module
+    request: NetworkRequest
+
+
+@frozen(kw_only=True)
+class Site:
+    """Where a runtime runs whose component has a service.
+
+    Args:
+        worker: The worker's name.
+        player: The name under which the service finds networks of the same configuration.
+        sockets: The private folder of sockets.
+        address: Where the service is reached, an ``ipc://`` address in that folder.
+    """
+
+    worker: str
+    player: str
+    sockets: Path
+    address: str
+
+
+@frozen(kw_only=True)
+class ServiceContext:
+    """What the factory of a service is given besides the component's configuration.
+
+    Args:
+        name: The worker's name.
+        sockets: The private folder of sockets.
+        address: Where runtimes reach the service, an ``ipc://`` address in that folder.
+        networks: By player; makes the networks that a policy of the player runs, the same way as samplers do.
+    """
+
+    name: str
+    sockets: Path
+    address: str
+    networks: Mapping[str, Callable[[], Sequence[Network]]]
+
+
+class Service(Protocol):
+    """Serves until its process is ended, which is after all workers that may ask it, and without a warning."""
+
+    @property
+    def count(self) -> int:
+        """Return how many useful things were done so far."""
+
+    def work(self) -> None:
+        """Serve what has come, waiting at most about 20 ms for it."""
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return numbers since the last call."""
+
+    def close(self) -> None:
+        """Free everything."""

@@ -1,0 +1,166 @@
+"""`check_inference`: a runtime must answer what torch answers, for any rows, slot by slot."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from attrs import frozen
+
+from ludus.environment import Leaves, Role
+from ludus.errors import ContractError, ModelError, UnsupportedNetwork
+from ludus.network import NetworkRequest, get_weights
+from ludus.spaces import leaf_spaces
+from ludus.testing._synthetic import algorithm_roles, random_leaves
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from ludus.inference import Inference, Span
+
+__all__ = ["check_inference"]
+
+_SLOTS = (0, 5, 2)
+_TOLERANCE = 1e-5
+
+
+def check_inference(
+    make: Callable[[nn.Module, NetworkRequest], Inference],
+    *,
+    build_network: Callable[[NetworkRequest], nn.Module] | None = None,
+    roles: Sequence[Role] | None = None,
+) -> None:
+    """Check that an inference runtime keeps its contract.
+
+    A network that the runtime refuses with `UnsupportedNetwork` is skipped.
+
+    Args:
+        make: Makes the runtime, usually ``lambda module, request: factory(config, module=module, request=request)``.
+        build_network: Makes the networks to run; None means a tiny one.
+        roles: Whose observations to try; None means `algorithm_roles`.
+
+    Raises:
+        ContractError: It breaks its contract, or refuses every network.
+    """
+    from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
+
+    tried = dict(enumerate(roles)) if roles is not None else algorithm_roles()
+    refusals = []
+    for name, role in tried.items():
+        request = NetworkRequest(
+            observation=leaf_spaces(role.observation_space),
+            privileged=leaf_spaces(role.privileged_space),
+            heads={"policy": 3, "other": 2},
+            critic_heads={"value": 1},
+        )
+        modules = [(build_network or TinyNetwork)(request).eval() for _ in _SLOTS]
+        try:
+            case = _Case(role, request, modules, make(copy.deepcopy(modules[0]), request))
+        except UnsupportedNetwork as refusal:
+            refusals.append(f"{name}: {refusal}")
+            continue
+        try:
+            for check in (_check_rows, _check_slots, _check_loading):
+                check(case)
+        except ContractError as error:
+            raise ContractError(f"on role {name!r}: {error}") from error
+    _require(len(refusals) < len(tried), f"refuses every network — {'; '.join(refusals)}")
+
+
+@frozen
+class _Case:
+    role: Role
+    request: NetworkRequest
+    modules: Sequence[nn.Module]
+    inference: Inference
+
+    def leaves(self, rows: int, seed: int) -> tuple[Leaves, Leaves]:
+        """Return observation and privileged leaves."""
+        rng = np.random.default_rng(seed)
+        spaces = self.role.observation_space, self.role.privileged_space
+        observation, privileged = (random_leaves(space, rows, rng) for space in spaces)
+        return observation, privileged
+
+    def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
+        """Compare a run with torch; `expected` says whose weights each span has."""
+        from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+
+        found = self.inference.run(observation, privileged=privileged, state={}, spans=spans)
+        _require(not found.state, "run returned a state for a network without")
+        for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
+            part = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, privileged)]
+            answer = Eager(self.modules[index], self.request).run(part[0], privileged=part[1], state={})
+            _require_equal(found.heads, answer.heads, slice(start, stop))
+
+
+def _bounds(observation: Leaves, spans: Sequence[Span]) -> list[tuple[int, int]]:
+    rows = len(next(iter(observation.values())))
+    return [(span.start, span.stop) for span in spans] or [(0, rows)]
+
+
+def _require(condition: object, problem: str) -> None:
+    if not condition:
+        raise ContractError(problem)
+
+
+def _require_equal(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rows: slice) -> None:
+    _require(found.keys() == expected.keys(), f"run returned heads {sorted(found)}, expected {sorted(expected)}")
+    for name, array in expected.items():
+        part = found[name][rows]
+        _require(
+            part.shape == array.shape and part.dtype == np.float32,
+            f"head {name!r} is {part.shape} {part.dtype}, expected {array.shape} float32",
+        )
+        error = float(np.abs(part - array).max(initial=0))
+        _require(error <= _TOLERANCE, f"head {name!r} is {error:.1e} off what torch answers, more than {_TOLERANCE}")
+
+
+def _check_rows(case: _Case) -> None:
+    case.inference.load(get_weights(case.modules[0]))
+    for seed, rows in enumerate((1, 7, 200, 3)):
+        observation, privileged = case.leaves(rows, seed)
+        for leaf in observation.values():
+            leaf.flags.writeable = False
+        case.compare(observation, privileged, (), [0])
+        case.compare(observation, {}, (), [0])
+        backwards = {name: leaf[::-1] for name, leaf in observation.items()}
+        case.compare(backwards, {}, (), [0])
+
+
+def _check_slots(case: _Case) -> None:
+    from ludus.inference import Span  # noqa: PLC0415 - importing torch takes a second
+
+    for slot, module in zip(_SLOTS, case.modules, strict=True):
+        case.inference.load(get_weights(module), slot=slot)
+    observation, privileged = case.leaves(12, seed=9)
+    spans = [Span(5, 0, 1), Span(0, 1, 6), Span(2, 6, 10), Span(5, 10, 12)]
+    for seen in (privileged, {}):
+        case.compare(observation, seen, spans, [1, 0, 2, 1])
+        case.compare(observation, seen, (), [0])
+    case.inference.drop(5)
+    case.compare(observation, {}, [Span(2, 0, 12)], [2])
+    case.inference.load(get_weights(case.modules[0]), slot=5)
+    case.compare(observation, {}, [Span(5, 0, 12)], [0])
+
+
+def _check_loading(case: _Case) -> None:
+    observation, privileged = case.leaves(4, seed=10)
+    for index in (1, 2):
+        weights = get_weights(case.modules[index])
+        case.inference.load(weights)
+        for array in weights.values():
+            array[...] = 0
+        case.compare(observation, privileged, (), [index])
+    for wrong in ({}, {name: array[..., None] for name, array in get_weights(case.modules[0]).items()}):
+        _require(_refuses(case.inference, wrong), "load accepted weights of another network")
+        case.compare(observation, privileged, (), [2])
+
+
+def _refuses(inference: Inference, weights: Mapping[str, np.ndarray]) -> bool:
+    try:
+        inference.load(weights)
+    except ModelError:
+        return True
+    return False

@@ -1,0 +1,318 @@
+"""Check a run before hours are spent on it, as ``ludus check`` does: every part once, for real but small.
+
+Each step is a generator of findings; what plugin code raises in it becomes a finding too.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from attrs import frozen
+
+from ludus._assembly import Assembly
+from ludus._build import (
+    learned_role,
+    make_agent,
+    make_algorithm,
+    make_environment,
+    make_evaluation_matchmaker,
+    make_matchmaker,
+    player_role,
+)
+from ludus._config import load_config
+from ludus._messages import Fixture
+from ludus._play import Actor, Play, Reward, Seats
+from ludus._plugins import Plugins, load_plugins
+from ludus._seeding import generator, match_seeds
+from ludus.errors import ConfigError, ContractError, LudusError
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.testing._matchmaker import FakeLeague, fake_player
+from ludus.testing._rollout import Chooser, Play as Rollout, random_action
+from ludus.testing._tick_checks import Watch
+
+if TYPE_CHECKING:
+    from ludus._actors import LiveActor
+    from ludus._config import AnchorConfig, PlayerConfig, RunConfig
+    from ludus.agent import Agent
+    from ludus.algorithm import UpdateResult
+    from ludus.environment import Environment, EnvironmentSpec, Role, Tick
+    from ludus.segment import SegmentBatch
+
+__all__ = ["Finding", "check_run"]
+
+_MATCHES = 8
+_TICKS = 50
+_DECISIONS = 64
+_MOST_TICKS = 1000
+
+
+@frozen
+class Finding:
+    """One line of the report: how `subject` fared and why."""
+
+    status: Literal["ok", "warn", "fail"]
+    subject: str
+    text: str
+
+
+def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins | None = None) -> Iterator[Finding]:
+    """Yield findings about a TOML file as they are made; each step that needs an earlier one ends with it.
+
+    Args:
+        path: The file.
+        overrides: Texts ``key.path=value``.
+        plugins: What is to be used; None for everything installed.
+    """
+    plugins = load_plugins() if plugins is None else plugins
+    yield from _check_plugins(plugins)
+    try:
+        config = load_config(path, overrides=overrides, plugins=plugins)
+    except ConfigError as error:
+        yield from (Finding("fail", "configuration", problem) for problem in error.problems)
+        return
+    yield Finding("ok", "configuration", f"{_count(config.players, 'player')}, {_count(config.anchors, 'anchor')}")
+    subject = f"environment {config.environment.name}"
+    try:
+        environment = make_environment(config.environment, _MATCHES)
+    except LudusError as error:
+        yield Finding("fail", subject, str(error))
+        return
+    try:
+        yield from _guarded(subject, _check_environment(environment, config.run.seed))
+        assembly = Assembly(config=config, plugins=plugins, run_dir=Path())  # nothing is written
+        for player in config.players.values():
+            yield from _guarded(f"player {player.name}", _check_player(player, environment, assembly))
+        for anchor in config.anchors.values():
+            yield from _guarded(f"anchor {anchor.name}", _check_anchor(anchor, environment, config.run.seed))
+        yield from _guarded("matchmaking", _check_matchmaking(config, environment, plugins))
+        yield from _guarded("processes", _check_processes(config))
+    finally:
+        environment.close()
+
+
+def _count(items: Mapping[str, object], noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
+
+
+def _guarded(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
+    """Turn what a step yields into findings that are ok and what it raises into one that is not."""
+    try:
+        for text in texts:
+            yield Finding("ok", subject, text)
+    except Exception as error:
+        if os.environ.get("LUDUS_DEBUG"):
+            raise
+        text = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
+        yield Finding("fail", subject, text)
+
+
+def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
+    loaded = [report.name for report in plugins.reports if report.status == "ok"]
+    yield Finding("ok", "plugins", ", ".join(loaded) or "none")
+    for report in plugins.reports:
+        if report.status != "blocked":
+            yield from (Finding("warn", f"plugin {report.name}", problem) for problem in report.problems)
+
+
+# -- the environment -----------------------------------------------------------------------------------------------
+
+
+def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
+    """Play random legal actions for a few ticks and hold every tick against the spec."""
+    environment.reset(match_seeds(seed, np.arange(_MATCHES)))  # some know their spaces only after their first reset
+    spec = environment.spec
+    watch = Watch(spec=spec, rows=_MATCHES, max_idle_ticks=_MOST_TICKS)
+    rollout = _rollout(environment, seed, watch)
+    for _ in range(_TICKS):
+        rollout.advance()
+        rollout.renew()
+    watch.finish()
+    ended = sum(rollout.numbers)
+    yield f"{spec.turn}, {len(spec.seats)} seats, {spec.num_teams} teams; {_TICKS} ticks, {ended} matches ended"
+    for role in spec.roles:
+        yield f"role {role.name} {_space_text(role)}"
+
+
+def _rollout(environment: Environment, seed: int, watch: Callable[[Tick, np.ndarray | None], None]) -> Rollout:
+    choose = Chooser(spec=environment.spec)
+    return Rollout(environment=environment, seed=seed, lines=range(_MATCHES), choose=choose, watch=watch)
+
+
+def _space_text(role: Role) -> str:
+    leaves = ", ".join(
+        f"{name} {list(leaf.shape or ())} {leaf.dtype}" for name, leaf in leaf_spaces(role.observation_space).items()
+    )
+    labels = label_sizes(role.action_space)
+    choices = f"one of {' by '.join(map(str, labels))} actions"
+    return f"sees {leaves}; does {choices if labels else f'{action_width(role.action_space)} real numbers'}"
+
+
+# -- players -------------------------------------------------------------------------------------------------------
+
+
+@frozen(eq=False)
+class _RandomActor:
+    """Sits in the seats that the player under test does not take."""
+
+    role: Role
+    rng: np.random.Generator
+
+    def start(self, streams: np.ndarray) -> None:
+        """Nothing to do."""
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - the contract of actors
+        """Decide at random."""
+        space, masks = self.role.action_space, seats.tick.action_mask
+        legal = [None] * seats.rows.size if masks is None else seats.take(masks)
+        return np.stack([random_action(space, mask, self.rng) for mask in legal])
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Nothing to do."""
+
+
+def _check_player(player: PlayerConfig, environment: Environment, assembly: Assembly) -> Iterator[str]:
+    """Let the player's policy decide in real matches and its trainer learn from the segments."""
+    run = assembly.config.run
+    raw = learned_role(player, environment.spec)
+    role, interface = player_role(player, raw)
+    if interface is not None:
+        yield f"after its interfaces it {_space_text(role)}"
+    trainer = make_algorithm(player, role).make_trainer(seed=run.seed, device=run.device)
+    weights = trainer.weights()
+    actor = assembly.live("check", player.name, environment.spec, _MATCHES)
+    actor.load(weights, 0)
+    batch = _play(environment, actor, raw, run.seed)
+    numbers = sum(array.size for array in weights.values())
+    yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
+    started = time.perf_counter()
+    result = trainer.update(batch, progress=0.0)
+    actor.policy.load(trainer.weights())
+    yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
+
+
+def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
+    """Play until a few decisions are recorded and return them; `actor` takes all seats of the role it learns."""
+    seats = tuple(seat.role for seat in environment.spec.seats)
+    actors: dict[str, Actor] = {
+        role.name: _RandomActor(role, generator(seed, "check", role.name)) for role in environment.spec.roles
+    }
+    actors[learned.name] = actor
+    play = Play(
+        environment=environment,
+        resolve=lambda _fixture, seat: (actors[seats[seat]], 0),
+        on_results=lambda _results: None,
+        rows_per_fixture=_MATCHES,
+    )
+    matches = _MATCHES * _MOST_TICKS  # more than can end
+    play.add(Fixture(id=1, kind="train", player="", seats=seats, seed=seed, matches=matches, reason="check"))
+    for _ in range(_MOST_TICKS):
+        if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
+            break
+        play.step()
+    batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
+    if not batch.num_decisions:
+        raise ContractError(f"it made no decision whose outcome was seen in {_MOST_TICKS} ticks")
+    return batch
+
+
+def _metrics_text(result: UpdateResult) -> str:
+    wrong = [name for name, value in result.metrics.items() if not np.isfinite(value)]
+    if wrong:
+        raise ContractError(f"the metric {wrong[0]} of its update is not finite")
+    return ", ".join(f"{name} {value:.3g}" for name, value in list(result.metrics.items())[:4])
+
+
+# -- anchors -------------------------------------------------------------------------------------------------------
+
+
+def _check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> Iterator[str]:
+    """Let the agent decide once for every role that it plays."""
+    refused = []
+    played = []
+    for role in environment.spec.roles:
+        try:
+            agent = make_agent(anchor.agent, environment.spec, role.name)
+        except LudusError as error:
+            refused.append(error)
+            continue
+        _check_agent(agent, role, environment, seed)
+        played.append(role.name)
+    if not played:
+        raise refused[0]
+    yield f"agent {anchor.agent.name} plays {', '.join(played)}"
+
+
+def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -> None:
+    rollout = _rollout(environment, seed, lambda _tick, _rows: None)
+    for _ in range(_MOST_TICKS):
+        if rollout.tick.roles[role.name].acting.any():
+            break
+        rollout.advance()
+    tick = rollout.tick.roles[role.name]
+    rows, seats = np.nonzero(tick.acting)
+    if not rows.size:
+        raise ContractError(f"role {role.name} does not act in {_MOST_TICKS} ticks")
+    mask = None if tick.action_mask is None else tick.action_mask[rows, seats].copy()
+    streams = rows * role.seats + seats
+    agent.reset(streams)
+    action = agent.act(
+        {name: leaf[rows, seats] for name, leaf in tick.observation.items()},
+        action_mask=mask,
+        streams=streams,
+        rng=generator(seed, "check", "agent"),
+    )
+    shape = (rows.size, action_width(role.action_space))
+    if action.shape != shape or is_continuous(role.action_space) != (action.dtype.kind == "f"):
+        raise ContractError(f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
+    if not legal_actions(role.action_space, action, mask).all():
+        raise ContractError(f"as {role.name} it chose an illegal action")
+
+
+# -- matchmaking ---------------------------------------------------------------------------------------------------
+
+
+def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> FakeLeague:
+    """Return the league as it is before the first match."""
+    players = []
+    for name, player in config.players.items():
+        role = learned_role(player, spec)
+        team = role.teams[0] if len(set(role.teams)) == 1 else None
+        players.append(fake_player(name, 0, role=role.name, team=team))
+    return FakeLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
+
+
+def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
+    """Ask every matchmaker for a first fixture and a first evaluation."""
+    spec = environment.spec
+    league = _fresh_league(config, spec)
+    known = {player.live for player in league.players.values()} | set(league.anchors)
+    rng = generator(config.run.seed, "check", "matchmaking")
+    for name, player in config.players.items():
+        pairing = make_matchmaker(plugins, player).next_fixture(league, name, rng)
+        _check_participants(f"the matchmaker of {name}", pairing.opponents, spec.num_teams - 1, known)
+        yield f"{name} would first play {', '.join(pairing.opponents) or 'alone'} ({pairing.reason})"
+    if config.evaluation.enabled:
+        teams = make_evaluation_matchmaker(plugins, config).next_evaluation(league, rng)
+        if teams is not None:
+            _check_participants("the evaluation's matchmaker", teams, spec.num_teams, known)
+
+
+def _check_participants(who: str, participants: Sequence[str], expected: int, known: set[str]) -> None:
+    if len(participants) != expected:
+        raise ContractError(f"{who} named {len(participants)} participants, expected {expected}")
+    for participant in participants:
+        if participant not in known:
+            raise ContractError(f"{who} named {participant!r}; there are {', '.join(sorted(known))}")
+
+
+def _check_processes(config: RunConfig) -> Iterator[str]:
+    """Import the launcher and the metric sinks; only a run may start them."""
+    chosen = (*config.metrics.sinks, *filter(None, [config.launcher]))
+    for one in chosen:
+        one.component.load_factory()
+    yield ", ".join(f"{one.kind} {one.name}" for one in chosen) or "none"

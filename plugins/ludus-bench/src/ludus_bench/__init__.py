@@ -1,0 +1,1 @@
+"""Benchmarks of ludus: rates of every part, beside the limit that the same run computed."""

@@ -1,0 +1,305 @@
+"""Everything this package uses of ludus beyond its public modules, in one place.
+
+The rest of the package sees a `Setup`: what to measure, from a TOML file or from names, and the parts of it that can
+be run alone — an environment, a policy with its trainer, a sampler without its peers.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from attrs import define, field, frozen
+from ludus._assembly import Assembly
+from ludus._build import learned_role, make_algorithm, make_environment, player_role
+from ludus._config import Chosen, PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._metrics import read_metrics
+from ludus._models import save_arrays
+from ludus._process import prepare_to_compute
+from ludus._seeding import seed_for
+from ludus._toml import apply_overrides, read_toml
+from ludus.algorithm import Algorithm, Policy, Trainer, Weights
+from ludus.environment import Environment, EnvironmentSpec, Role
+from ludus.errors import ConfigError
+from ludus.network import NetworkRequest
+from ludus.runs import load_plugins
+
+from ludus_bench._sampling import Dealer, Opponents, Sampling
+
+if TYPE_CHECKING:
+    from ludus._plugins import Plugins
+    from torch import nn
+
+__all__ = [
+    "Learned",
+    "Setup",
+    "Source",
+    "open_environment",
+    "open_setup",
+    "prepare_to_compute",
+    "read_metrics",
+]
+
+#: What a default configuration takes where it is installed; else the first of its kind.
+_PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
+
+
+@frozen(kw_only=True)
+class Source:
+    """Where a configuration comes from: a file, or names that make a small self-play run.
+
+    Args:
+        path: A TOML file; empty: make one.
+        environment: The environment's name, for a run without a file.
+        algorithm: Likewise; empty: ``ppo`` or the first installed.
+        network: Likewise; empty: ``mlp`` or the first installed.
+        matchmaker: Likewise; empty: ``latest-self-play`` or the first installed.
+        freeze_every: Decisions between two frozen models of a run without a file; 0: the default.
+        overrides: Texts ``key.path=value``.
+    """
+
+    path: str = ""
+    environment: str = ""
+    algorithm: str = ""
+    network: str = ""
+    matchmaker: str = ""
+    freeze_every: int = 0
+    overrides: tuple[str, ...] = ()
+
+
+def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable[[int], Environment], Any]:
+    """Return how to make an installed environment with so many matches, and its options.
+
+    Args:
+        name: The environment's name.
+        overrides: Options as ``environment.NAME.option=value`` or ``NAME.option=value``.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    below = tuple(text.removeprefix("environment.") for text in overrides)
+    (chosen,) = choose_components(load_plugins(), [("environment", name)], overrides=below)
+    return lambda matches: make_environment(chosen, matches), chosen.config
+
+
+def open_setup(source: Source) -> Setup:
+    """Read or make a configuration.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+        RunError: The file cannot be read.
+    """
+    plugins = load_plugins()
+    if source.path:
+        if source.environment or source.algorithm or source.network:
+            raise ConfigError("give a TOML file, or --env with --algorithm and --network, not both")
+        data, name = read_toml(source.path), source.path
+    else:
+        if not source.environment:
+            raise ConfigError("what to measure is missing: give a TOML file or --env NAME")
+        data, name = _default_run(source, plugins), f"--env {source.environment}"
+    config = parse_config(apply_overrides(data, source.overrides), source=name, plugins=plugins)
+    return Setup(config=config, plugins=plugins)
+
+
+def _default_run(source: Source, plugins: Plugins) -> dict[str, Any]:
+    """Return the tables of a run in which one player per role plays against itself and nobody is rated."""
+    below = [text.removeprefix("environment.") for text in source.overrides if text.startswith("environment.")]
+    make, _ = open_environment(source.environment, [text for text in below if not text.startswith("name=")])
+    environment = make(1)
+    roles = [role.name for role in environment.spec.roles]
+    environment.close()
+    chosen: dict[str, Any] = {kind: getattr(source, kind) or _usual(plugins, kind) for kind in _PREFERRED}
+    if source.freeze_every:
+        chosen["freeze_every_decisions"] = source.freeze_every
+    players = {"main_agent" if len(roles) == 1 else role: {"role": role, **chosen} for role in roles}
+    return {
+        "environment": {"name": source.environment},
+        "sampling": {"matches": 256, "rows_per_fixture": 64, "fixture_matches": 128},
+        "players": players,
+        "evaluation": {"enabled": False},
+    }
+
+
+def _usual(plugins: Plugins, kind: str) -> str:
+    installed = plugins.components(kind)
+    return _PREFERRED[kind] if _PREFERRED[kind] in installed or not installed else next(iter(installed))
+
+
+@define
+class _Watched:
+    """A network component that keeps copies of the modules it made, as they were before an algorithm changed them."""
+
+    component: Any
+    made: list[tuple[nn.Module, NetworkRequest]] = field(factory=list)
+
+    def load_factory(self) -> Callable[..., nn.Module]:
+        factory = self.component.load_factory()
+
+        def make(config: Any, *, request: NetworkRequest, **more: Any) -> nn.Module:
+            module: nn.Module = factory(config, request=request, **more)
+            self.made.append((copy.deepcopy(module), request))
+            return module
+
+        return make
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.component, name)
+
+
+@frozen(kw_only=True)
+class Learned:
+    """What one player is made of.
+
+    Args:
+        player: Its name.
+        role: The role as it sees it.
+        policy: With the trainer's weights.
+        trainer: Fresh.
+        networks: Copies of the modules that the trainer trains, on the CPU, with what was asked of them.
+    """
+
+    player: str
+    role: Role
+    policy: Policy
+    trainer: Trainer
+    networks: tuple[tuple[nn.Module, NetworkRequest], ...]
+
+
+@frozen(kw_only=True)
+class Setup:
+    """A configuration and what is installed."""
+
+    config: RunConfig
+    plugins: Plugins
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Return the players' names; measurements of one player take the first."""
+        return tuple(self.config.players)
+
+    def environment(self, matches: int) -> Environment:
+        """Make a batch of matches."""
+        return make_environment(self.config.environment, matches)
+
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known of the game before a match starts."""
+        environment = self.environment(1)
+        try:
+            return environment.spec
+        finally:
+            environment.close()
+
+    def learned(self, *, device: str = "cpu") -> Learned:
+        """Make policy and trainer of the first player.
+
+        Args:
+            device: The trainer's torch device.
+        """
+        name, player = next(iter(self.config.players.items()))
+        role, _ = player_role(player, learned_role(player, self.spec()))
+        algorithm, watched = _watched_algorithm(player, role, self.config.inference)
+        trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
+        networks = tuple(watched.made) if watched else ()
+        policy = algorithm.make_policy()
+        policy.load(trainer.weights())
+        return Learned(player=name, role=role, policy=policy, trainer=trainer, networks=networks)
+
+    def sampling(self, *, matches: int, opponents: Opponents | None = None, rows_per_fixture: int = 0) -> Sampling:
+        """Make a sampler whose learners take everything at once and whose coordinator is never short of fixtures.
+
+        Args:
+            matches: Matches at once.
+            opponents: Frozen models that fill the other teams; None: all seats learn.
+            rows_per_fixture: Rows that play one fixture; 0: as configured.
+
+        Raises:
+            ConfigError: Nobody learns one of the roles.
+        """
+        section = attrs.evolve(
+            self.config.sampling,
+            matches=matches,
+            rows_per_fixture=rows_per_fixture or self.config.sampling.rows_per_fixture,
+        )
+        config = attrs.evolve(self.config, sampling=section)
+        folder = opponents.folder if opponents else Path()
+        assembly = Assembly(config=config, plugins=self.plugins, run_dir=folder)
+        return Sampling(config, assembly, self._dealer(config, opponents), self._first_weights())
+
+    def _dealer(self, config: RunConfig, opponents: Opponents | None) -> Dealer:
+        seats = []
+        for seat in self.spec().seats:
+            player = next((name for name, p in config.players.items() if p.role in ("", seat.role)), None)
+            if player is None:
+                raise ConfigError(f"role {seat.role!r}: no player learns it, so matches cannot be filled")
+            seats.append((seat.team, f"{player}@0+"))
+        return Dealer(tuple(seats), config.sampling.fixture_matches, opponents)
+
+    def _first_weights(self) -> dict[str, Weights]:
+        spec = self.spec()
+        weights: dict[str, Weights] = {}
+        for name, player in self.config.players.items():
+            role, _ = player_role(player, learned_role(player, spec))
+            weights[name] = make_algorithm(player, role).make_trainer(seed=0).weights()
+        return weights
+
+    @property
+    def minibatch_option(self) -> tuple[str, int] | None:
+        """Return dotted key and value of the first player's number of minibatches, None where there is no such."""
+        name, player = next(iter(self.config.players.items()))
+        value = getattr(player.algorithm.config, "num_minibatches", None)
+        return None if value is None else (f"players.{name}.{player.algorithm.name}.num_minibatches", int(value))
+
+    def with_minibatch(self, rows: int) -> Setup:
+        """Return the configuration with so many rows per gradient step, nearly; see `minibatch_option`."""
+        option = self.minibatch_option
+        assert option is not None
+        count = max(1, round(self.learned().trainer.batch_decisions / rows))
+        data = apply_overrides(self.config.data, [f"{option[0]}={count}"])
+        return Setup(config=parse_config(data, source="bench", plugins=self.plugins), plugins=self.plugins)
+
+    def freeze(self, count: int, folder: Path) -> Opponents:
+        """Write so many different models of the first player into a folder.
+
+        Args:
+            count: How many.
+            folder: A run folder; models go below it.
+        """
+        (folder / "models").mkdir(parents=True, exist_ok=True)
+        player = self.players[0]
+        weights = self._first_weights()[player]
+        hashes = {}
+        for number in range(1, count + 1):
+            rng = np.random.default_rng(number)
+            changed = {name: _nudged(array, rng) for name, array in weights.items()}
+            hashes[f"{player}@{number}"] = save_arrays(folder / "models", changed, {"player": player})
+        return Opponents(folder=folder, hashes=hashes)
+
+    def dump(self, **sections: Mapping[str, Any]) -> str:
+        """Return the configuration as TOML with some values of some sections replaced, and without metric sinks.
+
+        Raises:
+            ConfigError: A value is not accepted.
+        """
+        data = {name: dict(section) for name, section in self.config.data.items() if name != "metrics"}
+        for name, values in sections.items():
+            data[name] = {**data.get(name, {}), **values}
+        return dump_config(parse_config(data, source="bench", plugins=self.plugins))
+
+
+def _nudged(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    return np.asarray(array + 1e-3 * rng.standard_normal(array.shape), array.dtype)
+
+
+def _watched_algorithm(player: PlayerConfig, role: Role, runtime: Chosen | None) -> tuple[Algorithm, _Watched | None]:
+    if player.network is None:
+        return make_algorithm(player, role, runtime=runtime), None
+    watched = _Watched(player.network.component)
+    network: Chosen = attrs.evolve(player.network, component=watched)  # type: ignore[arg-type]
+    return make_algorithm(attrs.evolve(player, network=network), role, runtime=runtime), watched

@@ -1,0 +1,152 @@
+"""A sampler without its peers: the part of `_pieces` that plays. On private modules of ludus, too."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import numpy as np
+from attrs import define, frozen
+from ludus._assembly import Assembly
+from ludus._messages import Credit, Fixture, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
+from ludus._sampler import COORDINATOR, learner_name
+from ludus.algorithm import Weights
+from ludus.errors import ContractError
+from ludus.segment import SegmentBatch
+
+if TYPE_CHECKING:
+    from ludus._config import RunConfig
+
+__all__ = ["Dealer", "Opponents", "Sampling"]
+
+_MOST_IDLE = 10_000
+
+
+@frozen(kw_only=True)
+class Opponents:
+    """Frozen models: participant to hash, and the run folder they lie in."""
+
+    folder: Path
+    hashes: Mapping[str, str]
+
+    def first(self, count: int) -> Opponents:
+        """Return only the first so many."""
+        return attrs.evolve(self, hashes=dict(list(self.hashes.items())[:count]))
+
+
+@define
+class Dealer:
+    """Makes fixtures without end; the learning side changes its team from one to the next."""
+
+    seats: tuple[tuple[int, str], ...]  # team and live participant
+    matches: int
+    opponents: Opponents | None
+    dealt: int = 0
+
+    def deal(self, count: int) -> Fixtures:
+        return Fixtures(fixtures=tuple(self._next() for _ in range(count)))
+
+    def _next(self) -> Fixture:
+        self.dealt += 1
+        live = tuple(participant for _, participant in self.seats)
+        hashes: Mapping[str, str] = {}
+        if self.opponents is not None:
+            names = list(self.opponents.hashes)
+            name = names[self.dealt % len(names)]
+            teams = sorted({team for team, _ in self.seats})
+            mine = teams[self.dealt // len(names) % len(teams)]
+            live = tuple(participant if team == mine else name for team, participant in self.seats)
+            hashes = {name: self.opponents.hashes[name]}
+        return Fixture(
+            id=self.dealt,
+            kind="train",
+            player=live[0].partition("@")[0],
+            seats=live,
+            seed=self.dealt,
+            matches=self.matches,
+            reason="bench",
+            models=hashes,
+        )
+
+
+class Sampling:
+    """A sampler that always finds fixtures, weights and credits.
+
+    Attributes:
+        ticks: Ticks of all matches so far.
+    """
+
+    def __init__(self, config: RunConfig, assembly: Assembly, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
+        self._players = tuple(config.players)
+        self._dealer, self._weights = dealer, weights
+        self._said: deque[tuple[str, Any]] = deque()
+        self._keep: list[SegmentBatch] | None = None
+        self._sampler = assembly.sampler("sampler-0", link=self, clock=time.monotonic)
+        self._sampler.start()
+        self._answer()
+
+    def send(self, peer: str, message: Any) -> bool:
+        """Take what the sampler says; it is answered after its step."""
+        self._said.append((peer, message))
+        return True
+
+    def work(self) -> float:
+        """Play one tick of all matches and return how many decisions were made."""
+        before = self._sampler.count
+        self._sampler.work()
+        if self._said:
+            self._answer()
+        return float(self._sampler.count - before)
+
+    def record(self, decisions: int) -> list[SegmentBatch]:
+        """Play until the first player has so many decisions to learn from and return their segments.
+
+        Raises:
+            ContractError: Nobody decides anything for very long.
+        """
+        self._keep, idle = [], 0
+        while sum(batch.num_decisions for batch in self._keep) < decisions:
+            idle = 0 if self.work() else idle + 1
+            if idle > _MOST_IDLE:
+                raise ContractError(f"no seat acted for {_MOST_IDLE} ticks — run `ludus check` on the environment")
+        kept, self._keep = self._keep, None
+        return kept
+
+    def close(self) -> None:
+        """Free the environment."""
+        self._sampler.close()
+
+    def _answer(self) -> None:
+        while self._said:
+            peer, message = self._said.popleft()
+            reply = self._reply(peer, message)
+            if reply is not None:
+                self._sampler.handle(peer, reply)
+
+    def _reply(self, peer: str, message: Any) -> Any:
+        match message:
+            case FixtureRequest():
+                return self._dealer.deal(message.count)
+            case Results():
+                return ResultsAck(report=message.report)
+            case Hello() if peer != COORDINATOR:
+                player = next(name for name in self._players if learner_name(name) == peer)
+                return _credit(player, 0, self._weights[player])
+            case Segments():
+                if self._keep is not None and message.player == self._players[0]:
+                    copied = {name: np.array(array) for name, array in message.arrays.items()}
+                    self._keep.append(SegmentBatch.from_arrays(copied))
+                return _credit(message.player, message.block)
+        return None
+
+
+def _credit(player: str, acked: int, weights: Weights | None = None) -> Credit:
+    """Return an answer of a learner that takes everything at once."""
+    return Credit(
+        player=player, acked=acked, released=acked, credits=2, version=1, pid=os.getpid(), weights=weights or {}
+    )

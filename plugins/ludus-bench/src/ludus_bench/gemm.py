@@ -1,0 +1,160 @@
+"""The matrix products of a network, and how long this machine takes for them and nothing else.
+
+That time bounds what any implementation can reach: activations, normalisation, sampling, memory traffic and the
+bookkeeping around them come on top.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from attrs import frozen
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+__all__ = ["Gemm", "flops", "numpy_work", "torch_work", "trace_gemms"]
+
+
+@frozen(kw_only=True)
+class Gemm:
+    """`batch` products of ``[m, k]`` by ``[k, n]``."""
+
+    m: int
+    k: int
+    n: int
+    batch: int = 1
+
+
+def flops(gemms: Iterable[Gemm]) -> int:
+    """Return the floating-point operations of these products, two per multiplication and addition."""
+    return sum(2 * g.batch * g.m * g.k * g.n for g in gemms)
+
+
+def trace_gemms(run: Callable[[], object]) -> list[Gemm]:
+    """Return the products that `run` makes in torch, forwards and backwards, in order.
+
+    Args:
+        run: Called once, with gradients enabled; it may call `backward`.
+    """
+    recorder = _Recorder()
+    with torch.enable_grad(), recorder:
+        run()
+    return recorder.gemms
+
+
+class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore] # torch has no types here
+    """Notes every product that torch dispatches."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
+        self.gemms: list[Gemm] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        read = _READERS.get(func.overloadpacket.__name__)
+        if read is not None:
+            self.gemms += read(args, result)
+        return result
+
+
+def _product(left: Tensor, right: Tensor) -> list[Gemm]:
+    batch = left.shape[0] if left.dim() == 3 else 1
+    return [Gemm(batch=batch, m=left.shape[-2], k=left.shape[-1], n=right.shape[-1])]
+
+
+def _convolution(args: Sequence[Any], result: Tensor) -> list[Gemm]:
+    return [_unfolded(args[1], result)]
+
+
+def _unfolded(weight: Tensor, output: Tensor) -> Gemm:
+    """Return a convolution as the product of its patches and its kernels."""
+    cells = output.shape[0] * output[0, 0].numel()
+    return Gemm(m=cells, k=weight[0].numel(), n=weight.shape[0])
+
+
+def _convolution_backward(args: Sequence[Any], _result: object) -> list[Gemm]:
+    forward = _unfolded(args[2], args[0])
+    needs_input, needs_weight, _ = args[-1]
+    found = [Gemm(m=forward.m, k=forward.n, n=forward.k)] if needs_input else []
+    return found + ([Gemm(m=forward.k, k=forward.m, n=forward.n)] if needs_weight else [])
+
+
+def _recurrent(args: Sequence[Any], _result: object) -> list[Gemm]:
+    """Return one layer in one direction: all inputs at once, then one product per step."""
+    steps, rows, width = args[0].shape
+    gates, hidden = args[2].shape
+    return [Gemm(m=steps * rows, k=width, n=gates), *[Gemm(m=rows, k=hidden, n=gates)] * steps]
+
+
+def _recurrent_backward(args: Sequence[Any], _result: object) -> list[Gemm]:
+    inputs, *steps = _recurrent(args, None)
+    turned = [Gemm(m=g.m, k=g.n, n=g.k) for g in (inputs, *steps)]
+    return [*turned, *[Gemm(m=g.k, k=g.m, n=g.n) for g in (inputs, *steps)]]
+
+
+_READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
+    "mm": lambda args, _: _product(args[0], args[1]),
+    "addmm": lambda args, _: _product(args[1], args[2]),
+    "bmm": lambda args, _: _product(args[0], args[1]),
+    "baddbmm": lambda args, _: _product(args[1], args[2]),
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+    "mkldnn_rnn_layer": _recurrent,
+    "mkldnn_rnn_layer_backward": _recurrent_backward,
+}
+
+
+def numpy_work(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
+    """Return a function that makes these products in numpy, without allocating, and returns `units`."""
+    rng = np.random.default_rng(0)
+    jobs = []
+    for gemm, count in Counter(gemms).items():
+        lead = (gemm.batch,) if gemm.batch > 1 else ()
+        left = rng.standard_normal((*lead, gemm.m, gemm.k), dtype=np.float32)
+        right = rng.standard_normal((*lead, gemm.k, gemm.n), dtype=np.float32)
+        jobs.append((left, right, np.empty((*lead, gemm.m, gemm.n), np.float32), range(count)))
+
+    def work() -> float:
+        for left, right, out, times in jobs:
+            for _ in times:
+                np.matmul(left, right, out=out)
+        return units
+
+    return work
+
+
+def torch_work(
+    gemms: Iterable[Gemm], units: float, *, device: str = "cpu", dtype: torch.dtype = torch.float32
+) -> Callable[[], float]:
+    """Return a function that makes these products in torch, without allocating, and returns `units`.
+
+    Args:
+        gemms: What to multiply.
+        units: What to return.
+        device: Where; a GPU is waited for.
+        dtype: In which precision.
+    """
+    jobs = []
+    for gemm, count in Counter(gemms).items():
+        lead = (gemm.batch,) if gemm.batch > 1 else ()
+        left = torch.randn(*lead, gemm.m, gemm.k, device=device, dtype=dtype)
+        right = torch.randn(*lead, gemm.k, gemm.n, device=device, dtype=dtype)
+        jobs.append((left, right, torch.matmul(left, right), range(count)))
+    wait = torch.cuda.synchronize if device.startswith("cuda") else None
+
+    def work() -> float:
+        with torch.inference_mode():
+            for left, right, out, times in jobs:
+                for _ in times:
+                    torch.matmul(left, right, out=out)
+        if wait is not None:
+            wait()
+        return units
+
+    return work

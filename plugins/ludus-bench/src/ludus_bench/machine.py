@@ -1,0 +1,156 @@
+"""What this computer gives to its processes: cores, threads, memory, and what a tree of processes uses of them."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped,unused-ignore]
+from attrs import frozen
+from ludus.errors import ConfigError
+
+__all__ = [
+    "ProcessUse",
+    "available_cores",
+    "describe",
+    "limit_threads",
+    "oversubscription",
+    "process_tree",
+    "to_device",
+]
+
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_cores(*, cgroup: Path = _CGROUP) -> float:
+    """Return how many cores the processes of this run may use together: affinity, and what a container grants.
+
+    Args:
+        cgroup: Where control groups are mounted.
+    """
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(float(affinity), _quota(cgroup))
+
+
+def _quota(cgroup: Path) -> float:
+    """Return the cores granted by control groups (version 2, then 1), infinite where nothing limits them."""
+    with suppress(OSError, ValueError):
+        limit, period = (cgroup / "cpu.max").read_text().split()
+        return float("inf") if limit == "max" else int(limit) / int(period)
+    with suppress(OSError, ValueError):
+        limit_us = int((cgroup / "cpu" / "cpu.cfs_quota_us").read_text())
+        period_us = int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
+        return limit_us / period_us if limit_us > 0 else float("inf")
+    return float("inf")
+
+
+def oversubscription(threads: int, cores: float) -> str:
+    """Return a sentence where more threads compute than there are cores, else nothing.
+
+    Args:
+        threads: Of all processes together.
+        cores: From `available_cores`.
+    """
+    if threads <= cores:
+        return ""
+    return (
+        f"oversubscribed: {threads} computing threads on {cores:g} cores; they wait for each other — "
+        f"fewer run.workers, run.sampler_threads or run.learner_threads would help"
+    )
+
+
+def describe() -> dict[str, str | float]:
+    """Return what a recorded table must say about the machine."""
+    return {
+        "cores": available_cores(),
+        "cpus": float(os.cpu_count() or 1),
+        "processor": _processor(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+@contextmanager
+def limit_threads(threads: int) -> Iterator[None]:
+    """Let numpy and torch use so many threads for a while, and memory in the way of the workers of a run."""
+    import torch  # noqa: PLC0415 - slow to import
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore] # noqa: PLC0415
+
+    from ludus_bench._pieces import prepare_to_compute  # noqa: PLC0415
+
+    before = torch.get_num_threads()
+    with threadpool_limits(limits=threads):
+        prepare_to_compute(threads)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def to_device(name: str) -> str:
+    """Return a torch device after making sure that it is there.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    import torch  # noqa: PLC0415 - slow to import
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise ConfigError(f"--device: expected a torch device such as cpu or cuda, got {name!r}") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(f"--device {name}: this needs a GPU, and torch finds none here; leave --device out")
+    if kind not in ("cpu", "cuda"):
+        raise ConfigError(f"--device: expected cpu or cuda, got {name!r}")
+    return name
+
+
+@frozen(kw_only=True)
+class ProcessUse:
+    """What one process of a tree uses.
+
+    Args:
+        pid: Its process id.
+        name: As `ps` shows it.
+        rss_mb: Resident memory in megabytes (10⁶ bytes), with what it shares.
+        cpu_s: CPU seconds since it started.
+    """
+
+    pid: int
+    name: str
+    rss_mb: float
+    cpu_s: float
+
+
+def process_tree(pid: int) -> list[ProcessUse]:
+    """Return what a process and all its descendants use now; what ends meanwhile is left out."""
+    with suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        return [use for process in (parent, *parent.children(recursive=True)) for use in _use(process)]
+    return []
+
+
+def _use(process: psutil.Process) -> Iterator[ProcessUse]:
+    with suppress(psutil.Error):
+        with process.oneshot():
+            times = process.cpu_times()
+            use = ProcessUse(
+                pid=process.pid,
+                name=process.name(),
+                rss_mb=process.memory_info().rss / 1e6,
+                cpu_s=times.user + times.system,
+            )
+        yield use

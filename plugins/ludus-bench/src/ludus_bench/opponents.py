@@ -1,0 +1,54 @@
+"""``opponents``: what many different frozen opponents cost a sampler, compared with one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from ludus_bench._pieces import Setup
+from ludus_bench.machine import describe, limit_threads
+from ludus_bench.report import Limit, Report, figure_of
+from ludus_bench.single import Settings, said_of
+from ludus_bench.timing import measure
+
+__all__ = ["bench_opponents"]
+
+
+def bench_opponents(
+    setup: Setup, *, counts: Sequence[int], matches: int, rows_per_fixture: int, settings: Settings
+) -> Report:
+    """Measure samplers that play so many frozen opponents, all on the same number of matches.
+
+    Args:
+        setup: The configuration.
+        counts: Numbers of opponents; one is measured in any case.
+        matches: Matches at once.
+        rows_per_fixture: Rows that play one fixture, so that ``matches / rows_per_fixture`` opponents play at once.
+        settings: How to measure.
+    """
+    numbers = sorted({1, *counts})
+    with limit_threads(settings.threads), ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ludus-bench-")))
+        everyone = setup.freeze(numbers[-1], folder)
+        samplers = {
+            count: stack.enter_context(
+                closing(
+                    setup.sampling(matches=matches, opponents=everyone.first(count), rows_per_fixture=rows_per_fixture)
+                )
+            )
+            for count in numbers
+        }
+        rates = measure({str(count): sampler.work for count, sampler in samplers.items()}, settings.plan)
+    one = Limit(value=rates["1"].median, of="the same sampler with one opponent")
+    figures = [figure_of("decisions_per_s", rates[str(count)], limit=one, at={"opponents": count}) for count in numbers]
+    at_once = -(-matches // rows_per_fixture)
+    return Report(
+        command="opponents",
+        figures=tuple(figures),
+        machine=describe(),
+        config={**said_of(setup), "matches": matches, "rows_per_fixture": rows_per_fixture, **settings.said()},
+        values={"relative": {str(count): rates[str(count)].median / one.value for count in numbers}},
+        notes=(f"at most {at_once} opponents play at once, one in every {rows_per_fixture} matches",),
+    )

@@ -1,0 +1,312 @@
+"""The three parts of self-play that compute, each as a piece of work to be measured: environment, policy, trainer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from attrs import define, field, frozen
+from ludus.segment import SegmentBatch
+
+from ludus_bench._pieces import Learned, Setup
+from ludus_bench.gemm import Gemm, numpy_work, torch_work, trace_gemms
+from ludus_bench.play import RandomPlay
+from ludus_bench.report import Figure, Limit, figure_of
+from ludus_bench.timing import Clock, Plan, Rate, Stopwatch, measure
+
+if TYPE_CHECKING:
+    from ludus.network import NetworkRequest
+    from torch import nn
+
+__all__ = [
+    "Acting",
+    "EnvironmentAlone",
+    "Rates",
+    "Updating",
+    "gemm_limit",
+    "gemm_works",
+    "harmonic",
+    "minibatch_rows",
+    "rate_parts",
+    "rows_of",
+]
+
+
+def harmonic(*rates: float) -> float:
+    """Return the rate of works done one after another for every unit: ``1 / (1/a + 1/b + …)``."""
+    return 1.0 / sum(1.0 / rate for rate in rates)
+
+
+@define
+class EnvironmentAlone:
+    """An environment with random moves; only what happens inside it counts.
+
+    Args:
+        play: The matches.
+    """
+
+    play: RandomPlay
+
+    @classmethod
+    def of(cls, setup: Setup, matches: int, clock: Clock) -> EnvironmentAlone:
+        """Make so many matches of a configuration's environment."""
+        return cls(RandomPlay(setup.environment(matches), Stopwatch(clock)))
+
+    def rows_at_once(self) -> int:
+        """Return how many seats act on a tick, by playing a few."""
+        ticks, decisions = self.play.ticks, self.play.decisions
+        for _ in range(9):
+            self.play.step()
+        steps = (self.play.ticks - ticks) / self.play.environment.num_matches
+        return max(1, round((self.play.decisions - decisions) / steps))
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.play.environment.close()
+
+    @property
+    def decisions_per_s(self) -> float:
+        """Return the rate over all steps so far, without the choice of moves."""
+        return self.play.decisions / max(self.play.inside.total_s, 1e-9)
+
+
+@frozen(kw_only=True)
+class Acting:
+    """The way from what n seats see to what they do.
+
+    Args:
+        learned: The player.
+        rows: Arrays ``[n, …]`` by flat name, see `rows_of`.
+        rng: For sampling actions.
+    """
+
+    learned: Learned
+    rows: Mapping[str, np.ndarray]
+    rng: np.random.Generator = field(factory=lambda: np.random.default_rng(0))
+
+    @property
+    def count(self) -> int:
+        """Return n."""
+        return len(next(iter(self.rows.values())))
+
+    def work(self) -> float:
+        """Decide once for all rows."""
+        self.learned.policy.act(
+            _group(self.rows, "observation"),
+            action_mask=self.rows.get("action_mask"),
+            privileged=_group(self.rows, "privileged"),
+            state=self.learned.policy.initial_state(self.count),
+            rng=self.rng,
+        )
+        return float(self.count)
+
+    def gemms(self, *, backward: bool = False) -> list[Gemm]:
+        """Return the matrix products of the player's networks for these rows.
+
+        Args:
+            backward: Those of gradients, too; of what the networks read there are none.
+        """
+        found: list[Gemm] = []
+        for module, request in self.learned.networks:
+            inputs = self.inputs(request, next(module.parameters()).device)
+            found += trace_gemms(lambda: _through(module, inputs, backward=backward))  # noqa: B023 - called at once
+        return found
+
+    def inputs(self, request: NetworkRequest, device: torch.device | str) -> tuple[dict[str, torch.Tensor], ...]:
+        """Return the observation, the privileged leaves and the state of these rows as a network reads them."""
+        groups = (
+            {name: self.rows[f"observation/{name}"] for name in request.observation},
+            {name: self.rows[f"privileged/{name}"] for name in request.privileged},
+            self.learned.policy.initial_state(self.count),
+        )
+        return tuple({name: torch.from_numpy(a).to(device) for name, a in leaves.items()} for leaves in groups)
+
+
+def _through(module: nn.Module, inputs: tuple[dict[str, torch.Tensor], ...], *, backward: bool) -> None:
+    heads, _ = module(*inputs)
+    if backward:
+        total = torch.stack([head.sum() for head in heads.values()]).sum()
+        torch.autograd.backward(total)
+        for parameter in module.parameters():
+            parameter.grad = None
+
+
+@frozen(kw_only=True)
+class Updating:
+    """What a learner does with one batch.
+
+    Args:
+        learned: The player.
+        batch: About as many decisions as the trainer wants.
+    """
+
+    learned: Learned
+    batch: SegmentBatch
+
+    @classmethod
+    def of(cls, learned: Learned, recorded: Sequence[SegmentBatch]) -> Updating:
+        """Take one batch from recorded segments."""
+        whole = SegmentBatch.concatenate(list(recorded))
+        return cls(learned=learned, batch=whole.split(learned.trainer.batch_decisions)[0])
+
+    @property
+    def decisions(self) -> int:
+        """Return how many decisions the batch holds."""
+        return self.batch.num_decisions
+
+    def work(self) -> float:
+        """Make one update and return how many decisions it consumed."""
+        self.learned.trainer.update(self.batch, progress=0.0)
+        return float(self.decisions)
+
+    def samples_per_decision(self) -> float:
+        """Return how often an update trains on each decision, by making one."""
+        return self.learned.trainer.update(self.batch, progress=0.0).samples / self.decisions
+
+
+def gemm_works(
+    gemms: Sequence[Gemm], units: float, *, device: str = "cpu", prefix: str = ""
+) -> dict[str, Callable[[], float]]:
+    """Return works that make only these products, by name of the library; none where there are no products.
+
+    Args:
+        gemms: What to multiply.
+        units: What one round counts.
+        device: Where torch multiplies; numpy multiplies on the CPU only.
+        prefix: Begins the names of the works.
+    """
+    if not gemms:
+        return {}
+    if device == "cpu":
+        works = {"numpy": numpy_work(gemms, units), "torch": torch_work(gemms, units)}
+    else:
+        works = {
+            "torch": torch_work(gemms, units, device=device),
+            "torch, bfloat16": torch_work(gemms, units, device=device, dtype=torch.bfloat16),
+        }
+    return {f"{prefix}{_PRODUCTS}{name}": work for name, work in works.items()}
+
+
+_PRODUCTS = "products in "
+
+
+def gemm_limit(rates: Mapping[str, Rate], *, scale: float = 1.0, prefix: str = "") -> Limit | None:
+    """Return the fastest library's rate as a limit, None where nothing was multiplied.
+
+    Args:
+        rates: Results of `measure`, among which those of `gemm_works`.
+        scale: Multiplies the rate.
+        prefix: That `gemm_works` was given.
+    """
+    start = f"{prefix}{_PRODUCTS}"
+    known = {name: rate.median for name, rate in rates.items() if name.startswith(start)}
+    if not known:
+        return None
+    best = max(known, key=lambda name: known[name])
+    return Limit(value=scale * known[best], of=f"the matrix products alone, in {best.removeprefix(start)}")
+
+
+def _group(rows: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    prefix = f"{group}/"
+    return {name.removeprefix(prefix): array for name, array in rows.items() if name.startswith(prefix)}
+
+
+@frozen(kw_only=True)
+class Rates:
+    """Decisions per second and core of every part.
+
+    Args:
+        env: Inside the environment.
+        forward: Of the policy, at as many rows as sit in seats that act at once.
+        update: Of the trainer.
+        rows: How many rows that are.
+        minibatch: Rows of one gradient step.
+        limits: Of forward and update: their matrix products alone.
+    """
+
+    env: float
+    forward: Rate
+    update: Rate
+    rows: int
+    minibatch: int
+    limits: Mapping[str, Limit | None]
+
+    @property
+    def selfplay(self) -> float:
+        """Return the most decisions per second that one core can play and learn from."""
+        return harmonic(self.env, self.forward.median, self.update.median)
+
+    def figures(self) -> tuple[Figure, ...]:
+        """Return the three rates as figures of their own."""
+        env = Rate(per_s=(self.env,), cores=1.0)
+        return (
+            figure_of("env_per_s", env, at={"rows": self.rows}),
+            figure_of("forward_per_s", self.forward, at={"rows": self.rows}, limit=self.limits["forward"]),
+            figure_of("update_per_s", self.update, at={"rows": self.minibatch}, limit=self.limits["update"]),
+        )
+
+
+def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
+    """Measure the three parts of a configuration in turns, on the threads that are set.
+
+    Args:
+        setup: The configuration.
+        matches: Matches at once.
+        plan: How long.
+    """
+    learned = setup.learned()
+    with closing(setup.sampling(matches=matches)) as sampling:
+        recorded = sampling.record(learned.trainer.batch_decisions)
+    with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
+        rows = alone.rows_at_once()
+        acting = Acting(learned=learned, rows=rows_of(recorded, rows))
+        updating = Updating.of(learned, recorded)
+        minibatch = minibatch_rows(setup, updating.decisions)
+        training = Acting(learned=learned, rows=rows_of(recorded, minibatch))
+        passes = updating.samples_per_decision()
+        works = {
+            "env": alone.play.step,
+            "forward": acting.work,
+            "update": updating.work,
+            **gemm_works(acting.gemms(), rows, prefix="forward "),
+            **gemm_works(training.gemms(backward=True), minibatch / passes, prefix="update "),
+        }
+        rates = measure(works, plan)
+        return Rates(
+            env=alone.decisions_per_s,
+            forward=rates["forward"],
+            update=rates["update"],
+            rows=rows,
+            minibatch=minibatch,
+            limits={name: gemm_limit(rates, prefix=f"{name} ") for name in ("forward", "update")},
+        )
+
+
+def minibatch_rows(setup: Setup, decisions: int) -> int:
+    """Return the rows of one gradient step, as far as the first player's algorithm has an option that says so."""
+    player = next(iter(setup.config.players.values()))
+    return max(1, decisions // int(getattr(player.algorithm.config, "num_minibatches", 1)))
+
+
+def rows_of(batches: Iterable[SegmentBatch], rows: int) -> dict[str, np.ndarray]:
+    """Return the first so many decisions of segments, repeated where there are fewer.
+
+    Args:
+        batches: Recorded segments.
+        rows: n.
+
+    Returns:
+        Arrays ``[n, …]`` by their flat names in `SegmentBatch.arrays`.
+    """
+    batch = SegmentBatch.concatenate(list(batches))
+    entries, columns = np.nonzero(batch.trainable())
+    chosen = np.arange(rows) % entries.size
+    single = {"length", "version"}
+    return {
+        name: np.ascontiguousarray(array[entries[chosen], columns[chosen]])
+        for name, array in batch.arrays().items()
+        if name not in single and not name.startswith("initial_state/")
+    }

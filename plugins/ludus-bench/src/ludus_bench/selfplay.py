@@ -1,0 +1,155 @@
+"""``selfplay``: a whole run in its real processes, beside what its parts allow on these cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+
+from ludus_bench._pieces import Setup
+from ludus_bench.machine import available_cores, describe, limit_threads, oversubscription
+from ludus_bench.parts import Rates, rate_parts
+from ludus_bench.report import Figure, Limit, Report
+from ludus_bench.running import Line, WatchedRun, cores_between, gauge, rates, start_run
+from ludus_bench.sizing import suggest
+from ludus_bench.timing import Plan, summarize
+
+__all__ = ["Shape", "bench_selfplay", "played"]
+
+_PARTS = 5
+
+
+@frozen(kw_only=True)
+class Shape:
+    """How a run is spread; None or 0: as configured.
+
+    Args:
+        workers: Sampler processes.
+        matches: Matches of each.
+        learner_threads: Threads of each learner.
+    """
+
+    workers: int | None = None
+    matches: int | None = None
+    learner_threads: int = 0
+
+    def of(self, setup: Setup) -> dict[str, dict[str, Any]]:
+        """Return the sections to replace in a configuration, limits of the run included."""
+        run: dict[str, Any] = {"minutes": 0.0, "decisions": 0}
+        if self.workers is not None:
+            run["workers"] = self.workers
+        elif "workers" not in setup.config.data.get("run", {}):
+            run["workers"] = suggest(available_cores(), players=len(setup.players)).workers
+        if self.learner_threads:
+            run["learner_threads"] = self.learner_threads
+        sections: dict[str, dict[str, Any]] = {"run": run, "metrics": {"interval_s": 0.25}}
+        if self.matches:
+            sections["sampling"] = {"matches": self.matches}
+        return sections
+
+
+@frozen(kw_only=True)
+class Played:
+    """What a run did in the measured window; see the README for the words."""
+
+    per_s: tuple[float, ...]
+    env_ticks_per_s: float
+    played_per_s: float
+    samples_trained_per_s: float
+    sample_reuse: float
+    staleness: float
+    peak_rss_mb: float
+    cores: float
+    seconds: float
+
+
+def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
+    """Measure the limit, then a run.
+
+    Args:
+        setup: The configuration.
+        shape: How the run is spread.
+        seconds: Length of the measured window.
+        warmup_s: From the first trained decisions to the window.
+        plan: How long the parts are measured before.
+
+    Raises:
+        RunError: The run ended early.
+    """
+    sections = shape.of(setup)
+    matches = shape.matches or setup.config.sampling.matches
+    with limit_threads(1):
+        parts = rate_parts(setup, matches=matches, plan=plan)
+    found = played(setup.dump(**sections), seconds=seconds, warmup_s=warmup_s)
+    workers = sections["run"].get("workers", setup.config.data.get("run", {}).get("workers"))
+    config = {
+        "env": setup.config.environment.name,
+        "players": ", ".join(setup.players),
+        "workers": workers,
+        "matches": matches,
+        "seconds": round(found.seconds, 2),
+    }
+    return _report(found, parts, config, learners=len(setup.players))
+
+
+def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
+    """Run a configuration and return what it did in a window.
+
+    Raises:
+        RunError: It ended early.
+    """
+    with start_run(toml) as run:
+        start_s = run.learning()[-1].at_s + warmup_s
+        run.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
+        first = len(run.moments) - 1
+        end_s = start_s + seconds
+        lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
+        return _played(run, lines, start_s=start_s, end_s=end_s, first=first)
+
+
+def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float, first: int) -> Played:
+    def mean(pattern: str, *, total: bool = False) -> float:
+        values = list(gauge(lines, pattern, start_s=start_s, end_s=end_s).values())
+        if not values:
+            return float("nan")
+        return sum(values) if total else sum(values) / len(values)
+
+    inside = sum(start_s <= line.at_s <= end_s for line in lines)
+    return Played(
+        per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(_PARTS, inside // 4)))),
+        env_ticks_per_s=mean("sampling/ticks_per_s*"),
+        played_per_s=mean("sampling/decisions_per_s*"),
+        samples_trained_per_s=mean("learner/*/samples_per_s", total=True),
+        sample_reuse=mean("learner/*/sample_reuse"),
+        staleness=mean("learner/*/staleness_mean"),
+        peak_rss_mb=max(moment.rss_mb for moment in run.moments),
+        cores=cores_between(run.moments[first:]),
+        seconds=end_s - start_s,
+    )
+
+
+def _report(found: Played, parts: Rates, config: dict[str, Any], *, learners: int) -> Report:
+    cores = available_cores()
+    limit = Limit(value=cores * parts.selfplay, of="cores / (1/environment + 1/forward + 1/update)")
+    figure = Figure(name="decisions_per_s", summary=summarize(found.per_s), cores=found.cores, limit=limit)
+    values = {
+        "decisions_per_s": figure.summary.median,
+        "env_ticks_per_s": found.env_ticks_per_s,
+        "samples_trained_per_s": found.samples_trained_per_s,
+        "played_per_s": found.played_per_s,
+        "sample_reuse": found.sample_reuse,
+        "staleness": found.staleness,
+        "limit_per_s": limit.value,
+        "ratio": figure.ratio,
+        "peak_rss_mb": found.peak_rss_mb,
+        "parts": {"env_per_s": parts.env, "forward_per_s": parts.forward.median, "update_per_s": parts.update.median},
+    }
+    note = oversubscription(int(config["workers"]) + learners, cores) if config["workers"] else ""
+    return Report(
+        command="selfplay",
+        figures=(figure, *parts.figures()),
+        machine=describe(),
+        config=config,
+        values=values,
+        notes=(note,) if note else (),
+    )

@@ -1,0 +1,340 @@
+"""Every command, with settings as small as they can be."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+
+import numpy as np
+import pytest
+from ludus.__main__ import main
+from ludus.errors import ContractError
+from ludus_bench._pieces import Source, open_setup
+from ludus_bench.parts import Acting, Updating, harmonic, rows_of
+from ludus_bench.play import RandomPlay
+from ludus_bench.single import on_device
+from ludus_bench.timing import Stopwatch
+
+TINY = ["--repeats", "1", "--seconds", "0.01", "--warmup", "0"]
+DUMMY = ["--env", "dummy-guess", "--algorithm", "dummy-gradient"]
+PPO = ["--env", "dummy-count", "--algorithm", "ppo", "--network", "mlp"]
+PPO += ["--set", "players.main_agent.mlp.hidden=[8]", "--set", "players.main_agent.ppo.batch_decisions=64"]
+SMALL = ["--set", "sampling.matches=4", "--set", "sampling.rows_per_fixture=2", "--set", "sampling.fixture_matches=4"]
+SMALL += ["--set", "players.main_agent.ppo.segment_decisions=8"]
+
+
+@pytest.fixture(autouse=True)
+def _no_short_cuts(monkeypatch):
+    monkeypatch.delenv("LUDUS_DEBUG", raising=False)
+
+
+def result_of(capsys, *arguments):
+    """Run ``ludus bench … --json`` and return what it printed."""
+    status = main(["bench", *arguments, "--json"])
+    out = capsys.readouterr()
+    assert status == 0, out.err
+    return json.loads(out.out)
+
+
+def checked(found, command, names):
+    """Check what all reports have in common and return the figures."""
+    assert found["command"] == command
+    assert {"machine", "config", "figures", "spread"} <= found.keys()
+    assert {figure["name"] for figure in found["figures"]} == set(names)
+    for figure in found["figures"]:
+        assert figure["low"] <= figure["median"] <= figure["high"]
+        if figure["limit"] is not None:
+            assert figure["limit"] > 0
+            assert figure["ratio"] == pytest.approx(figure["median"] / figure["limit"])
+    return found["figures"]
+
+
+def test_env_measures_every_number_of_matches(capsys):
+    """Against the environment's own step."""
+    found = result_of(capsys, "env", "dummy-guess", "--matches", "2,3", *TINY)
+    figures = checked(found, "env", ["ticks_per_s", "decisions_per_s"])
+    assert [figure["matches"] for figure in figures] == [2, 2, 3, 3]
+    assert all(0 < figure["ratio"] <= 1 for figure in figures)
+
+
+def test_env_takes_options_of_the_environment(capsys):
+    """As in a TOML file."""
+    result_of(capsys, "env", "dummy-guess", "--matches", "1", "--set", "environment.dummy-guess.rounds=3", *TINY)
+
+
+def test_env_has_the_library_behind_an_adapter_as_its_limit(capsys):
+    """It is named."""
+    pytest.importorskip("ludus_gymnasium")
+    found = result_of(
+        capsys, "env", "gymnasium", "--set", "environment.gymnasium.id=Acrobot-v1", "--matches", "2", *TINY
+    )
+    assert {figure["limit_of"] for figure in found["figures"]} == {"gymnasium.make('Acrobot-v1') alone"}
+
+
+def test_env_steps_several_matches_of_a_library_that_can(capsys):
+    """CartPole has a vectorised implementation."""
+    pytest.importorskip("ludus_gymnasium")
+    found = result_of(capsys, "env", "gymnasium", "--matches", "4", *TINY)
+    assert "make_vec('CartPole-v1')" in found["figures"][0]["limit_of"]
+
+
+@pytest.mark.parametrize("api", ["aec", "parallel"])
+def test_env_steps_the_pettingzoo_library_alone(capsys, api):
+    """Through either of its interfaces."""
+    pytest.importorskip("ludus_pettingzoo")
+    game = {"aec": "classic/tictactoe_v3", "parallel": "classic/rps_v2"}[api]
+    options = [f"environment.pettingzoo.id={game}", f"environment.pettingzoo.api={api}"]
+    found = result_of(capsys, "env", "pettingzoo", *(f"--set={each}" for each in options), "--matches", "2", *TINY)
+    assert found["figures"][0]["limit_of"] == f"PettingZoo's {game} alone"
+
+
+def test_forward_measures_every_batch_size(capsys):
+    """Against the matrix products alone."""
+    figures = checked(
+        result_of(capsys, "forward", *PPO, *SMALL, "--rows", "1,5", *TINY), "forward", ["decisions_per_s"]
+    )
+    assert [figure["rows"] for figure in figures] == [1, 5]
+    assert all("matrix products" in figure["limit_of"] for figure in figures)
+
+
+def test_forward_works_for_algorithms_without_networks(capsys):
+    """Nothing is known to be a limit then."""
+    (figure,) = checked(
+        result_of(capsys, "forward", *DUMMY, "--set", "sampling.matches=4", "--rows", "3", *TINY),
+        "forward",
+        ["decisions_per_s"],
+    )
+    assert figure["limit"] is None
+
+
+def test_update_counts_every_pass(capsys):
+    """Two passes train on every decision twice."""
+    found = result_of(capsys, "update", *PPO, *SMALL, "--set", "players.main_agent.ppo.epochs=2", *TINY)
+    figures = checked(found, "update", ["samples_per_s", "updates_per_s"])
+    assert found["passes"] == 2
+    samples, updates = (figure["median"] for figure in figures)
+    assert samples == pytest.approx(2 * updates * figures[0]["decisions"])
+
+
+def test_sampling_is_limited_by_environment_and_policy(capsys):
+    """The note says where the time goes."""
+    found = result_of(capsys, "sampling", *PPO, *SMALL, "--matches", "3", *TINY)
+    (figure,) = checked(found, "sampling", ["decisions_per_s"])
+    assert figure["limit_of"] == "1/(1/environment + 1/forward)"
+    assert "µs per decision" in found["notes"][0]
+
+
+def test_opponents_are_compared_with_one(capsys):
+    """Which is measured even if it is not asked for."""
+    found = result_of(
+        capsys, "opponents", *PPO, *SMALL, "--count", "3", "--matches", "8", "--rows-per-fixture", "2", *TINY
+    )
+    figures = checked(found, "opponents", ["decisions_per_s"])
+    assert [figure["opponents"] for figure in figures] == [1, 3]
+    assert figures[0]["ratio"] == 1.0
+    assert found["relative"].keys() == {"1", "3"}
+
+
+def test_transport_compares_shared_memory_with_frames(capsys):
+    """From a real process, a real block."""
+    found = result_of(capsys, "transport", *PPO, *SMALL, *TINY)
+    figures = checked(found, "transport", ["mb_per_s"])
+    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames"]
+    assert found["shared_over_frames"] == pytest.approx(figures[0]["median"] / figures[1]["median"])
+
+
+def test_weights_reach_every_sampler(capsys):
+    """Both ways; a time in milliseconds."""
+    found = result_of(capsys, "weights", "--parameters", "1e4", "--samplers", "2", *TINY)
+    figures = checked(found, "weights", ["time_ms"])
+    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames"]
+    assert found["config"]["parameters"] == 10_000
+
+
+def test_tune_ends_with_lines_of_toml(capsys, tmp_path):
+    """Which a configuration accepts."""
+    found = result_of(capsys, "tune", *PPO, *SMALL, "--seconds", "1")
+    checked(found, "tune", ["sampling_per_s", "update_per_s"])
+    assert found["best"].keys() == {"workers", "learner_threads", "matches", "minibatch"}
+    path = tmp_path / "tuned.toml"
+    path.write_text(found["toml"])
+    text = path.read_text()
+    assert f"matches = {found['best']['matches']}" in text
+    assert "[players.main_agent.ppo]" in text
+
+
+SELFPLAY = {
+    "decisions_per_s",
+    "env_ticks_per_s",
+    "samples_trained_per_s",
+    "sample_reuse",
+    "staleness",
+    "limit_per_s",
+    "ratio",
+    "peak_rss_mb",
+    "config",
+}
+
+
+@pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_selfplay_prints_what_is_promised(capsys, workers):
+    """Of a whole run, in one process or several."""
+    found = result_of(capsys, "selfplay", *PPO, *SMALL, "--seconds", "1", "--warmup", "0", "--workers", workers)
+    checked(found, "selfplay", ["decisions_per_s", "env_per_s", "forward_per_s", "update_per_s"])
+    assert found.keys() >= SELFPLAY
+    assert found["ratio"] == pytest.approx(found["decisions_per_s"] / found["limit_per_s"])
+    parts = found["parts"]
+    whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
+    assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
+    assert found["peak_rss_mb"] > 50
+
+
+@pytest.mark.slow
+def test_memory_follows_every_process(capsys):
+    """From start to end."""
+    found = result_of(capsys, "memory", *PPO, *SMALL, "--minutes", "0.01", "--warmup", "0", "--workers", "0")
+    (figure,) = checked(found, "memory", ["rss_mb"])
+    assert figure["process"] == "coordinator"
+    assert found["processes"]["coordinator"].keys() == {"start_mb", "end_mb", "peak_mb", "slope_mb_per_minute"}
+
+
+# -- wrong input ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["env", "no-such-game"], "no-such-game"),
+        (["env", "dummy-guess", "--set", "environment.dummy-guess.nothing=1"], "unknown key"),
+        (["forward"], "give a TOML file or --env NAME"),
+        (["update", "--env", "dummy-count", "--network", "nothing"], "'nothing'"),
+        (["forward", "run.toml", "--env", "dummy-guess"], "not both"),
+        (["sampling", "missing.toml"], "missing.toml"),
+        (["forward", *DUMMY, "--device", "nonsense"], "--device: expected a torch device"),
+        (["transport", "--env", "dummy-count", "--algorithm", "nothing"], "nothing"),
+        (["weights", "--parameters", "1,2"], "expected one number"),
+        (["env", "dummy-guess", "--matches", "0"], "expected whole numbers"),
+        (["env", "dummy-guess", "--matches", "many"], "expected whole numbers"),
+    ],
+)
+def test_wrong_input_is_said_in_one_line(capsys, arguments, said):
+    """And nothing is measured."""
+    assert main(["bench", *arguments]) in (1, 2)
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.lower().startswith("error")]
+    assert said in line
+
+
+def test_without_a_gpu_the_gpu_variants_say_so(capsys, monkeypatch):
+    """In one line."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["bench", "update", *DUMMY, "--device", "cuda"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "needs a GPU" in line
+
+
+# -- parts ---------------------------------------------------------------------------------------------------------
+
+
+def setup_of(*overrides, algorithm="ppo"):
+    """Return a small configuration."""
+    return open_setup(
+        Source(environment="dummy-count", algorithm=algorithm, overrides=("sampling.matches=4", *overrides))
+    )
+
+
+def test_random_play_is_legal_and_goes_on_for_ever():
+    """Rows that end start anew; the environment raises at an illegal action."""
+    play = RandomPlay(setup_of().environment(3), Stopwatch("wall"))
+    for _ in range(200):
+        assert play.step() == 3.0
+    assert play.ticks == 600
+    assert 0 < play.decisions <= 2 * 600
+    assert play.inside.total_s > 0
+
+
+def test_rows_are_decisions_repeated_where_there_are_fewer():
+    """With everything that was recorded of them."""
+    setup = setup_of()
+    sampling = setup.sampling(matches=4)
+    recorded = sampling.record(20)
+    sampling.close()
+    few, many = rows_of(recorded, 5), rows_of(recorded, 10_000)
+    assert {len(array) for array in few.values()} == {5}
+    assert {len(array) for array in many.values()} == {10_000}
+    assert np.array_equal(few["action"], many["action"][:5])
+    assert few["decided"].all()
+
+
+def test_an_update_takes_about_one_batch():
+    """However much was recorded."""
+    setup = setup_of("players.main_agent.ppo.batch_decisions=32", "players.main_agent.ppo.segment_decisions=4")
+    sampling = setup.sampling(matches=4)
+    recorded = sampling.record(200)
+    sampling.close()
+    updating = Updating.of(setup.learned(), recorded)
+    assert 32 <= updating.decisions < 64
+    assert updating.work() == updating.decisions
+
+
+def test_acting_decides_for_all_rows():
+    """And says for how many."""
+    setup = setup_of()
+    sampling = setup.sampling(matches=4)
+    acting = Acting(learned=setup.learned(), rows=rows_of(sampling.record(8), 6))
+    sampling.close()
+    assert acting.work() == 6.0
+    assert len(acting.gemms()) == 4
+    assert len(acting.gemms(backward=True)) == 4 + 4 + 3
+
+
+def test_a_network_runs_alone_on_a_device():
+    """With its inputs taken there and its heads taken back."""
+    setup = setup_of()
+    with closing(setup.sampling(matches=4)) as sampling:
+        acting = Acting(learned=setup.learned(), rows=rows_of(sampling.record(8), 6))
+    assert on_device(acting, "cpu")() == 6.0
+
+
+def test_a_game_in_which_nobody_acts_is_said_instead_of_played_for_ever(monkeypatch):
+    """With what to do about it."""
+    with closing(setup_of().sampling(matches=4)) as sampling:
+        monkeypatch.setattr(sampling, "work", lambda: 0.0)
+        with pytest.raises(ContractError, match="no seat acted"):
+            sampling.record(1)
+
+
+def test_opponents_differ_from_each_other(tmp_path):
+    """Each has a file of its own."""
+    found = setup_of().freeze(3, tmp_path)
+    assert len(set(found.hashes.values())) == 3
+    assert list(found.first(2).hashes) == ["main_agent@1", "main_agent@2"]
+
+
+def test_a_minibatch_becomes_a_number_of_minibatches():
+    """As near as whole numbers allow."""
+    setup = setup_of("players.main_agent.ppo.batch_decisions=100")
+    assert setup.with_minibatch(30).minibatch_option == ("players.main_agent.ppo.num_minibatches", 3)
+    assert setup_of(algorithm="dummy-gradient").minibatch_option is None
+
+
+def test_a_configuration_is_written_with_other_values_and_without_sinks():
+    """What is not named stays."""
+    text = setup_of("metrics.interval_s=5.0").dump(run={"workers": 3}, sampling={"matches": 7})
+    assert "workers = 3" in text
+    assert "matches = 7" in text
+    assert "rows_per_fixture = 64" in text
+    assert "metrics" not in text
+
+
+def test_rates_one_after_another_add_up_as_times():
+    """1 / (1/2 + 1/2) = 1."""
+    assert harmonic(2.0, 2.0) == 1.0
+    assert harmonic(3.0, 6.0) == pytest.approx(2.0)
+
+
+def test_without_a_file_every_role_has_a_player():
+    """Named after the role where there are several."""
+    assert open_setup(Source(environment="dummy-count")).players == ("main_agent",)
+    several = open_setup(Source(environment="dummy-guess"))
+    assert several.players == tuple(role.name for role in several.spec().roles)
+    assert len(several.players) == 2

@@ -1,0 +1,65 @@
+"""The matrix products of networks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from ludus_bench.gemm import Gemm, flops, numpy_work, torch_work, trace_gemms
+from torch import nn
+
+
+def products(module, shape, *, backward=False):
+    """Return the products of a module for random inputs."""
+    inputs = torch.randn(*shape)
+
+    def run():
+        out = module(inputs)
+        if backward:
+            out.sum().backward()
+
+    return trace_gemms(run)
+
+
+def test_flops_are_two_per_multiplication_and_addition():
+    """Counted over batches, too."""
+    assert flops([Gemm(m=2, k=3, n=4), Gemm(m=1, k=1, n=1, batch=5)]) == 2 * 24 + 10
+
+
+def test_a_forward_pass_has_one_product_per_layer():
+    """Rows by inputs, inputs by outputs."""
+    module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+    assert products(module, (8, 6)) == [Gemm(m=8, k=6, n=5), Gemm(m=8, k=5, n=2)]
+
+
+def test_the_first_layer_needs_no_gradient_of_its_input():
+    """Hence an update is less than three forward passes: two products for every other layer, one for the first."""
+    module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+    found = products(module, (8, 6), backward=True)
+    first, second = 2 * 8 * 6 * 5, 2 * 8 * 5 * 2
+    assert flops(found) == 2 * first + 3 * second
+    assert len(found) == 5
+
+
+def test_a_convolution_is_the_product_of_patches_and_kernels():
+    """One row per cell of the output."""
+    assert products(nn.Conv2d(3, 4, 3, padding=1), (2, 3, 5, 5)) == [Gemm(m=2 * 25, k=27, n=4)]
+
+
+def test_a_convolution_over_what_is_given_has_a_gradient_for_its_kernels_only():
+    """As for the first linear layer."""
+    found = products(nn.Conv2d(3, 4, 3, padding=1), (2, 3, 5, 5), backward=True)
+    assert [flops([gemm]) for gemm in found] == [2 * 50 * 27 * 4] * 2
+
+
+def test_a_recurrent_layer_has_a_product_per_step():
+    """Four gates from the input and four from the state."""
+    lstm = nn.LSTM(6, 5)
+    found = trace_gemms(lambda: lstm(torch.randn(3, 8, 6))[0])
+    assert flops(found) == 3 * 2 * 8 * 20 * (6 + 5)
+
+
+@pytest.mark.parametrize("make", [numpy_work, torch_work])
+@pytest.mark.parametrize("gemm", [Gemm(m=4, k=3, n=2), Gemm(m=4, k=3, n=2, batch=2)])
+def test_a_work_counts_its_units(make, gemm):
+    """Whatever they are."""
+    assert make([gemm, gemm], 7.0)() == 7.0

@@ -1,0 +1,91 @@
+"""Cores, quotas, threads and processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from ludus.errors import ConfigError
+from ludus_bench.machine import available_cores, describe, limit_threads, oversubscription, process_tree, to_device
+from threadpoolctl import threadpool_info
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def test_without_control_groups_the_affinity_counts(tmp_path):
+    """An empty folder limits nothing."""
+    assert available_cores(cgroup=tmp_path) == CORES
+
+
+@pytest.mark.parametrize(("text", "cores"), [("50000 100000\n", 0.5), ("max 100000\n", CORES)])
+def test_a_quota_of_version_2_counts(tmp_path, text, cores):
+    """Microseconds granted per period."""
+    (tmp_path / "cpu.max").write_text(text)
+    assert available_cores(cgroup=tmp_path) == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])
+def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
+    """-1 limits nothing."""
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
+    assert available_cores(cgroup=tmp_path) == cores
+
+
+def test_oversubscription_is_said():
+    """Only where there are more threads than cores."""
+    assert oversubscription(2, 2.0) == ""
+    assert "3 computing threads on 2.5 cores" in oversubscription(3, 2.5)
+
+
+def test_threads_of_numpy_and_torch_are_limited_for_a_while():
+    """And are as before afterwards."""
+    np.ones((2, 2)) @ np.ones((2, 2))
+    before = torch.get_num_threads()
+    with limit_threads(1):
+        assert torch.get_num_threads() == 1
+        assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+    assert torch.get_num_threads() == before
+
+
+def test_a_device_that_is_not_there_is_said_in_one_line(monkeypatch):
+    """Its name, and what to do."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=r"--device cuda: this needs a GPU") as error:
+        to_device("cuda")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["nonsense", "meta"])
+def test_other_devices_are_refused(name):
+    """Only cpu and cuda are measured."""
+    with pytest.raises(ConfigError, match="--device: expected"):
+        to_device(name)
+
+
+def test_the_cpu_is_always_there():
+    """Its name is returned."""
+    assert to_device("cpu") == "cpu"
+
+
+def test_a_tree_of_processes_is_seen_with_its_memory():
+    """Children included; a tree that has ended is empty."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        uses = {use.pid: use for use in process_tree(os.getpid())}
+        assert child.pid in uses
+        assert uses[os.getpid()].rss_mb > 10
+        assert uses[os.getpid()].cpu_s > 0
+    finally:
+        child.communicate(b"\n")
+    assert process_tree(child.pid) == []
+
+
+def test_the_machine_is_described():
+    """Cores, memory and versions, for recorded tables."""
+    assert {"cores", "processor", "memory_gb", "system", "python"} <= describe().keys()

@@ -1,0 +1,86 @@
+"""What is read from the metric stream and the memory of a run."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from ludus.errors import RunError
+from ludus_bench.machine import ProcessUse
+from ludus_bench.memory import series, slope_per_minute
+from ludus_bench.running import Line, Moment, cores_between, gauge, rates, start_run
+
+
+def line(at_s, decisions=0, **values):
+    """Return a line of a metric stream."""
+    return Line(at_s=at_s, decisions=decisions, values={name.replace("__", "/"): v for name, v in values.items()})
+
+
+def moment(at_s, *uses):
+    """Return a moment with processes given as pid, megabytes and CPU seconds."""
+    return Moment(
+        at_s=at_s, processes=tuple(ProcessUse(pid=pid, name=f"p{pid}", rss_mb=mb, cpu_s=cpu) for pid, mb, cpu in uses)
+    )
+
+
+def test_rates_come_from_the_window_only():
+    """What happened before it does not count, and counters are interpolated at its edges."""
+    lines = [line(0.0, 0), line(10.0, 1000), line(12.0, 1400), line(14.0, 1600)]
+    assert rates(lines, start_s=11.0, end_s=13.0, parts=1) == [150.0]
+    assert rates(lines, start_s=10.0, end_s=14.0, parts=2) == [200.0, 100.0]
+
+
+def test_gauges_are_averaged_over_the_window_by_name():
+    """Lines outside of it and numbers that are not known are left out."""
+    lines = [
+        line(1.0, learner__a__x=100.0),
+        line(2.0, learner__a__x=1.0, learner__b__x=5.0),
+        line(3.0, learner__a__x=3.0, learner__b__x=float("nan"), learner__a__y=7.0),
+        line(9.0, learner__a__x=100.0),
+    ]
+    assert gauge(lines, "learner/*/x", start_s=2.0, end_s=3.0) == {"a": 2.0, "b": 5.0}
+
+
+def test_cores_are_cpu_seconds_per_second_of_those_who_lived():
+    """A process that came or went in between is left out."""
+    first, last = moment(0.0, (1, 10, 1.0), (2, 10, 5.0)), moment(2.0, (1, 10, 2.5), (3, 10, 9.0))
+    assert cores_between([first, moment(1.0), last]) == 0.75
+
+
+def test_memory_adds_up_over_processes():
+    """At one moment."""
+    assert moment(0.0, (1, 10, 0.0), (2, 2.5, 0.0)).rss_mb == 12.5
+
+
+def test_series_are_those_of_processes_that_are_still_there():
+    """By name and process id."""
+    found = series([moment(0.0, (1, 10, 0.0), (2, 5, 0.0)), moment(1.0, (1, 12, 0.0))])
+    assert found == {("p1", 1): ([0.0, 1.0], [10, 12])}
+
+
+@pytest.mark.parametrize(
+    ("times", "sizes", "slope"), [([0, 60, 120], [1, 2, 3], 1.0), ([0, 30], [5, 5], 0.0), ([7], [5], 0.0)]
+)
+def test_the_slope_is_in_megabytes_per_minute(times, sizes, slope):
+    """Of the least-squares line."""
+    assert slope_per_minute(times, sizes) == pytest.approx(slope)
+
+
+def test_a_run_that_cannot_start_says_why():
+    """In its own words."""
+    with start_run("[run]\nseed = 1\n") as run, pytest.raises(RunError, match="ended: error: "):
+        run.learning()
+
+
+def test_a_run_that_learns_nothing_is_given_up(tmp_path, monkeypatch):
+    """After a while."""
+    monkeypatch.setattr(sys, "executable", str(_sleeper(tmp_path)))
+    with start_run("") as run, pytest.raises(RunError, match="learned too little in 0 s"):
+        run.wait(lambda _: False, within_s=0.3)
+
+
+def _sleeper(folder):
+    path = folder / "sleeper"
+    path.write_text("#!/bin/sh\nexec sleep 60\n")
+    path.chmod(0o755)
+    return path

@@ -1,0 +1,1 @@
+"""One inference process for all samplers of a run: the runtime ``server``."""

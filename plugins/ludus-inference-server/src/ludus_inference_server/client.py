@@ -1,0 +1,261 @@
+"""The runtime ``server``: networks are run by another process."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import zmq
+from attrs import evolve
+from ludus.environment import Leaves
+from ludus.errors import ContractError, WireError
+from ludus.inference import Inference, Outputs, Span
+from ludus.network import NetworkRequest, check_shapes, get_weights
+from ludus.service import ArraySpec, Layout, Network, SharedFile, SharedFolder, Site, check_private
+from torch import nn
+
+from ludus_inference_server.config import ServerConfig
+from ludus_inference_server.models import content_key
+from ludus_inference_server.protocol import (
+    MAX_FRAME_BYTES,
+    Done,
+    Drop,
+    Know,
+    Known,
+    Leave,
+    Lost,
+    Message,
+    Open,
+    Opened,
+    Refused,
+    Run,
+    Take,
+    decode,
+    encode,
+    pack_specs,
+    unpack_specs,
+)
+from ludus_inference_server.runtimes import make_runtime
+from ludus_inference_server.server import architecture_key
+
+__all__ = ["RemoteInference", "make_client"]
+
+T = TypeVar("T", Opened, Known, Done)
+
+_PATIENCE_MS = 500  # after so long without an answer it asks again
+_LINGER_MS = 100
+_numbers = itertools.count()  # of the runtimes of this process
+_log = logging.getLogger("ludus.inference")
+
+
+class _LostError(Exception):
+    """The server does not know this runtime."""
+
+
+class RemoteInference:
+    """Runs a network in the server's process; see `ludus.inference.Inference`.
+
+    What a server must know is told right before a run needs it, so that a server that was restarted is told again.
+
+    Args:
+        network: What is run.
+        site: Where the server is.
+        folder: Shared memory for what this runtime writes.
+    """
+
+    def __init__(self, network: Network, *, site: Site, folder: SharedFolder) -> None:
+        self._site, self._folder = site, folder
+        self._architecture = architecture_key(network)
+        self._shapes = {name: tuple(tensor.shape) for name, tensor in network.module.state_dict().items()}
+        self._models: dict[int, dict[str, np.ndarray]] = {}
+        self._keys: dict[int, str] = {}
+        self._told: dict[int, str] = {}  # what the server knows of them
+        self._specs: dict[str, ArraySpec] = {}
+        self._rows = 0
+        self._area: SharedFile | None = None
+        self._files: list[Path] = []  # where it lies
+        self._answer: SharedFile | None = None  # None: the server has to be told of the area
+        self._number = 0
+        self._outputs: dict[str, np.ndarray] = {}
+        self.load(get_weights(network.module))
+        check_private(Path(site.address.removeprefix("ipc://")).parent)
+        self._context = zmq.Context()
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
+        self._socket.setsockopt(zmq.IDENTITY, f"{folder.worker}.{os.getpid()}".encode())
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
+        self._socket.connect(site.address)
+        self._leave = weakref.finalize(self, _leave, self._socket, self._context, self._files)
+
+    def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:
+        """Copy the weights of a model into a slot; see `ludus.inference.Inference.load`."""
+        check_shapes(weights, self._shapes)
+        held = self._models.setdefault(slot, {})
+        for name, array in weights.items():
+            if name in held and held[name].dtype == array.dtype:
+                held[name][...] = array
+            else:
+                held[name] = np.array(array, order="C")
+        self._keys[slot] = content_key(held)
+
+    def drop(self, slot: int) -> None:
+        """Forget the model in a slot."""
+        self._models.pop(slot, None)
+        self._keys.pop(slot, None)
+
+    def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
+        """Evaluate n rows, waiting for the server however long it takes; see `ludus.inference.Inference.run`.
+
+        Raises:
+            ContractError: The server cannot evaluate them.
+        """
+        leaves = {f"observation/{name}": leaf for name, leaf in observation.items()}
+        leaves |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
+        leaves |= {f"state/{name}": leaf for name, leaf in state.items()}
+        rows = len(next(iter(leaves.values())))
+        area = self._written(leaves, rows)
+        table = np.array(spans or [Span(0, 0, rows)], np.int64)
+        message = Run(0, rows, table.tobytes(), bool(privileged), bool(state))
+        while (outputs := self._try(message, area, set(table[:, 0].tolist()))) is None:
+            _log.info("%s: the inference server has started anew", self._site.worker)
+            self._answer = None
+            self._told.clear()
+        return outputs
+
+    def close(self) -> None:
+        """Leave the server. It happens by itself when nobody refers to the runtime, or the process ends."""
+        self._leave()
+
+    def _try(self, message: Run, area: SharedFile, slots: set[int]) -> Outputs | None:
+        """Return the answer to a request; None where the server does not know this runtime any more."""
+        try:
+            answer = self._opened(area)
+            self._tell(slots)
+            done = self._ask(message, Done)
+        except _LostError:
+            return None
+        return self._copied(answer, done.leaves, message.rows)
+
+    # -- memory --------------------------------------------------------------------------------------------------
+
+    def _written(self, leaves: Leaves, rows: int) -> SharedFile:
+        """Write rows into the area, a new one where they do not fit."""
+        specs = {name: ArraySpec(dtype=leaf.dtype.str, shape=leaf.shape[1:]) for name, leaf in leaves.items()}
+        if (
+            self._area is None
+            or rows > self._rows
+            or any(self._specs.get(name) != spec for name, spec in specs.items())
+        ):
+            self._specs |= specs
+            self._rows = max(self._rows, 1 << (rows - 1).bit_length())
+            _remove(self._files)
+            self._area, self._answer = self._folder.create(Layout(self._sized())), None
+            self._files.append(self._area.path)
+        for name, leaf in leaves.items():
+            self._area.copies[0][name][:rows] = leaf
+        return self._area
+
+    def _sized(self) -> dict[str, ArraySpec]:
+        return {name: evolve(spec, shape=(self._rows, *spec.shape)) for name, spec in self._specs.items()}
+
+    def _copied(self, answer: SharedFile, names: Sequence[str], rows: int) -> Outputs:
+        groups: dict[str, dict[str, np.ndarray]] = {"heads": {}, "state": {}}
+        for name in names:
+            group, _, leaf = name.partition("/")
+            source = answer.copies[0][name]
+            held = self._outputs.get(name)
+            if held is None or held.shape != source.shape:
+                held = self._outputs[name] = np.empty_like(source)
+            held[:rows] = source[:rows]
+            groups[group][leaf] = held[:rows]
+        return Outputs(groups["heads"], groups["state"])
+
+    # -- the server ----------------------------------------------------------------------------------------------
+
+    def _opened(self, area: SharedFile) -> SharedFile:
+        """Return where answers will be."""
+        if self._answer is None:
+            specs = pack_specs(self._sized())
+            message = Open(0, self._site.player, self._architecture, area.name, specs, self._rows)
+            opened = self._ask(message, Opened)
+            server = opened.file.rsplit(".", 2)[0]
+            self._answer = self._folder.attach(server, opened.file, unpack_specs(opened.specs))
+        return self._answer
+
+    def _tell(self, slots: set[int]) -> None:
+        """Tell the server of models that it needs and does not know, and of those that are gone."""
+        for slot in self._told.keys() - self._keys.keys():
+            self._ask(Drop(0, slot), Known)
+            del self._told[slot]
+        for slot in slots:
+            key = self._keys.get(slot, "")
+            if not key:
+                raise ContractError(f"slot {slot} holds no model; load comes first")
+            if self._told.get(slot) != key:
+                if not self._ask(Know(0, slot, key), Known).known:
+                    self._give(slot, key)
+                self._told[slot] = key
+
+    def _give(self, slot: int, key: str) -> None:
+        weights = self._models[slot]
+        layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
+        file = self._folder.create(layout)
+        try:
+            for name, array in file.copies[0].items():
+                array[...] = weights[name]
+            self._ask(Take(0, slot, key, file.name, pack_specs(layout.specs)), Known)
+        finally:
+            file.path.unlink(missing_ok=True)
+
+    def _ask(self, message: Message, kind: type[T]) -> T:
+        """Send a message, again and again, until it is answered."""
+        self._number += 1
+        frame = encode(evolve(message, number=self._number))
+        while True:
+            with suppress(zmq.Again):  # too many wait for a server that is away
+                self._socket.send(frame, zmq.NOBLOCK)
+            while self._socket.poll(_PATIENCE_MS):
+                answer = decode(self._socket.recv())
+                if answer.number != self._number:
+                    continue  # to a message that was sent twice
+                if isinstance(answer, Lost):
+                    raise _LostError
+                if isinstance(answer, Refused):
+                    raise ContractError(f"the inference server refused: {answer.why}")
+                if not isinstance(answer, kind):
+                    raise WireError(f"expected {kind.__name__}, got {type(answer).__name__}")
+                return answer
+
+
+def _leave(socket: zmq.Socket[bytes], context: zmq.Context[zmq.Socket[bytes]], files: list[Path]) -> None:
+    with suppress(zmq.Again):
+        socket.send(encode(Leave(0)), zmq.NOBLOCK)
+    socket.close(linger=_LINGER_MS)
+    context.term()
+    _remove(files)
+
+
+def _remove(files: list[Path]) -> None:
+    while files:
+        files.pop().unlink(missing_ok=True)
+
+
+def make_client(
+    config: ServerConfig, *, module: nn.Module, request: NetworkRequest, site: Site | None = None
+) -> Inference:
+    """Make the runtime; the factory of the component.
+
+    In a run of one process, and where there is no shared memory, it is what the server would run networks by.
+    """
+    folder = None if site is None else SharedFolder.beside(site.sockets, f"{site.worker}-net{next(_numbers)}")
+    if site is None or folder is None:
+        return make_runtime(config, module, request)
+    return RemoteInference(Network(module, request), site=site, folder=folder)

@@ -1,0 +1,19 @@
+"""What this distribution registers; imports nothing heavy."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_inference() -> list[Component]:
+    """Offer ``server``."""
+    return [
+        Component(
+            name="server",
+            factory="ludus_inference_server.client:make_client",
+            config="ludus_inference_server.config:ServerConfig",
+            service="ludus_inference_server.service:InferenceService",
+            summary="one process decides for all samplers: many models in micro-batches, on CPU or GPU",
+        )
+    ]

@@ -1,0 +1,110 @@
+"""The server's process: one socket around the server."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+import zmq
+from ludus.errors import LinkError
+from ludus.service import ServiceContext, SharedFolder, check_private
+
+from ludus_inference_server.config import ServerConfig
+from ludus_inference_server.models import Shelf
+from ludus_inference_server.protocol import MAX_FRAME_BYTES
+from ludus_inference_server.runtimes import make_runtime
+from ludus_inference_server.server import Server
+
+__all__ = ["InferenceService"]
+
+_IDLE_MS = 20
+_MOST = 1024  # messages taken before the next look at batches
+
+
+class InferenceService:
+    """The service of the runtime ``server``; see `ludus.service.Service`.
+
+    Args:
+        config: The options.
+        context: Where it is reached, and the networks of the run.
+
+    Raises:
+        LinkError: There is no shared memory, or the address cannot be bound.
+    """
+
+    def __init__(self, config: ServerConfig, *, context: ServiceContext) -> None:
+        torch.set_num_threads(config.threads)
+        check_private(Path(context.address.removeprefix("ipc://")).parent)
+        folder = SharedFolder.beside(context.sockets, context.name)
+        if folder is None:
+            raise LinkError("the inference server needs shared memory; choose another sampling.inference")
+
+        self._server = Server(
+            networks=context.networks,
+            make_runtime=lambda network: make_runtime(config, network.module, network.request),
+            folder=folder,
+            shelf=Shelf(config.cache_mb * 2**20),
+            max_rows=config.max_rows,
+            deadline_s=config.deadline_ms / 1000,
+        )
+        self._context = zmq.Context()
+        self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
+        self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        try:
+            self._socket.bind(context.address)
+        except zmq.ZMQError as error:
+            self.close()
+            raise LinkError(f"cannot bind {context.address}: {error}") from None
+        self._reported: Counter[str] = Counter()
+        self._reported_s = (time.monotonic(), 0.0)  # when, and what had been waited by then
+
+    @property
+    def count(self) -> int:
+        """Return how many rows were evaluated so far."""
+        return self._server.counts["rows"]
+
+    def work(self) -> None:
+        """Take what has come, waiting at most 20 ms for it, and run the batches that are due."""
+        wait_s = self._server.wait_s(time.monotonic())
+        if self._socket.poll(_IDLE_MS if wait_s is None else min(_IDLE_MS, math.ceil(wait_s * 1000))):
+            self._receive()
+        self._server.advance(time.monotonic())
+        for peer, frame in self._server.outbox:
+            self._socket.send_multipart([peer.encode(), frame], zmq.NOBLOCK)  # to those who are gone it is dropped
+        self._server.outbox.clear()
+
+    def _receive(self) -> None:
+        now_s = time.monotonic()
+        for _ in range(_MOST):
+            try:
+                peer, *frames = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._server.handle(peer.decode("latin-1"), frames[0] if len(frames) == 1 else b"", now_s)
+
+    def metrics(self) -> Mapping[str, float]:
+        """Return rates, sizes and waits since the last call, and what there is now."""
+        now_s, waited_s, counts = time.monotonic(), self._server.waited_s, Counter(self._server.counts)
+        seconds, waited = now_s - self._reported_s[0], waited_s - self._reported_s[1]
+        new = {name: counts[name] - self._reported[name] for name in counts}
+        self._reported, self._reported_s = counts, (now_s, waited_s)
+        rows, batches, requests = (new.get(name, 0) for name in ("rows", "batches", "requests"))
+        return {
+            "rows_per_s": rows / seconds,
+            "batches_per_s": batches / seconds,
+            "batch_rows": rows / max(batches, 1),
+            "batch_requests": requests / max(batches, 1),
+            "wait_ms": 1000 * waited / max(requests, 1),
+            "models": float(self._server.models),
+            "clients": float(self._server.clients),
+            "dropped": float(counts["dropped"]),
+        }
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._context.destroy(linger=0)

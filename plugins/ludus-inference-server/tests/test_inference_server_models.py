@@ -1,0 +1,85 @@
+"""Models are held once, and leave when nobody uses them and there are too many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus.errors import ModelError
+from ludus.inference import Eager
+from ludus_inference_server.models import Architecture, Shelf, content_key
+
+
+@pytest.fixture
+def architecture(mlp):
+    """Return an architecture."""
+    network = mlp()
+    return Architecture(Eager(*network), network.request)
+
+
+@pytest.fixture
+def put(weights):
+    """Return a function that puts the model of a seed on a shelf, with a user."""
+
+    def put(shelf, architecture, seed):
+        key = content_key(weights(seed))
+        shelf.add(architecture, key, weights(seed))
+        return key, shelf.hold(architecture, key)
+
+    return put
+
+
+def size(weights):
+    """Return the bytes of a model."""
+    return sum(array.nbytes for array in weights(0).values())
+
+
+def test_the_key_follows_the_content(weights):
+    """Names, shapes, dtypes and values; not the order."""
+    one = {"a": np.zeros((2, 3), np.float32), "b": np.ones(2, np.float32)}
+    others = [
+        {"a": one["a"], "c": one["b"]},
+        {"a": one["a"].reshape(3, 2), "b": one["b"]},
+        {"a": one["a"].view(np.int32), "b": one["b"]},
+        {"a": one["a"], "b": np.array([1, 2], np.float32)},
+    ]
+    assert content_key(dict(reversed(one.items()))) == content_key(one)
+    assert len({content_key(weights) for weights in [one, *others]}) == 5
+
+
+def test_models_get_slots_of_their_own(architecture, put):
+    """And the next free one is the last that was given up."""
+    shelf = Shelf(0)
+    keys = [put(shelf, architecture, seed) for seed in range(3)]
+    assert [slot for _, slot in keys] == [0, 1, 2]
+    shelf.release(architecture, keys[1][0])
+    shelf.shrink()
+    assert put(shelf, architecture, 7)[1] == 1
+
+
+def test_weights_that_do_not_fit_take_no_slot(architecture, put):
+    """The next model gets it."""
+    shelf = Shelf(0)
+    with pytest.raises(ModelError):
+        shelf.add(architecture, "key", {"x": np.zeros(1)})
+    assert put(shelf, architecture, 0)[1] == 0
+    assert len(shelf) == 1
+
+
+def test_the_least_recently_used_leaves(architecture, put, weights):
+    """Until the idle ones are within the budget."""
+    shelf = Shelf(2 * size(weights))
+    keys = [put(shelf, architecture, seed)[0] for seed in range(4)]
+    shelf.hold(architecture, keys[0])
+    for key in (*keys, keys[0]):
+        shelf.release(architecture, key)
+    shelf.shrink()
+    assert [shelf.has(architecture, key) for key in keys] == [True, False, False, True]
+
+
+def test_models_in_use_stay(architecture, put):
+    """However many there are."""
+    shelf = Shelf(0)
+    keys = [put(shelf, architecture, seed)[0] for seed in range(3)]
+    shelf.release(architecture, keys[2])
+    shelf.shrink()
+    assert [shelf.has(architecture, key) for key in keys] == [True, True, False]

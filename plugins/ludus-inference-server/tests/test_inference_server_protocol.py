@@ -1,0 +1,129 @@
+"""Messages come out as they went in, and nothing else comes out."""
+
+from __future__ import annotations
+
+import msgpack
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from ludus.errors import WireError
+from ludus.service import ArraySpec
+from ludus_inference_server import protocol
+from ludus_inference_server.protocol import (
+    Done,
+    Drop,
+    Know,
+    Known,
+    Leave,
+    Lost,
+    Open,
+    Opened,
+    Refused,
+    Run,
+    Take,
+    decode,
+    encode,
+    pack_specs,
+    spans_of,
+    unpack_specs,
+)
+
+SPECS = (("observation/x", "<f4", (8, 3)), ("heads/y", "|b1", (8,)))
+MESSAGES = [
+    Open(1, "main", "architecture", "file", SPECS, 8),
+    Know(2, 0, "key"),
+    Take(3, 5, "key", "file", SPECS),
+    Drop(4, 5),
+    Leave(4),
+    Run(5, 8, np.array([[0, 0, 8]]).tobytes(), True, False),
+    Opened(6, "file", SPECS),
+    Known(7, False),
+    Done(8, ("heads/y",)),
+    Lost(9),
+    Refused(10, "it is Sunday"),
+]
+
+
+def frame(*content):
+    """Return a frame of anything."""
+    return b"LUDI\x01" + msgpack.packb(content)
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
+def test_messages_travel(message):
+    """Every kind."""
+    assert decode(encode(message)) == message
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        frame(),
+        frame("Nothing", 1),
+        frame(3, 1),
+        frame("Lost"),
+        frame("Lost", 1, 2),
+        frame("Lost", -1),
+        frame("Lost", 2**63),
+        frame("Lost", True),
+        frame("Lost", "1"),
+        frame("Know", 1, 0, b"key"),
+        frame("Know", 1, 0, "k" * 5000),
+        frame("Known", 1, 1),
+        frame("Done", 1, [1]),
+        frame("Open", 1, "p", "a", "f", [["x", "|O", [2]]], 2),
+        frame("Open", 1, "p", "a", "f", [["x", "<f4", [-2]]], 2),
+        frame("Open", 1, "p", "a", "f", [["x", "<f4", [2.0]]], 2),
+        frame("Open", 1, "p", "a", "f", [["x", "<f4"]], 2),
+        frame("Open", 1, "p", "a", "f", [[1, "<f4", [2]]], 2),
+        frame("Open", 1, "p", "a", "f", 7, 2),
+        b"LUDI\x02" + msgpack.packb(["Lost", 1]),
+        b"LUDI\x01" + b"\x00" * protocol.MAX_FRAME_BYTES,
+    ],
+    ids=range(21),
+)
+def test_what_is_no_message_is_refused(bad):
+    """By one error."""
+    with pytest.raises(WireError):
+        decode(bad)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=60))
+def test_any_bytes_are_refused_or_a_message(data):
+    """Nothing else can happen."""
+    try:
+        decode(b"LUDI\x01" + data)
+    except WireError:
+        return
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.binary(max_size=24),
+    lambda inner: st.lists(inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from(sorted(protocol._KINDS)), st.lists(ANYTHING, max_size=6))
+def test_any_fields_are_refused_or_travel_on(kind, fields):
+    """What was let in can be sent again."""
+    try:
+        message = decode(frame(kind, *fields))
+    except WireError:
+        return
+    assert decode(encode(message)) == message
+
+
+def test_layouts_travel():
+    """Names, dtypes and shapes."""
+    specs = {"x": ArraySpec(dtype="<f4", shape=(8, 3))}
+    assert unpack_specs(pack_specs(specs)).specs == specs
+
+
+def test_spans_are_read():
+    """In order, without gaps; a span may be empty."""
+    spans = [[4, 0, 3], [1, 3, 3], [0, 3, 8]]
+    run = Run(1, 8, np.array(spans).tobytes(), True, False)
+    assert spans_of(run).tolist() == spans

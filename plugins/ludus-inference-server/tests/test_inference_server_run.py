@@ -1,0 +1,88 @@
+"""Whole runs with the server: in one process, and with all of them, one of which is killed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from ludus._config import load_config
+from ludus._metrics import read_metrics
+from ludus._plugins import load_plugins
+from ludus._report import QuietReporter
+from ludus._runner import train
+
+ROOT = Path(__file__).parents[3]
+SERVER = ("sampling.inference=server", "sampling.server.deadline_ms=2")
+
+
+@pytest.fixture(scope="session")
+def campaign():
+    """Return `benchmarks/kill.py`, whose tools these tests share."""
+    spec = importlib.util.spec_from_file_location("kill_campaign_of_servers", ROOT / "benchmarks" / "kill.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def league(campaign, tmp_path):
+    """Return a Tic-Tac-Toe league in processes of its own that uses the server; it is ended with the test."""
+    made = campaign.League(tmp_path / "run", settings=(*campaign.SETTINGS, *SERVER), workers=2)
+    made.train()
+    yield made
+    made.close()
+
+
+def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
+    """The server's own runtime decides, bit for bit as the same runtime without a server."""
+    digests = []
+    for name, settings in (("a", SERVER), ("b", SERVER), ("c", ("sampling.inference=lean",))):
+        plugins, run_dir = load_plugins(), tmp_path / name
+        overrides = (
+            "run.minutes=0",
+            "run.workers=0",
+            "run.decisions=3000",
+            "sampling.matches=16",
+            "players.main_agent.freeze_every_decisions=1000",
+            "players.main_agent.ppo.batch_decisions=512",
+            "players.main_agent.mlp.hidden=[16]",
+            "evaluation.final_matches=0",
+            *settings,
+        )
+        config = load_config(ROOT / "examples" / "tictactoe.toml", overrides=overrides, plugins=plugins)
+        train(config, plugins=plugins, run_dir=run_dir, reporter=QuietReporter())
+        digests.append(sorted(path.name for path in (run_dir / "models").glob("*.safetensors")))
+    assert len(digests[0]) >= 2
+    assert digests[0] == digests[1] == digests[2]
+
+
+@pytest.mark.slow
+def test_a_killed_server_costs_no_match(campaign, league):
+    """It is started again, samplers repeat what they asked; its numbers are metrics; nothing stays behind."""
+    league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
+    assert league.pids.keys() >= {"service-server", "sampler-0", "sampler-1", "evaluator-0"}
+    samplers = {name: pid for name, pid in league.pids.items() if name.startswith("sampler")}
+    for victim in ("service-server", "service-server", "sampler-1"):
+        before, killed = league.state, league.pids[victim]
+        os.kill(killed, signal.SIGKILL)
+        league.wait_for(lambda state, b=before: state.has_passed(b))
+        campaign.wait(lambda v=victim, k=killed: league.pids.get(v, k) != k)
+        league.wait_for(lambda state, b=league.state: state.has_passed(b))
+    assert league.output.count("service-server: was killed by signal 9 — restarted") == 2
+    assert league.pids["sampler-0"] == samplers["sampler-0"]
+    pids = league.pids
+    os.kill(pids["coordinator"], signal.SIGTERM)
+    assert league.process.wait(40) == 130
+    assert "did not stop" not in league.output
+    assert not any(map(campaign.is_alive, pids.values()))
+    assert league.problems() == []
+    metrics = [m for m in read_metrics(league.folder / "metrics.jsonl") if m.name.startswith("service-server/")]
+    assert max(m.value for m in metrics if m.name == "service-server/rows_per_s") > 100
+    assert max(m.value for m in metrics if m.name == "service-server/batch_requests") > 1
+    assert {m.value for m in metrics if m.name == "service-server/dropped"} == {0.0}
+    assert list(Path("/dev/shm").glob(f"ludus-{pids['coordinator']}-*")) == []

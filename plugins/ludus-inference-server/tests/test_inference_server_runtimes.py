@@ -1,0 +1,99 @@
+"""What the server computes by."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus.errors import ConfigError
+from ludus.inference import Eager, Span
+from ludus.network import NetworkRequest
+from ludus_inference.lean import Lean
+from ludus_inference_server.config import ServerConfig
+from ludus_inference_server.runtimes import OnDevice, make_runtime
+from torch import nn
+
+SPANS = [Span(0, 0, 6), Span(2, 6, 20)]
+
+
+@pytest.mark.parametrize("options", [{}, {"compiled": True}], ids=["eager", "compiled"])
+@pytest.mark.parametrize("spans", [SPANS, ()], ids=["spans", "one"])
+def test_a_device_computes_the_same(mlp, rows, weights, monkeypatch, options, spans):
+    """Every slot with its own weights."""
+    monkeypatch.setattr(torch, "compile", lambda call, **_: call)  # what it makes of the call is its own business
+    device, local = OnDevice(*mlp(), device="cpu", **options), Eager(*mlp())
+    for runtime in (device, local):
+        runtime.load(weights(1), slot=0)
+        runtime.load(weights(2), slot=2)
+    observation, privileged = rows(20)
+    there = device.run(observation, privileged=privileged, state={}, spans=spans)
+    here = local.run(observation, privileged=privileged, state={}, spans=spans)
+    for name, head in here.heads.items():
+        np.testing.assert_allclose(there.heads[name], head, atol=1e-5)
+
+
+def test_bf16_is_close(mlp, rows):
+    """And comes back as float32."""
+    observation, privileged = rows(20)
+    there = OnDevice(*mlp(), device="cpu", bf16=True).run(observation, privileged=privileged, state={})
+    here = Eager(*mlp()).run(observation, privileged=privileged, state={})
+    for name, head in here.heads.items():
+        assert there.heads[name].dtype == np.float32
+        np.testing.assert_allclose(there.heads[name], head, atol=0.05)
+    assert not np.array_equal(there.heads["value"], here.heads["value"])
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"runtime": "lean"}, "lean runs on the CPU"), ({}, "torch finds no GPU")],
+    ids=["lean", "no GPU"],
+)
+def test_what_cannot_be_is_said(mlp, monkeypatch, options, problem):
+    """With the option that is to be changed."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=problem):
+        make_runtime(ServerConfig(device="cuda", **options), *mlp())
+
+
+@pytest.mark.parametrize(("runtime", "bf16"), [("auto", False), ("eager", True)], ids=["fp32", "bf16"])
+def test_on_a_gpu_torch_computes(mlp, monkeypatch, runtime, bf16):
+    """With the precision that was asked for."""
+    made = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("ludus_inference_server.runtimes.OnDevice", lambda *_, **options: made.append(options))
+    make_runtime(ServerConfig(device="cuda", runtime=runtime, precision="bf16" if bf16 else "fp32"), *mlp())
+    assert made == [{"device": "cuda", "bf16": bf16, "compiled": False}]
+
+
+class Odd(nn.Module):
+    """Something that lean does not know."""
+
+    def forward(self, observation, privileged, state):
+        return {"policy": observation["x"].cumsum(1)}, {}
+
+
+def test_lean_is_chosen_where_it_can(mlp):
+    """Torch, where it cannot."""
+    odd = NetworkRequest(observation={"x": spaces.Box(-1, 1, (2,))}, heads={"policy": 2})
+    assert isinstance(make_runtime(ServerConfig(), *mlp()), Lean)
+    assert type(make_runtime(ServerConfig(), Odd(), odd)) is Eager
+    assert type(make_runtime(ServerConfig(runtime="eager"), *mlp())) is Eager
+
+
+def test_compiled_code_is_the_compilers_business(mlp, monkeypatch):
+    """The same as the runtime of that name."""
+    monkeypatch.setattr("ludus_inference_server.runtimes.make_compiled", lambda config, **_: "compiled")
+    assert make_runtime(ServerConfig(runtime="compile"), *mlp()) == "compiled"
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_gpu_computes_the_same(mlp, rows, precision):
+    """To the digits that the precision has."""
+    observation, privileged = rows(20)
+    made = make_runtime(ServerConfig(device="cuda", precision=precision), *mlp())
+    there = made.run(observation, privileged=privileged, state={})
+    here = Eager(*mlp()).run(observation, privileged=privileged, state={})
+    for name, head in here.heads.items():
+        np.testing.assert_allclose(there.heads[name], head, atol=1e-5 if precision == "fp32" else 0.05)

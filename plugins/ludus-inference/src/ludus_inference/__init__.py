@@ -1,0 +1,1 @@
+"""Inference runtimes of ludus: ``lean`` and ``compile``."""

@@ -1,0 +1,256 @@
+"""The lean runtime: equal to torch on everything it takes, and a clear refusal of everything else."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.environment import Role
+from ludus.errors import ModelError, UnsupportedNetwork
+from ludus.inference import Eager, Span
+from ludus.network import NetworkRequest, get_weights
+from ludus.testing import check_inference
+from ludus_inference.lean import Lean, make_lean
+from ludus_networks.config import ConvConfig, MLPConfig
+from ludus_networks.network import make_conv, make_mlp
+from torch import nn
+from torch.nn import functional
+
+LEAVES = {
+    "vector": spaces.Box(-1, 1, (5,), np.float32),
+    "bytes": spaces.Box(0, 255, (3, 2), np.uint8),
+    "plain": spaces.Box(-4, 4, (2,), np.float64),
+    "flag": spaces.Box(0, 1, (), np.int8),
+    "turn": spaces.Discrete(3, start=-1),
+    "cards": spaces.MultiDiscrete([2, 4], start=[1, 0]),
+    "bits": spaces.MultiBinary(3),
+}
+HIDDEN = {"fog": spaces.Box(0, 9, (4,), np.int32)}
+
+
+def request_of(leaves, privileged=None):
+    """Return what an algorithm would ask for."""
+    return NetworkRequest(
+        observation=leaves, privileged=privileged or {}, heads={"policy": 4, "other": 2}, critic_heads={"value": 1}
+    )
+
+
+def draw(leaves, rows, seed=0):
+    """Return random leaves ``[rows, …]``."""
+    drawn = {}
+    for name, space in leaves.items():
+        space.seed(seed)
+        drawn[name] = np.stack([np.asarray(space.sample(), space.dtype) for _ in range(rows)])
+    return drawn
+
+
+def assert_equal(found, expected, atol=1e-5):
+    """Compare heads."""
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert found[name].dtype == np.float32
+        np.testing.assert_allclose(found[name], array, atol=atol, rtol=0)
+
+
+@pytest.mark.parametrize("activation", ["tanh", "relu", "leaky_relu"])
+@pytest.mark.parametrize("separate_critic", [False, True])
+@pytest.mark.parametrize("privileged", [{}, HIDDEN])
+def test_multi_layer_perceptrons_run_as_in_torch(activation, separate_critic, privileged):
+    """Every kind of leaf, shared and separate critics, with and without privileged leaves, before and after growing."""
+    request = request_of(LEAVES, privileged)
+    config = MLPConfig(hidden=(12, 7), activation=activation, separate_critic=separate_critic)
+    network = make_mlp(config, request=request)
+    lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
+    for rows in (1, 5, 300, 2):
+        observation = draw(LEAVES, rows, rows)
+        for seen in ({}, draw(privileged, rows, rows)):
+            found, expected = (one.run(observation, privileged=seen, state={}) for one in (lean, eager))
+            assert_equal(found.heads, expected.heads)
+
+
+@pytest.mark.parametrize("scale", [False, True])
+def test_bytes_are_scaled_as_the_network_says(scale):
+    """Boards stay as they are, images become 0 to 1."""
+    leaves = {"image": spaces.Box(0, 255, (4, 4, 3), np.uint8), "board": spaces.Box(0, 1, (3, 3), np.uint8)}
+    request = request_of(leaves)
+    network = make_mlp(MLPConfig(hidden=(8,), scale=scale), request=request)
+    observation = draw(leaves, 6)
+    lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
+    assert_equal(
+        lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
+    )
+
+
+def test_lean_keeps_the_contract():
+    """Also on the kit's own network."""
+    check_inference(Lean)
+    check_inference(Lean, build_network=lambda request: make_mlp(MLPConfig(hidden=(9, 8)), request=request))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=8), st.booleans())
+def test_spans_run_as_separate_policies(runs, privileged):
+    """Whatever the rows of each slot, each gets what a runtime of its own would answer."""
+    request = request_of({"vector": LEAVES["vector"], "turn": LEAVES["turn"]}, HIDDEN if privileged else {})
+    torch.manual_seed(0)
+    networks = [make_mlp(MLPConfig(hidden=(6,)), request=request) for _ in range(4)]
+    lean = Lean(copy.deepcopy(networks[3]), request)
+    for slot, network in enumerate(networks):
+        lean.load(get_weights(network), slot=slot)
+    ends = np.cumsum([0, *(rows for _, rows in runs)]).tolist()
+    spans = [Span(slot, *bounds) for (slot, _), bounds in zip(runs, pairwise(ends), strict=True)]
+    observation, seen = draw(request.observation, ends[-1]), draw(request.privileged, ends[-1])
+    heads = lean.run(observation, privileged=seen, state={}, spans=spans).heads
+    for slot, start, stop in spans:
+        parts = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, seen)]
+        expected = Eager(networks[slot], request).run(parts[0], privileged=parts[1], state={}).heads
+        assert_equal({name: head[start:stop] for name, head in heads.items()}, expected, atol=1e-6)
+
+
+def test_loading_again_is_in_place():
+    """No memory is allocated for weights after a slot's first model, nor for rows after the first run."""
+    request = request_of({"vector": LEAVES["vector"]})
+    lean = Lean(make_mlp(MLPConfig(hidden=(6,)), request=request), request)
+    other = get_weights(make_mlp(MLPConfig(hidden=(6,)), request=request))
+    observation = draw(request.observation, 8)
+    before = lean.run(observation, privileged={}, state={}).heads["policy"]
+    held, old = lean._table[0][0], before.copy()
+    lean.load(other)
+    after = lean.run(observation, privileged={}, state={}).heads["policy"]
+    assert lean._table[0][0] is held
+    assert np.shares_memory(before, after)
+    assert not np.allclose(after, old)
+
+
+def test_dropped_slots_free_their_memory():
+    """And can be loaded again."""
+    request = request_of({"vector": LEAVES["vector"]})
+    network = make_mlp(MLPConfig(hidden=(6,)), request=request)
+    lean = Lean(copy.deepcopy(network), request)
+    lean.load(get_weights(network), slot=7)
+    lean.drop(7)
+    assert 7 not in lean._table
+    lean.drop(7)
+    lean.load(get_weights(network), slot=7)
+    assert 7 in lean._table
+
+
+def test_wrong_weights_change_nothing():
+    """A model of another architecture is refused before anything is copied."""
+    request = request_of({"vector": LEAVES["vector"]})
+    lean = Lean(make_mlp(MLPConfig(hidden=(6,)), request=request), request)
+    before = lean._table[0][0].copy()
+    with pytest.raises(ModelError, match="do not fit"):
+        lean.load(get_weights(make_mlp(MLPConfig(hidden=(5,)), request=request)))
+    np.testing.assert_array_equal(lean._table[0][0], before)
+
+
+def test_heads_on_the_same_features_are_one_product():
+    """Three heads of an MLP with two hidden layers make three products."""
+    request = request_of({"vector": LEAVES["vector"]})
+    lean = Lean(make_mlp(MLPConfig(hidden=(6, 6)), request=request), request)
+    assert [len(names) for names in lean._layers] == [1, 1, 3]
+
+
+class Custom(nn.Module):
+    """A network of somebody else: one hidden layer, and a function from features to features."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.first, self.policy = nn.Linear(5, 6), nn.Linear(6, 4, bias=False)
+        self.function = function
+
+    def forward(self, observation, privileged, state):
+        features = self.function(self.first(observation["vector"]))
+        return {"policy": self.policy(features), "features": features}, state
+
+
+def own(function):
+    """Return a request and a custom network."""
+    return NetworkRequest(observation={"vector": LEAVES["vector"]}, heads={"policy": 4, "features": 6}), Custom(
+        function
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.tanh,
+        torch.relu,
+        functional.relu,
+        lambda x: functional.leaky_relu(x, 0.2),
+        lambda x: x.relu().flatten(1),
+        lambda x: torch.cat([x], dim=1),
+        lambda x: nn.functional.tanh(x).float(),
+        lambda x: x,
+    ],
+)
+def test_networks_of_others_run_too(function):
+    """As long as they do what there are steps for; a value that is also a head is not overwritten."""
+    request, network = own(function)
+    lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
+    observation = draw(request.observation, 9)
+    assert_equal(
+        lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
+    )
+
+
+@pytest.mark.parametrize("alias", [lambda x: x, lambda x: x.flatten(1)])
+def test_a_value_that_others_read_is_not_overwritten(alias):
+    """An activation works in place only where nobody else needs what was there, by whatever name."""
+    request, network = own(lambda x: torch.cat([torch.tanh(alias(x)), x], dim=1))
+    network.policy = nn.Linear(12, 4)
+    lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
+    observation = draw(request.observation, 9)
+    assert_equal(
+        lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (torch.sigmoid, "there is no step for .*sigmoid"),
+        (lambda x: x + 1, "there is no step for .*add"),
+        (lambda x: functional.leaky_relu(x, 2.0), "there is no step for .*leaky_relu"),
+        (lambda x: x if x.sum() > 0 else -x, "cannot be traced"),
+        (lambda x: x[:, :3], "there is no step for .*getitem"),
+        (lambda x: torch.cat([x, x]), "there is no step for .*cat"),
+        (lambda x: torch.cat([x, nn.functional.relu(x, inplace=True)], dim=1), "there is no step for .*relu"),
+        (nn.LayerNorm(6), "there is no step for .*LayerNorm"),
+    ],
+)
+def test_what_has_no_step_is_refused(function, message):
+    """By name, so that the one line in the log says why torch runs the network."""
+    request, network = own(function)
+    with pytest.raises(UnsupportedNetwork, match=message):
+        make_lean(None, module=network, request=request)
+
+
+def test_convolutions_are_left_to_torch():
+    """It is as fast at them."""
+    request = request_of({"board": spaces.Box(0, 1, (6, 7, 2), np.uint8)})
+    with pytest.raises(UnsupportedNetwork, match="there is no step"):
+        Lean(make_conv(ConvConfig(channels=(4,)), request=request), request)
+
+
+def test_recurrent_networks_are_left_to_torch():
+    """There is no step that remembers."""
+
+    class Recurrent(nn.Module):
+        def forward(self, observation, privileged, state):
+            return {"policy": observation["vector"]}, {"memory": observation["vector"]}
+
+    with pytest.raises(UnsupportedNetwork, match="recurrent"):
+        Lean(Recurrent(), request_of({"vector": LEAVES["vector"]}))
+
+
+def test_the_role_of_the_kit_is_not_special():
+    """The check runs on anybody's roles."""
+    role = Role(name="player", observation_space=spaces.Dict(LEAVES), action_space=spaces.Discrete(2), teams=(0,))
+    check_inference(Lean, roles=[role], build_network=lambda request: make_mlp(MLPConfig(hidden=(5,)), request=request))

@@ -1,0 +1,152 @@
+"""Rows picked out of segments, wherever these lie."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+import torch
+from ludus_ppo import rows as rows_module
+from ludus_ppo.rows import RowSource, borrow
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def batch(make_ppo, make_batch):
+    """Return six segments of eight decisions with masks, privileged leaves and bytes."""
+    made = make_batch(make_ppo(), privileged={"fog": 2})
+    rng = np.random.default_rng(0)
+    made.action_mask = rng.random((9, 6, 4)) < 0.5
+    made.observation["image"] = rng.integers(0, 256, (9, 6, 4, 5, 2), dtype=np.uint8)
+    return made
+
+
+def source_of(batch):
+    """Return a source whose advantages are row numbers."""
+    steps, segments = batch.decided.shape
+    numbers = torch.arange(steps * segments, dtype=torch.float32).reshape(steps, segments)
+    return RowSource(batch, advantage=numbers, returns=-numbers, device=CPU)
+
+
+def check(rows, batch, entries):
+    """Compare rows with what NumPy picks."""
+    step, segment = np.divmod(entries, batch.num_segments)
+    assert rows.advantage.tolist() == entries.tolist()
+    assert (-rows.returns).tolist() == entries.tolist()
+    np.testing.assert_array_equal(rows.action, batch.action[step, segment])
+    np.testing.assert_array_equal(rows.action_mask, batch.action_mask[step, segment])
+    for ours, theirs in (
+        (rows.observation, batch.observation),
+        (rows.privileged, batch.privileged),
+        (rows.extras, batch.extras),
+    ):
+        assert ours.keys() == theirs.keys()
+        for name, tensor in ours.items():
+            np.testing.assert_array_equal(tensor, theirs[name][step, segment])
+
+
+def apart(array):
+    """Return the same values as part of a larger array, as segments of a shared block are."""
+    larger = np.zeros((array.shape[0], array.shape[1] + 5, *array.shape[2:]), array.dtype)
+    larger[:, 2:-3] = array
+    return larger[:, 2:-3]
+
+
+def transposed(array):
+    """Return the same values with segments outermost in memory."""
+    return np.ascontiguousarray(array.swapaxes(0, 1)).swapaxes(0, 1)
+
+
+def backwards(array):
+    """Return the same values with the last axis reversed in memory."""
+    return np.ascontiguousarray(array[..., ::-1])[..., ::-1]
+
+
+@pytest.mark.parametrize("layout", [np.asarray, apart, transposed, backwards])
+def test_rows_are_picked_from_any_layout(batch, layout):
+    """Whole arrays, parts of larger ones, and ones that have to be copied first."""
+    arrays = {name: layout(a) if a.ndim > 1 else a for name, a in batch.arrays().items()}
+    entries = np.array([47, 0, 13, 13, 8])
+    check(source_of(type(batch).from_arrays(arrays)).take(entries), batch, entries)
+
+
+def test_bytes_stay_bytes(batch):
+    """Observations keep their dtype until the network widens them."""
+    assert source_of(batch).take(np.array([3])).observation["image"].dtype is torch.uint8
+
+
+def test_one_array_can_be_picked(batch):
+    """Without the others."""
+    picked = source_of(batch).pick("extras/value", np.array([5, 4]))
+    np.testing.assert_array_equal(picked, batch.extras["value"].ravel()[[5, 4]])
+
+
+def test_rows_are_copies(batch):
+    """The memory of the segments may be reused afterwards."""
+    rows = source_of(batch).take(np.array([0, 1]))
+    before = rows.observation["obs"].clone()
+    batch.observation["obs"][:] = 0
+    assert torch.equal(rows.observation["obs"], before)
+
+
+def test_read_only_memory_is_borrowed_without_a_copy():
+    """A tensor on a mapping that cannot be written, which torch alone would warn about."""
+    with mmap.mmap(-1, 4096) as memory:
+        writer = np.frombuffer(memory, np.float32, 6).reshape(2, 3)
+        reader = writer[:, 1:]
+        reader.flags.writeable = False
+        tensor = borrow(reader)
+        writer[1, 2] = 5.0
+        assert tensor.shape == (2, 2)
+        assert tensor[1, 1] == 5.0
+        del writer, reader, tensor
+
+
+def test_borrowed_memory_stays_alive():
+    """The tensor keeps what it was made of."""
+    array = np.arange(1000.0)
+    array.flags.writeable = False
+    tensor = borrow(array)
+    del array
+    assert torch.equal(tensor, torch.arange(1000.0, dtype=torch.float64))
+
+
+def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
+    """Every array is picked into pinned memory and sent without waiting, on the stream for transfers."""
+    log, empty, send = [], torch.empty, torch.Tensor.to
+
+    class Stream:
+        def __init__(self, device=None):
+            self.device = device
+
+        def __enter__(self):
+            log.append("transfer")
+
+        def __exit__(self, *_):
+            log.append("compute")
+
+        def wait_stream(self, _):
+            log.append("wait")
+
+    def pinned(*shape, pin_memory=False, **options):
+        log.append("pinned" if pin_memory else "pageable")
+        return empty(*shape, **options)
+
+    def to(tensor, _, *, non_blocking=False):
+        log.append("sent" if non_blocking else "sent and waited")
+        return send(tensor, CPU)
+
+    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: log.append("record"), raising=False)
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(rows_module.torch, "empty", pinned)
+    steps = torch.arange(54.0).reshape(9, 6)
+    source = RowSource(batch, advantage=steps, returns=-steps, device=torch.device("cuda"))
+    entries = np.array([7, 3])
+    check(source.take(entries), batch, entries)
+    arrays = 9
+    assert log == [*["pinned"] * arrays, "transfer", *["sent"] * arrays, "compute", "wait", *["record"] * arrays]

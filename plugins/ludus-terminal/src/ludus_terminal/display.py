@@ -1,0 +1,98 @@
+"""The live table of a run: a metric sink that shows the newest numbers in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import define, field
+from ludus.metrics import Metric
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = ["LiveTable"]
+
+_LEARNER = {  # label → name and format of what a learner reports
+    "samples/s learned": ("samples_per_s", ",.0f"),
+    "updates/s": ("updates_per_s", ".1f"),
+    "staleness mean": ("staleness_mean", ".1f"),
+    "staleness max": ("staleness_max", ",.0f"),
+    "sample reuse": ("sample_reuse", ".2f"),
+    "queued blocks": ("queue_blocks", ",.0f"),
+    "policy loss": ("policy_loss", ".4f"),
+    "value loss": ("value_loss", ".4f"),
+    "entropy": ("entropy", ".3f"),
+    "approximate KL": ("approx_kl", ".4f"),
+    "clip fraction": ("clip_fraction", ".3f"),
+    "explained variance": ("explained_variance", ".2f"),
+}
+_SAMPLING = {
+    "ticks/s played": ("ticks_per_s", ",.0f"),
+    "decisions/s played": ("decisions_per_s", ",.0f"),
+    "return per match": ("return_mean", ".2f"),
+}
+
+
+@define(init=False)
+class LiveTable:
+    """A table with a column for every player, refreshed in place; what is printed meanwhile appears above it.
+
+    Args:
+        config: None; it has no options.
+        run_dir: The run folder.
+        console: Where it is shown.
+    """
+
+    _live: Live = field()
+
+    def __init__(self, config: None, *, run_dir: Path, console: Console | None = None) -> None:  # noqa: ARG002
+        self._live = Live(console=console, refresh_per_second=4, transient=True)
+        self._live.start()
+
+    def write(self, metrics: Sequence[Metric]) -> None:
+        """Show the numbers of this moment."""
+        values = {metric.name: metric.value for metric in metrics}
+        if metrics:
+            self._live.update(_table(values, metrics[0].elapsed_s))
+
+    def close(self) -> None:
+        """Take the table away."""
+        self._live.stop()
+
+
+def _table(values: Mapping[str, float], elapsed_s: float) -> Table:
+    players = [name.split("/")[1] for name in values if name.startswith("league/") and name.endswith("/models")]
+    table = Table(title=f"{elapsed_s:.0f} s · {values['league/matches']:,.0f} matches", title_justify="left")
+    table.add_column("")
+    columns = [_cells(values, player) for player in players]
+    for player in players:
+        table.add_column(escape(player), justify="right")
+    for label in dict.fromkeys(label for cells in columns for label in cells):
+        table.add_row(escape(label), *(cells.get(label, "-") for cells in columns))
+    return table
+
+
+def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
+    """Return what the table says of one player, by label; nothing is invented where nothing is known."""
+    league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
+    cells = {"decisions learned from": f"{league['decisions']:,.0f}"}
+    for numbers, labels in ((_below(values, "sampling/"), _SAMPLING), (learner, _LEARNER)):
+        cells |= {
+            label: format(numbers[name], style) if name in numbers else "-" for label, (name, style) in labels.items()
+        }
+    cells["frozen models"] = f"{league['models']:.0f}"
+    drops = [f"{name.removeprefix('dropped_')} {n:,.0f}" for name, n in learner.items() if name.startswith("dropped_")]
+    cells["dropped"] = ", ".join(drops) or "-"
+    rated = "rating" in league
+    cells["rating of newest"] = f"{league['rating']:.0f} ± {2 * league['rating_deviation']:.0f}" if rated else "-"
+    for name in league:
+        if name.startswith("score_v_") and f"{name}_low" in league:
+            low, high = league[f"{name}_low"], league[f"{name}_high"]
+            cells[f"score v {name.removeprefix('score_v_')}"] = f"{league[name]:.0%} [{low:.0%}, {high:.0%}]"
+    return cells
+
+
+def _below(values: Mapping[str, float], prefix: str) -> dict[str, float]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

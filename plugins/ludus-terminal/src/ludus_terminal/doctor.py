@@ -1,0 +1,257 @@
+"""``ludus doctor``: is this computer ready, and what to do where it is not."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import resource
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import attrs
+import click
+import ludus
+from attrs import frozen
+
+__all__ = ["Finding", "diagnose", "doctor"]
+
+_GIB = 1024**3
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@frozen(kw_only=True)
+class Finding:
+    """One line of the report: what was looked at, what was seen, and what to do unless it is fine."""
+
+    check: str
+    status: Literal["ok", "warn", "fail"]
+    seen: str
+    action: str = ""
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--run-dir",
+    type=click.Path(path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder in which runs are to be stored.",
+)
+@click.pass_context
+def doctor(context: click.Context, *, as_json: bool, run_dir: Path) -> None:
+    """Check this computer and say what to do about problems.
+
+    The exit status is 1 when a check fails, 0 otherwise.
+    """
+    findings = []
+    for finding in diagnose(run_dir):
+        findings.append(finding)
+        if not as_json:  # line by line: some checks take a second
+            click.echo(_line(finding))
+    if as_json:
+        click.echo(json.dumps([attrs.asdict(finding) for finding in findings], indent=2))
+    if any(finding.status == "fail" for finding in findings):
+        context.exit(1)
+
+
+def _judge(check: str, fine: bool, *, seen: str, action: str, bad: Literal["warn", "fail"] = "warn") -> Finding:
+    """Return a finding that is fine, or warns and says what to do."""
+    return Finding(check=check, status="ok" if fine else bad, seen=seen, action="" if fine else action)
+
+
+def _line(finding: Finding) -> str:
+    status = click.style(f"{finding.status:4}", fg=_STYLES[finding.status])
+    return f"{status}  {finding.check}: {finding.seen}" + (f" — {finding.action}" if finding.action else "")
+
+
+def diagnose(run_dir: Path) -> Iterator[Finding]:
+    """Yield the findings of all checks; a check that raises is a finding itself."""
+    checks: tuple[Callable[[], Iterator[Finding]], ...] = (
+        _python,
+        _machine,
+        _dependencies,
+        _torch,
+        _threads,
+        _plugins,
+        lambda: _folder("run folder", run_dir),
+        lambda: _folder("temporary folder", Path(tempfile.gettempdir())),
+        _shared_memory,
+        _open_files,
+        _ipc,
+    )
+    for check in checks:
+        try:
+            yield from check()
+        except Exception as error:  # noqa: BLE001, PERF203 - a broken computer must not break its examination
+            name = getattr(check, "__name__", "folder").strip("_")
+            yield Finding(
+                check=name,
+                status="fail",
+                seen=f"the check itself failed: {type(error).__name__}: {error}",
+                action="repair or reinstall what the message names",
+            )
+
+
+def _python() -> Iterator[Finding]:
+    old = sys.version_info < (3, 10)
+    yield _judge(
+        "python",
+        not old,
+        seen=f"{platform.python_implementation()} {platform.python_version()}, ludus {ludus.__version__}",
+        action="ludus needs Python 3.10 or newer",
+        bad="fail",
+    )
+    known = sys.platform in {"linux", "darwin"}
+    yield _judge(
+        "platform", known, seen=platform.platform(), action="ludus is made for Linux and macOS; on Windows use WSL"
+    )
+
+
+def _machine() -> Iterator[Finding]:
+    cores = _usable_cores()
+    yield _judge(
+        "cores",
+        cores > 1,
+        seen=f"{cores} usable of {os.cpu_count()}",
+        action="more than one core lets sampling and learning overlap",
+    )
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    yield _judge(
+        "memory", total >= 4 * _GIB, seen=f"{total / _GIB:.1f} GiB", action="use few workers: each takes about 0.3 GiB"
+    )
+
+
+def _usable_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _dependencies() -> Iterator[Finding]:
+    """Compare installed versions with the lower bounds that ludus declares."""
+    for requirement in importlib.metadata.requires("ludus") or ():
+        match = re.match(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?([^;]*)(;.*)?$", requirement)
+        if match is None or match[4]:  # extras and other Pythons
+            continue
+        name, lowest = match[1], match[2] or "0"
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding(check=name, status="fail", seen="not installed", action=f"pip install '{name}>={lowest}'")
+            continue
+        old = _release(version) < _release(lowest)
+        yield _judge(name, not old, seen=version, action=f"pip install --upgrade '{name}>={lowest}'", bad="fail")
+
+
+def _release(version: str) -> tuple[int, ...]:
+    found = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _torch() -> Iterator[Finding]:
+    torch = importlib.import_module("torch")
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
+        yield Finding(check="gpu", status="ok", seen=f"CUDA {torch.version.cuda}: {names}")
+    else:
+        built = f"torch is built for CUDA {torch.version.cuda}" if torch.version.cuda else "torch is built without CUDA"
+        yield Finding(check="gpu", status="ok", seen=f"none ({built}); learners run on the CPU")
+
+
+def _threads() -> Iterator[Finding]:
+    cores = _usable_cores()
+    for variable in _THREAD_VARIABLES:
+        value = os.environ.get(variable)
+        if value is None:
+            continue
+        fine = value.isdecimal() and 1 <= int(value) <= cores
+        yield _judge(variable, fine, seen=value, action=f"set it to a number from 1 to {cores}, or unset it")
+    if not any(variable in os.environ for variable in _THREAD_VARIABLES):
+        yield Finding(check="threads", status="ok", seen="no limit set in the environment")
+
+
+def _plugins() -> Iterator[Finding]:
+    loaded = importlib.import_module("ludus.runs").load_plugins()
+    count = sum(report.status == "ok" for report in loaded.reports)
+    yield _judge(
+        "plugins",
+        count > 0,
+        seen=f"{count} of {len(loaded.reports)} loaded",
+        action="install some: pip install ludus-…",
+    )
+    for line in loaded.problems():
+        text, _, action = line.rpartition(" — ")
+        yield Finding(check="plugin", status="warn", seen=text or line, action=action if text else "see ludus plugins")
+
+
+def _folder(name: str, folder: Path) -> Iterator[Finding]:
+    """Check that files can be made in a folder, or in the nearest one above it that exists."""
+    place = folder.absolute()
+    while not place.exists():
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        seen = f"{place} cannot be written: {error.strerror}"
+        yield Finding(check=name, status="fail", seen=seen, action="choose another folder or change its permissions")
+        return
+    free = shutil.disk_usage(place).free
+    yield _judge(
+        name,
+        free >= 2 * _GIB,
+        seen=f"{place} is writable, {free / _GIB:.1f} GiB free",
+        action="free some space: checkpoints and models of a run take up to a few GiB",
+    )
+
+
+def _shared_memory() -> Iterator[Finding]:
+    shared = Path("/dev/shm")  # noqa: S108 - only looked at
+    if not shared.is_dir():
+        yield Finding(check="shared memory", status="ok", seen="no /dev/shm; mapped temporary files take its place")
+        return
+    free = shutil.disk_usage(shared).free
+    writable = os.access(shared, os.W_OK)
+    enough = writable and free >= _GIB // 4
+    yield _judge(
+        "shared memory",
+        enough,
+        seen=f"{shared} is {'writable' if writable else 'not writable'}, {free / _GIB:.1f} GiB free",
+        action="make it larger (in containers: --shm-size=1g), or use fewer workers",
+    )
+
+
+def _open_files() -> Iterator[Finding]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = soft == resource.RLIM_INFINITY or soft >= 1024
+    yield _judge("open files", enough, seen=f"limit {soft}, at most {hard}", action="raise it: ulimit -n 4096")
+
+
+def _ipc() -> Iterator[Finding]:
+    """Send one frame through an ipc socket, the transport of all local workers."""
+    zmq = importlib.import_module("zmq")
+    with tempfile.TemporaryDirectory(prefix="ludus-") as folder, zmq.Context() as context:
+        address = f"ipc://{folder}/doctor"
+        with context.socket(zmq.PULL) as pull, context.socket(zmq.PUSH) as push:
+            push.linger = 0
+            pull.rcvtimeo = 2000
+            pull.bind(address)
+            push.connect(address)
+            push.send(b"well")
+            answer = pull.recv()
+    fine = answer == b"well"
+    yield _judge(
+        "zmq ipc",
+        fine,
+        seen=f"libzmq {zmq.zmq_version()}" + ("" if fine else ", a frame arrived changed"),
+        action="reinstall pyzmq",
+        bad="fail",
+    )

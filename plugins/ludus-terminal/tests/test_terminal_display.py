@@ -1,0 +1,113 @@
+"""The live table shows what a run reports about itself."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from ludus.metrics import Metric
+from ludus_terminal.display import LiveTable
+from rich.console import Console
+
+LEARNER = {
+    "samples_per_s": 5000.0,
+    "updates_per_s": 2.5,
+    "sample_reuse": 3.0,
+    "queue_blocks": 4.0,
+    "staleness_mean": 1.5,
+    "staleness_max": 6.0,
+    "policy_loss": -0.0123,
+    "value_loss": 0.4567,
+    "entropy": 1.234,
+    "approx_kl": 0.0089,
+    "clip_fraction": 0.321,
+    "explained_variance": 0.77,
+    "dropped_stale": 12.0,
+    "dropped_refused": 1.0,
+}
+LEAGUE = {
+    "decisions": 123456.0,
+    "models": 3.0,
+    "rating": 1234.0,
+    "rating_deviation": 20.0,
+    "score_v_random": 0.7,
+    "score_v_random_low": 0.61,
+    "score_v_random_high": 0.78,
+}
+VALUES = {
+    "league/matches": 789.0,
+    "sampling/ticks_per_s": 7000.0,
+    "sampling/decisions_per_s": 6500.0,
+    "sampling/return_mean": 0.25,
+    **{f"league/main/{name}": value for name, value in LEAGUE.items()},
+    **{f"learner/main/{name}": value for name, value in LEARNER.items()},
+}
+
+
+def shown(values, *, terminal=True):
+    """Return the lines that a terminal shows while the table is there, without borders."""
+    out = io.StringIO()
+    console = Console(file=out, width=200, force_terminal=terminal, color_system=None)
+    table = LiveTable(None, run_dir=Path(), console=console)
+    try:
+        table.write([Metric(name=name, value=value, decisions=5, elapsed_s=61.0) for name, value in values.items()])
+        table._live.refresh()
+        text = re.sub("\x1b\\[\\S+?[a-z]|[│┃]", " ", out.getvalue())
+        return [" ".join(line.split()) for line in text.splitlines()]
+    finally:
+        table.close()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "61 s · 789 matches",
+        "decisions learned from 123,456",
+        "ticks/s played 7,000",
+        "decisions/s played 6,500",
+        "return per match 0.25",
+        "samples/s learned 5,000",
+        "updates/s 2.5",
+        "staleness mean 1.5",
+        "staleness max 6",
+        "sample reuse 3.00",
+        "queued blocks 4",
+        "policy loss -0.0123",
+        "value loss 0.4567",
+        "entropy 1.234",
+        "approximate KL 0.0089",
+        "clip fraction 0.321",
+        "explained variance 0.77",
+        "frozen models 3",
+        "dropped stale 12, refused 1",
+        "rating of newest 1234 ± 40",
+        "score v random 70% [61%, 78%]",
+    ],
+)
+def test_every_number_has_its_row(line):
+    """Whatever tells whether a run is healthy is there."""
+    assert line in shown(VALUES)
+
+
+def test_a_player_that_has_just_started_is_empty():
+    """Nothing is invented where nothing is known, and columns of players stay in line."""
+    new = {"league/new/models": 0.0, "league/new/decisions": 0.0}
+    lines = shown({**new, **VALUES})
+    assert "new main" in lines
+    assert "entropy - 1.234" in lines
+    assert "rating of newest - 1234 ± 40" in lines
+    assert "score v random - 70% [61%, 78%]" in lines
+
+
+def test_nothing_to_show_shows_nothing():
+    """A sink may be handed no metrics."""
+    assert not any("matches" in line for line in shown({}))
+
+
+def test_every_run_in_a_terminal_shows_it():
+    """It is the metric sink that the core looks for."""
+    from ludus.runs import load_plugins
+
+    assert load_plugins(allow=["ludus-terminal"]).get("metric-sink", "terminal").load_factory() is LiveTable

@@ -1,0 +1,197 @@
+"""`ludus doctor`: every finding has words and, unless it is fine, something to do."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from ludus import __main__, runs
+from ludus._plugins import ALLOW_VARIABLE, PluginReport, Plugins
+from ludus_terminal import doctor
+
+
+@pytest.fixture(autouse=True)
+def only_dummy(monkeypatch):
+    """Load nothing that this package does not need, whatever else is installed."""
+    monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy,ludus-terminal")
+
+
+def find(check, findings):
+    """Return the finding of one check."""
+    (found,) = (finding for finding in findings if finding.check == check)
+    return found
+
+
+def test_this_computer_is_fine(tmp_path, capsys):
+    """Nothing fails where the tests run, and every area is looked at."""
+    assert __main__.main(["doctor", "--json", "--run-dir", str(tmp_path)]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert {finding["status"] for finding in findings} <= {"ok", "warn"}
+    expected = {"python", "platform", "cores", "memory", "torch", "numpy", "gpu", "plugins", "run folder"}
+    assert expected | {"temporary folder", "shared memory", "open files", "zmq ipc"} <= {f["check"] for f in findings}
+    assert all(finding["action"] for finding in findings if finding["status"] != "ok")
+
+
+def test_lines_for_people(monkeypatch, capsys):
+    """Status first, then what was seen and what to do; a failure makes the status 1."""
+    good = doctor.Finding(check="a", status="ok", seen="fine")
+    bad = doctor.Finding(check="b", status="fail", seen="broken", action="mend it")
+    monkeypatch.setattr(doctor, "diagnose", lambda run_dir: iter([good, bad]))
+    assert __main__.main(["doctor"]) == 1
+    assert capsys.readouterr().out == "ok    a: fine\nfail  b: broken — mend it\n"
+
+
+def test_broken_plugins_are_warnings(monkeypatch):
+    """Each is a line with what to do, and the examination goes on."""
+    report = PluginReport(
+        name="bad", distribution="ludus-bad", version="2", status="broken", problems=("it — broke — disable it",)
+    )
+    monkeypatch.setattr(runs, "load_plugins", lambda: Plugins([(report, None)]))
+    count, line = doctor._plugins()
+    assert (count.status, count.seen) == ("warn", "0 of 1 loaded")
+    assert (line.status, line.seen, line.action) == ("warn", "bad (ludus-bad 2) broken: it — broke", "disable it")
+
+
+def test_a_check_that_raises_is_a_finding(monkeypatch, tmp_path):
+    """The others are made all the same."""
+
+    def burn():
+        raise OSError("smoke")
+
+    monkeypatch.setattr(doctor, "_torch", burn)
+    findings = list(doctor.diagnose(tmp_path))
+    failed = [finding for finding in findings if finding.status == "fail"]
+    assert [finding.seen for finding in failed] == ["the check itself failed: OSError: smoke"]
+    assert findings[-1].check == "zmq ipc"
+
+
+@pytest.mark.parametrize(
+    ("requirement", "status", "action"),
+    [
+        ("numpy>=1.0", "ok", ""),
+        ("numpy>=99", "fail", "pip install --upgrade 'numpy>=99'"),
+        ("numpy", "ok", ""),
+        ("no-such-distribution>=1.2", "fail", "pip install 'no-such-distribution>=1.2'"),
+    ],
+)
+def test_dependencies_are_compared(monkeypatch, requirement, status, action):
+    """With the lower bounds that are declared."""
+    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: [requirement])
+    (finding,) = doctor._dependencies()
+    assert (finding.status, finding.action) == (status, action)
+
+
+def test_extras_are_no_dependencies(monkeypatch):
+    """Neither are those of another Python."""
+    monkeypatch.setattr(doctor.importlib.metadata, "requires", lambda name: ['nothing>=1; extra == "test"'])
+    assert list(doctor._dependencies()) == []
+
+
+@pytest.mark.parametrize(("version", "release"), [("2.13.0+cpu", (2, 13, 0)), ("4.0rc1", (4, 0)), ("odd", ())])
+def test_releases_are_compared_as_numbers(version, release):
+    """2.13 is newer than 2.4."""
+    assert doctor._release(version) == release
+
+
+@pytest.mark.parametrize(("value", "status"), [("1", "ok"), ("0", "warn"), ("100000", "warn"), ("many", "warn")])
+def test_thread_limits_must_fit_the_machine(monkeypatch, value, status):
+    """A number from 1 to the cores there are."""
+    for variable in doctor._THREAD_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", value)
+    (finding,) = doctor._threads()
+    assert (finding.check, finding.status) == ("OMP_NUM_THREADS", status)
+
+
+def test_no_thread_limit_is_fine(monkeypatch):
+    """Workers set their own."""
+    for variable in doctor._THREAD_VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    (finding,) = doctor._threads()
+    assert finding.status == "ok"
+
+
+def test_a_folder_that_will_be_made_is_looked_at_above(tmp_path):
+    """The nearest folder that exists counts."""
+    (finding,) = doctor._folder("run folder", tmp_path / "a" / "b")
+    assert finding.status == "ok"
+    assert f"{tmp_path} is writable" in finding.seen
+
+
+def test_a_folder_that_cannot_be_written_fails(monkeypatch, tmp_path):
+    """The reason is the system's own."""
+
+    def refuse(**_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
+    (finding,) = doctor._folder("run folder", tmp_path)
+    assert (finding.status, finding.seen) == ("fail", f"{tmp_path} cannot be written: Permission denied")
+
+
+def test_a_full_disk_is_a_warning(monkeypatch, tmp_path):
+    """Under 2 GiB."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1024**3))
+    (finding,) = doctor._folder("run folder", tmp_path)
+    assert (finding.status, "1.0 GiB free" in finding.seen) == ("warn", True)
+
+
+def test_small_shared_memory_is_a_warning(monkeypatch):
+    """As containers have it by default."""
+    monkeypatch.setattr(Path, "is_dir", lambda self: True)
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: True)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=64 * 1024**2))
+    (finding,) = doctor._shared_memory()
+    assert (finding.status, "--shm-size" in finding.action) == ("warn", True)
+
+
+def test_no_shared_memory_is_fine(monkeypatch):
+    """As on macOS."""
+    monkeypatch.setattr(Path, "is_dir", lambda self: False)
+    (finding,) = doctor._shared_memory()
+    assert finding.status == "ok"
+
+
+@pytest.mark.parametrize(("limit", "status"), [(256, "warn"), (1024, "ok"), (-1, "ok")])
+def test_few_open_files_are_a_warning(monkeypatch, limit, status):
+    """No limit at all is fine."""
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda which: (limit, 4096))
+    (finding,) = doctor._open_files()
+    assert finding.status == status
+
+
+@pytest.mark.parametrize(
+    ("available", "seen"), [(True, "CUDA 12.4: H, H"), (False, "none (torch is built for CUDA 12.4)")]
+)
+def test_gpus_are_named(monkeypatch, available, seen):
+    """None is no problem."""
+    cuda = SimpleNamespace(is_available=lambda: available, device_count=lambda: 2, get_device_name=lambda index: "H")
+    torch = SimpleNamespace(cuda=cuda, version=SimpleNamespace(cuda="12.4"))
+    monkeypatch.setattr(doctor.importlib, "import_module", lambda name: torch)
+    (finding,) = doctor._torch()
+    assert finding.status == "ok"
+    assert finding.seen.startswith(seen)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value", "check", "status"),
+    [
+        ("sys.version_info", (3, 9, 0), "python", "fail"),
+        ("sys.platform", "win32", "platform", "warn"),
+    ],
+)
+def test_old_pythons_and_other_platforms(monkeypatch, attribute, value, check, status):
+    """What ludus is not made for is said."""
+    module, _, name = attribute.partition(".")
+    monkeypatch.setattr(getattr(doctor, module), name, value)
+    assert find(check, doctor._python()).status == status
+
+
+def test_small_machines(monkeypatch):
+    """One core and little memory are warnings."""
+    monkeypatch.setattr(doctor, "_usable_cores", lambda: 1)
+    monkeypatch.setattr(doctor.os, "sysconf", lambda name: 1000)
+    assert [finding.status for finding in doctor._machine()] == ["warn", "warn"]

@@ -1,0 +1,136 @@
+"""``ludus eval`` plays participants of a run against each other and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from ludus._config import load_config
+from ludus._plugins import load_plugins
+from ludus._report import QuietReporter
+from ludus._runner import train
+from ludus._store import Store
+from ludus.errors import ConfigError, LudusError
+from ludus_terminal.evaluate import evaluate
+
+RUN = """
+[run]
+seed = 3
+workers = 0
+decisions = 1200
+[environment]
+name = "dummy-count"
+[sampling]
+matches = 8
+fixture_matches = 8
+rows_per_fixture = 4
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+freeze_every_decisions = 500
+[players.main.dummy-gradient]
+segment_decisions = 4
+batch_decisions = 64
+[anchors.random]
+agent = "dummy-random"
+[evaluation]
+matches = 8
+fixture_matches = 5
+final_matches = 0
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of a short run."""
+    tmp_path = tmp_path_factory.mktemp("runs")
+    plugins = load_plugins()
+    (tmp_path / "run.toml").write_text(RUN)
+    config = load_config(tmp_path / "run.toml", plugins=plugins)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    return tmp_path / "r"
+
+
+def invoke(*arguments, code=0):
+    """Run the command and return what it prints."""
+    result = CliRunner().invoke(evaluate, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_result_is_json(folder):
+    """Exactly these keys, so that programs can rely on them."""
+    data = json.loads(invoke(folder, "main@latest", "random", "--matches", 50, "--json"))
+    assert list(data) == ["wins", "draws", "losses", "score", "interval", "mean_return", "mean_ticks"]
+    assert data["wins"] + data["draws"] + data["losses"] == 50
+    assert data["interval"][0] < data["score"] < data["interval"][1]
+    assert data["score"] > 0.5
+    assert data["mean_return"] == pytest.approx(2 * data["score"] - 1)
+
+
+def test_the_result_is_a_line(folder):
+    """For people."""
+    text = invoke(folder, "main@1", "random", "--matches", 10)
+    assert text.startswith("main@1 against random: ")
+    assert "ticks per match" in text
+
+
+def test_equal_seeds_give_equal_results(folder):
+    """Another seed gives another."""
+    results = [invoke(folder, "main@latest", "random", "--seed", seed, "--json") for seed in (1, 1, 2)]
+    assert results[0] == results[1] != results[2]
+
+
+def test_any_installed_agent_may_play(folder):
+    """The perfect player does not lose to chance; it is no anchor of the run."""
+    data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 40, "--json"))
+    assert data["score"] > 0.7
+
+
+def test_the_most_likely_actions_are_repeatable(folder):
+    """Two deterministic players meet on equal terms: half a win each, whatever the seed."""
+    data = json.loads(invoke(folder, "main@1", "main@1", "--deterministic", "--matches", 20, "--json"))
+    assert data["score"] == 0.5
+
+
+def test_nothing_is_written(folder):
+    """The log of the run is as it was."""
+    with Store.read(folder) as store:
+        before = store.num_matches()
+    invoke(folder, "main@1", "random", "--matches", 10)
+    with Store.read(folder) as store:
+        assert store.num_matches() == before
+
+
+def test_a_scenario_is_passed_on(folder):
+    """One that the game does not know is an error of the game's own words."""
+    with pytest.raises(LudusError, match="nowhere"):
+        invoke(folder, "main@1", "random", "--scenario", "nowhere")
+
+
+def test_every_team_needs_a_participant(folder):
+    """As a mistake on the command line."""
+    said = " ".join(invoke(folder, "main@1", code=2).split())
+    assert "dummy-count has 2 teams: name one participant for each" in said
+
+
+def test_live_weights_cannot_play(folder):
+    """They are nowhere on the disk; the message names a model that may be meant."""
+    with pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@1"):
+        invoke(folder, "main@live", "random")
+
+
+def test_an_unknown_participant_is_told(folder):
+    """With a name that comes close."""
+    with pytest.raises(ConfigError, match="did you mean 'main@latest'"):
+        invoke(folder, "main@latst", "random")
+
+
+def test_it_works_in_a_shell(folder):
+    """Nothing but JSON on standard output."""
+    arguments = [sys.executable, "-m", "ludus", "eval", str(folder), "main@latest", "random", "--matches", "10"]
+    done = subprocess.run([*arguments, "--json"], capture_output=True, text=True, check=True, timeout=60)
+    assert set(json.loads(done.stdout)) >= {"wins", "score", "interval"}

@@ -1,0 +1,24 @@
+"""Every installed inference runtime keeps its contract."""
+
+from __future__ import annotations
+
+import pytest
+from ludus._plugins import load_plugins
+from ludus._sections import Reader, Section
+from ludus.testing import check_inference
+
+PLUGINS = load_plugins()
+SLOW = {"compile"}  # compiles a network for every role
+EVERY = [
+    pytest.param(name, marks=pytest.mark.slow if name in SLOW else ())
+    for name, component in PLUGINS.components("inference").items()
+    if component.service is None
+]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_every_inference_runtime(name):
+    """It answers what torch answers, for any rows, slot by slot."""
+    chosen = Section(Reader(PLUGINS), {}, ()).take("inference", name)
+    factory = chosen.component.load_factory()
+    check_inference(lambda module, request: factory(chosen.config, module=module, request=request))

@@ -1,0 +1,221 @@
+"""However a block travels, the learner gets the same."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from attrs import evolve
+from gymnasium import spaces
+from ludus import _carriage, _wire
+from ludus._carriage import LZ4, SLOT, load, unload, ways
+from ludus._messages import ArraySpec, Segments
+from ludus._recorder import Recorder, SegmentLayout
+from ludus._shared import SharedFolder
+from ludus._slots import SlotReader, Slots
+from ludus.environment import Role
+from ludus.errors import ContractError, WireError
+from ludus.segment import Field
+
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Dict({"image": spaces.Box(0, 255, (4, 3), np.uint8), "speed": spaces.Box(-1, 1, (2,))}),
+    action_space=spaces.Discrete(5),
+    teams=(0, 1),
+)
+STATE = {"h": np.zeros((1, 2), np.float32)}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a private folder as the sampler sees it."""
+    path = tmp_path / "shared"
+    path.mkdir(mode=0o700)
+    return SharedFolder(path, "sampler-0")
+
+
+def recorder(folder=None):
+    """Return a recorder, in shared memory if there is a folder for it."""
+    layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=6, state=STATE)
+    return Recorder(layout, 8) if folder is None else Recorder(layout, 8, Slots(folder).take)
+
+
+def play(made, *, blocks, seed=3):
+    """Yield blocks of random matches of eight seats; some are cut off, some end, not all seats decide on a tick."""
+    rng = np.random.default_rng(seed)
+    streams = made.open(8)
+    for _ in range(blocks):
+        while not made.full:
+            acting = streams[rng.random(8) < 0.7]
+            count = acting.size
+            ticks = np.full(count, 1, np.int32)
+            made.settle(acting, reward=rng.random(count, np.float32), elapsed_ticks=ticks)
+            made.decide(
+                acting,
+                {
+                    "observation/image": rng.integers(0, 256, (count, 4, 3), np.uint8),
+                    "observation/speed": rng.random((count, 2), np.float32),
+                    "action": rng.integers(0, 5, (count, 1)),
+                    "action_mask": rng.random((count, 5)) < 0.5,
+                    "extras/log_prob": rng.random(count, np.float32),
+                },
+                version=int(rng.integers(0, 9)),
+                state={"h": rng.random((count, 2), np.float32)},
+            )
+            if rng.random() < 0.2:
+                made.end(
+                    acting[:2],
+                    reward=rng.random(acting[:2].size, np.float32),
+                    elapsed_ticks=ticks[:2],
+                    terminated=np.ones(acting[:2].size, bool),
+                    truncated=np.zeros(acting[:2].size, bool),
+                )
+        yield made.flush()
+
+
+def travelled(blocks, *, how=(), reader=None, release=True):
+    """Yield the blocks as a learner gets them."""
+    for number, batch in enumerate(blocks, 1):
+        message = load(batch, worker="sampler-0", player="main", block=number, pid=os.getpid(), ways=how)
+        yield unload(_wire.decode(_wire.encode(message)), reader)
+        if release and batch.lease is not None:
+            batch.lease.release()
+
+
+def contents(batch):
+    """Return everything of a batch that is defined: whatever was never decided is not."""
+    entries = np.arange(batch.decided.shape[0])[:, None] <= batch.length
+    defined = entries & batch.decided
+    return {
+        name: array.tolist() if array.ndim == 1 or name.startswith("initial") else array[defined].tolist()
+        for name, array in batch.arrays().items()
+    }
+
+
+def test_every_way_gives_the_same_blocks(folder):
+    """On the heap of one process, through messages, packed, and through shared memory that is used again and again."""
+    pytest.importorskip("lz4")
+    reader = SlotReader(folder, "sampler-0")
+    plain = [contents(batch) for batch in play(recorder(), blocks=12)]
+    ways_ = {
+        "frames": travelled(play(recorder(), blocks=12)),
+        "packed": travelled(play(recorder(), blocks=12), how=(LZ4,)),
+        "shared": travelled(play(recorder(folder), blocks=12), how=(SLOT,), reader=reader),
+        "shared, but not to this learner": travelled(play(recorder(folder), blocks=12)),
+    }
+    for name, blocks in ways_.items():
+        assert [contents(batch) for batch in blocks] == plain, name
+    assert len(list(folder.path.iterdir())) == 4
+
+
+def test_shared_blocks_are_views_and_their_messages_small(folder):
+    """Nothing is copied but the name of the slot."""
+    (batch,) = play(recorder(folder), blocks=1)
+    message = load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(SLOT,))
+    assert len(_wire.encode(message)) == 1
+    assert batch.observation["image"].dtype == np.uint8
+    got = unload(message, SlotReader(folder, "sampler-0"))
+    before = got.observation["image"][0, 0, 0, 0]
+    batch.observation["image"][0, 0, 0, 0] = before ^ 1
+    assert got.observation["image"][0, 0, 0, 0] == before ^ 1
+
+
+def test_without_space_blocks_travel_as_plain_arrays(folder, monkeypatch):
+    """And are the same."""
+    monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+    blocks = list(play(recorder(folder), blocks=3))
+    assert [batch.lease for batch in blocks] == [None] * 3
+    got = travelled(blocks, how=(SLOT,), reader=SlotReader(folder, "sampler-0"))
+    assert [contents(batch) for batch in got] == [contents(batch) for batch in play(recorder(), blocks=3)]
+
+
+@pytest.mark.parametrize(
+    ("address", "shared", "expected"),
+    [
+        ("ipc:///run/x", True, (SLOT,)),
+        ("ipc:///run/x", False, ()),
+        ("tcp://127.0.0.1:5", True, (LZ4,)),
+        ("learner-main", False, ()),
+    ],
+)
+def test_the_address_chooses_the_way(address, shared, expected):
+    """Shared memory on one host, packing between hosts, objects within a process."""
+    pytest.importorskip("lz4")
+    assert ways(address, shared=shared) == expected
+
+
+def test_nothing_is_packed_without_the_library(monkeypatch):
+    """On either side."""
+    monkeypatch.setattr(_carriage, "_lz4", lambda: None)
+    assert ways("tcp://127.0.0.1:5", shared=False) == ()
+    (batch,) = play(recorder(), blocks=1)
+    message = load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(LZ4,))
+    assert (message.packing, message.layout) == ("", {})
+    with pytest.raises(WireError, match="packing 'lz4' is not known here"):
+        unload(evolve(message, packing=LZ4), None)
+
+
+def packed():
+    """Return the message of a packed block."""
+    pytest.importorskip("lz4")
+    (batch,) = play(recorder(), blocks=1)
+    return load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(LZ4,))
+
+
+def test_packing_saves_bytes():
+    """Where there is something to save."""
+    message = packed()
+    image = message.layout["decided"]
+    assert message.arrays["decided"].size < np.prod(image.shape)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        ArraySpec(dtype="<f4", shape=(2**40,)),
+        ArraySpec(dtype="<f4", shape=(7, 9)),
+        ArraySpec(dtype="<f4", shape=(1,)),
+        ArraySpec(dtype="<f4", shape=(-7, -8)),
+        ArraySpec(dtype="|O", shape=(7, 8)),
+    ],
+    ids=str,
+)
+def test_lies_about_packed_arrays_are_refused(spec):
+    """Before memory is taken for them, or once they turn out longer or shorter."""
+    message = packed()
+    with pytest.raises(WireError):
+        unload(evolve(message, layout=dict(message.layout) | {"reward": spec}), None)
+
+
+def test_packed_garbage_is_refused():
+    """Bytes that are nothing packed, bools that are none, arrays that were not declared."""
+    message = packed()
+    junk = dict(message.arrays) | {"reward": np.frombuffer(b"\xff" * 9, np.uint8)}
+    with pytest.raises(WireError, match="packed array reward"):
+        unload(evolve(message, arrays=junk), None)
+    twos = np.full((7, 8), 2, np.uint8)
+    with pytest.raises(WireError, match="decided a bool array"):
+        unload(evolve(message, arrays=dict(message.arrays) | {"decided": _carriage._pack(twos)}), None)
+    with pytest.raises(WireError, match="not those declared"):
+        unload(evolve(message, arrays={}), None)
+    with pytest.raises(WireError, match="packing 'zip'"):
+        unload(evolve(message, packing="zip"), None)
+
+
+def test_a_slot_without_shared_memory_is_refused():
+    """There is nowhere to look for it."""
+    message = Segments(worker="s", player="main", block=1, slot="sampler-0.1.0", generation=1)
+    with pytest.raises(WireError, match="of which there is none here"):
+        unload(message, None)
+
+
+def test_a_slot_that_holds_no_segments_is_refused(folder):
+    """Whatever else may lie in it."""
+    slot = Slots(folder).take({"x": ((3,), np.dtype(np.float32))})
+    slot.seal()
+    message = Segments(
+        worker="s", player="m", block=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs
+    )
+    with pytest.raises(ContractError, match="lacks"):
+        unload(message, SlotReader(folder, "sampler-0"))

@@ -1,0 +1,378 @@
+"""Whether a run would start, found out in seconds."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from attrs import evolve
+from gymnasium import spaces
+from ludus._plugins import PluginReport, Plugins, load_plugins
+from ludus.algorithm import UpdateResult
+from ludus.component import Component
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.errors import ContractError, PluginError
+from ludus.matchmaker import Pairing
+from ludus.testing import _run, check_run
+
+COUNT = """
+[run]
+launcher = "dummy-process"
+[environment]
+name = "dummy-count"
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+[anchors.perfect]
+agent = "dummy-perfect"
+"""
+
+GUESS = """
+[run]
+workers = 0
+[environment]
+name = "dummy-guess"
+[players.hider]
+role = "hider"
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+interfaces = ["dummy-scale"]
+[players.seeker]
+role = "seeker"
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+[anchors.random]
+agent = "dummy-random"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _only_dummy(monkeypatch):
+    """Leave out whatever else is installed."""
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Return a file that is fine."""
+    path = tmp_path / "run.toml"
+    path.write_text(COUNT)
+    return path
+
+
+def findings(path, *overrides, plugins=None):
+    """Return the findings as lines, by status."""
+    found = list(check_run(path, overrides=overrides, plugins=plugins or load_plugins()))
+    return {
+        status: [f"{f.subject}: {f.text}" for f in found if f.status == status] for status in ("ok", "warn", "fail")
+    }
+
+
+def broken(monkeypatch, target, change):
+    """Let the factory of the component called `target` return a changed object."""
+    original = Component.load_factory
+
+    def load_factory(self):
+        factory = original(self)
+        if self.name != target:
+            return factory
+
+        def make(*args, **kwargs):
+            return change(factory(*args, **kwargs))
+
+        return make
+
+    monkeypatch.setattr(Component, "load_factory", load_factory)
+
+
+class Changed:
+    """An object with some attributes replaced."""
+
+    def __init__(self, inner, **changes):
+        self._inner = inner
+        self.__dict__.update(changes)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+def test_a_good_file(path):
+    """Everything is tried once and found fine, within seconds."""
+    started = time.perf_counter()
+    found = findings(path)
+    assert found["fail"] == []
+    assert found["warn"] == []
+    assert [line.partition(":")[0] for line in found["ok"]] == [
+        "plugins",
+        "configuration",
+        "environment dummy-count",
+        "environment dummy-count",
+        "player main",
+        "player main",
+        "anchor perfect",
+        "matchmaking",
+        "processes",
+    ]
+    assert time.perf_counter() - started < 15
+
+
+def test_two_roles(tmp_path):
+    """Each player is tried in its own role, behind its interfaces; an agent plays every role it can."""
+    path = tmp_path / "run.toml"
+    path.write_text(GUESS)
+    found = findings(path)
+    assert found["fail"] == []
+    assert any(line.startswith("player hider: after its interfaces it sees ") for line in found["ok"])
+    assert "anchor random: agent dummy-random plays hider, seeker" in found["ok"]
+    assert sum(line.startswith("matchmaking: ") for line in found["ok"]) == 2
+
+
+def test_mistakes_in_the_file_are_all_listed(path):
+    """Every line of a configuration error is a failed finding, and nothing else is tried."""
+    found = findings(path, "run.seed=x", "sampling.matches=0")
+    assert found["fail"] == [
+        f"configuration: {path}:run.seed: expected an integer, got 'x'",
+        f"configuration: {path}:sampling.matches: expected a number ≥ 1, got 0",
+    ]
+    assert [line.partition(":")[0] for line in found["ok"]] == ["plugins"]
+
+
+def test_broken_plugins_are_warnings(path):
+    """A plugin that did not load is shown, but does not fail a run that does without it."""
+    loaded = load_plugins()
+    report = PluginReport(name="bad", distribution="bad", version="1", status="broken", problems=("ImportError: x",))
+    plugins = Plugins([(report, None), *((report, None) for report in loaded.reports)])
+    found = findings(path, plugins=plugins)
+    assert found["warn"] == ["plugin bad: ImportError: x"]
+    assert found["fail"] == []
+
+
+def test_environment_that_cannot_be_made(path, monkeypatch):
+    """A crash of the environment's factory ends the check with its name."""
+    broken(monkeypatch, "dummy-count", lambda _: 1 / 0)
+    [line] = findings(path)["fail"]
+    assert line.startswith("environment dummy-count: environment 'dummy-count' failed: ZeroDivisionError: division")
+
+
+def test_environment_that_breaks_its_contract(path, monkeypatch):
+    """A reward of the wrong type is found in the first tick; the other checks go on."""
+
+    def change(environment):
+        def reset(*args, **kwargs):
+            tick = environment.reset(*args, **kwargs)
+            player = evolve(tick.roles["player"], reward=tick.roles["player"].reward.astype(np.float64))
+            return evolve(tick, roles={"player": player})
+
+        return Changed(environment, reset=reset)
+
+    broken(monkeypatch, "dummy-count", change)
+    [line] = findings(path)["fail"]
+    assert line.startswith("environment dummy-count: ")
+    assert "reward: expected float32" in line
+
+
+def test_environment_that_hides_the_final_observation(path, monkeypatch):
+    """What can only be said after many matches is said too."""
+
+    def change(environment):
+        def step(actions):
+            tick = environment.step(actions)
+            tick.roles["player"].observation["obs"][tick.terminated] = 0
+            return tick
+
+        return Changed(environment, step=step)
+
+    broken(monkeypatch, "dummy-count", change)
+    [line] = findings(path)["fail"]
+    assert line.endswith("expected the final observation")
+
+
+def test_policy_that_crashes(path, monkeypatch):
+    """An exception in a policy is one line with its type, and the anchors are still tried."""
+
+    def change(algorithm):
+        policy = algorithm.make_policy()
+        return Changed(algorithm, make_policy=lambda: Changed(policy, act=lambda *_args, **_kwargs: {}["key"]))
+
+    broken(monkeypatch, "dummy-gradient", change)
+    found = findings(path)
+    assert found["fail"] == ["player main: KeyError: 'key'"]
+    assert "anchor perfect: agent dummy-perfect plays player" in found["ok"]
+
+
+def test_update_that_is_not_finite(path, monkeypatch):
+    """A metric that is not finite after the first update fails the player."""
+
+    def change(algorithm):
+        def make_trainer(**kwargs):
+            result = UpdateResult(metrics={"loss": float("nan")}, samples=1, gradient_steps=1)
+            return Changed(algorithm.make_trainer(**kwargs), update=lambda *_args, **_kwargs: result)
+
+        return Changed(algorithm, make_trainer=make_trainer)
+
+    broken(monkeypatch, "dummy-gradient", change)
+    assert findings(path)["fail"] == ["player main: the metric loss of its update is not finite"]
+
+
+def test_role_that_does_not_exist(path):
+    """A player that learns a role the game does not have fails with the roles there are."""
+    found = findings(path, "players.main.role=dog")["fail"]
+    assert found[0] == "player main: players.main.role: expected one of player, got 'dog'"
+
+
+@pytest.mark.parametrize(
+    ("action", "problem"),
+    [
+        (lambda n: np.zeros((n, 2), np.int64), "as player it returned int64 (8, 2), expected actions (8, 1)"),
+        (lambda n: np.zeros((n, 1), np.float32), "as player it returned float32 (8, 1), expected actions (8, 1)"),
+    ],
+)
+def test_agent_with_wrong_actions(path, monkeypatch, action, problem):
+    """An anchor that returns something other than actions fails."""
+    broken(
+        monkeypatch,
+        "dummy-perfect",
+        lambda agent: Changed(agent, act=lambda _obs, *, streams, **_kwargs: action(len(streams))),
+    )
+    assert findings(path)["fail"] == [f"anchor perfect: {problem}"]
+
+
+def test_agent_that_moves_illegally(path, monkeypatch):
+    """An anchor that ignores the mask fails."""
+
+    def act(_observation, *, action_mask, **_kwargs):
+        return action_mask.argmin(axis=1)[:, None]
+
+    broken(monkeypatch, "dummy-perfect", lambda agent: Changed(agent, act=act))
+    found = findings(path, "environment.dummy-count.target=2")["fail"]
+    assert found == ["anchor perfect: as player it chose an illegal action"]
+
+
+class Pair:
+    """Eight endless matches in which one seat chooses two labels; choice 1 of the second label is illegal."""
+
+    num_matches = 8
+    role = Role(
+        name="solo",
+        observation_space=spaces.Box(0, 1, (1,)),
+        action_space=spaces.MultiDiscrete([3, 2]),
+        teams=(0,),
+    )
+    spec = EnvironmentSpec(name="pair", roles=(role,), turn="simultaneous")
+
+    def reset(self, seeds, *, rows=None, scenarios=None):
+        mask = np.ones((8, 1, 5), bool)
+        mask[:, :, 4] = False
+        solo = RoleTick(
+            observation={"obs": np.zeros((8, 1, 1), np.float32)},
+            acting=np.ones((8, 1), bool),
+            action_mask=mask,
+            reward=np.zeros((8, 1), np.float32),
+        )
+        return Tick(
+            roles={"solo": solo},
+            terminated=np.zeros(8, bool),
+            truncated=np.zeros(8, bool),
+            outcome=np.zeros((8, 1), np.float32),
+        )
+
+
+@pytest.mark.parametrize(("choice", "legal"), [([2, 0], True), ([2, 1], False)])
+def test_every_label_of_an_agent_must_be_legal(choice, legal):
+    """The choice of each label is held against that label's own part of the mask."""
+
+    class Constant:
+        def reset(self, streams):
+            pass
+
+        def act(self, observation, *, action_mask, streams, rng):
+            return np.tile(np.array(choice), (len(streams), 1))
+
+    if legal:
+        _run._check_agent(Constant(), Pair.role, Pair(), 0)
+    else:
+        with pytest.raises(ContractError, match="as solo it chose an illegal action"):
+            _run._check_agent(Constant(), Pair.role, Pair(), 0)
+
+
+@pytest.mark.parametrize(
+    ("opponents", "problem"),
+    [
+        ((), "the matchmaker of main named 0 participants, expected 1"),
+        (("ghost@3",), "the matchmaker of main named 'ghost@3'; there are main@0+, perfect"),
+    ],
+)
+def test_matchmaker_with_wrong_answers(path, monkeypatch, opponents, problem):
+    """A matchmaker must name one known participant for every other team."""
+    answer = Pairing(opponents=opponents, reason="test")
+    broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_fixture=lambda *_args: answer))
+    assert findings(path)["fail"] == [f"matchmaking: {problem}"]
+
+
+def test_evaluation_with_wrong_answers(path, monkeypatch):
+    """The evaluation's matchmaker must name one participant for every team."""
+    broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_evaluation=lambda *_args: ("perfect",)))
+    assert findings(path)["fail"] == ["matchmaking: the evaluation's matchmaker named 1 participants, expected 2"]
+    assert findings(path, "evaluation.enabled=false")["fail"] == []
+
+
+def test_sink_that_cannot_be_imported(path, monkeypatch):
+    """A metric sink whose dependency is missing is found before the run starts."""
+    original = Component.load_factory
+
+    def load_factory(self):
+        if self.name == "dummy-memory":
+            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'")
+        return original(self)
+
+    monkeypatch.setattr(Component, "load_factory", load_factory)
+    found = findings(path, 'metrics.sinks=["dummy-memory"]')["fail"]
+    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'"]
+
+
+def test_role_that_never_acts(path, monkeypatch):
+    """A game in which nobody ever decides fails the player and the anchor."""
+
+    def change(environment):
+        def idle(tick):
+            tick.roles["player"].acting[:] = False
+            return tick
+
+        return Changed(
+            environment,
+            reset=lambda *args, **kwargs: idle(environment.reset(*args, **kwargs)),
+            step=lambda actions: idle(environment.step(actions)),
+        )
+
+    monkeypatch.setattr(_run, "_MOST_TICKS", 30)
+    broken(monkeypatch, "dummy-count", change)
+    found = findings(path)["fail"]
+    assert "player main: it made no decision whose outcome was seen in 30 ticks" in found
+    assert "anchor perfect: role player does not act in 30 ticks" in found
+
+
+def test_debugging_shows_the_traceback(path, monkeypatch):
+    """With LUDUS_DEBUG the exception of a plugin is not turned into a line."""
+    monkeypatch.setenv("LUDUS_DEBUG", "1")
+    monkeypatch.setattr(_run, "learned_role", lambda *_args: {}["key"])
+    with pytest.raises(KeyError):
+        findings(path)
+
+
+def test_environment_is_closed(path, monkeypatch):
+    """The environment is closed, also after failures."""
+    closed = []
+    broken(monkeypatch, "dummy-count", lambda inner: Changed(inner, close=lambda: closed.append(True)))
+    findings(path, "players.main.role=dog")
+    assert closed == [True]
+
+
+def test_a_missing_file_is_a_finding(tmp_path):
+    """A file that is not there is one line, not a traceback."""
+    assert findings(tmp_path / "no.toml")["fail"] == [f"configuration: {tmp_path / 'no.toml'}: no such file"]
+
+
+def test_everything_installed_is_used_by_default(path):
+    """The plugins need not be given."""
+    assert next(check_run(path)).text == "dummy"

@@ -1,0 +1,180 @@
+"""The runtime that any network runs on, and how a run chooses another one."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus._build import make_inference
+from ludus._config import parse_config
+from ludus._plugins import load_plugins
+from ludus._sections import Chosen
+from ludus.errors import ConfigError, ContractError, PluginError, UnsupportedNetwork
+from ludus.inference import Eager, Outputs, Span
+from ludus.network import NetworkRequest, get_weights
+from ludus.testing import check_inference
+
+REQUEST = NetworkRequest(observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"policy": 1})
+
+
+class Remembering(torch.nn.Module):
+    """A network that adds up what it saw, times its weight."""
+
+    def __init__(self, weight=1.0):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.tensor(weight))
+
+    def forward(self, observation, privileged, state):
+        total = state["total"] + self.weight * observation["obs"]
+        return {"policy": total}, {"total": total}
+
+
+def test_eager_keeps_the_contract():
+    """The runtime that others are measured against passes its own check."""
+    check_inference(Eager)
+
+
+def test_recurrent_state_goes_through_every_slot():
+    """Each span's state is computed by that span's weights, and comes back in the order of the rows."""
+    inference = Eager(Remembering(), REQUEST)
+    inference.load({"weight": np.array(10.0, np.float32)}, slot=3)
+    observation, state = {"obs": np.ones((3, 2), np.float32)}, {"total": np.zeros((3, 2), np.float32)}
+    for count in (1, 2):
+        outputs = inference.run(observation, privileged={}, state=state, spans=[Span(3, 0, 1), Span(0, 1, 3)])
+        state = outputs.state
+        assert outputs.heads["policy"][:, 0].tolist() == [10 * count, count, count]
+        assert state["total"][:, 1].tolist() == [10 * count, count, count]
+
+
+def test_a_dropped_slot_is_gone():
+    """Running it again is a mistake that shows."""
+    inference = Eager(Remembering(), REQUEST)
+    inference.load({"weight": np.array(2.0, np.float32)}, slot=1)
+    inference.drop(1)
+    rows = {"obs": np.ones((1, 2), np.float32)}, {"total": np.zeros((1, 2), np.float32)}
+    with pytest.raises(KeyError):
+        inference.run(rows[0], privileged={}, state=rows[1], spans=[Span(1, 0, 1)])
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ("head", "off what torch answers"),
+        ("slots", "off what torch answers"),
+        ("missing", "run returned heads"),
+        ("state", "returned a state"),
+        ("copy", "off what torch answers"),
+        ("checks", "accepted weights of another network"),
+    ],
+)
+def test_broken_runtimes_are_found(broken, message):
+    """The kit sees wrong numbers, shared weights and laxness."""
+
+    class Broken(Eager):
+        def load(self, weights, *, slot=0):
+            if broken == "checks" and not weights:
+                return
+            super().load(weights, slot=0 if broken == "slots" else slot)
+            if broken == "copy" and slot == 0:
+                self._module.load_state_dict(
+                    {name: torch.from_numpy(array) for name, array in weights.items()}, assign=True
+                )
+
+        def run(self, observation, *, privileged, state, spans=()):
+            if broken == "slots":
+                spans = [Span(0, *span[1:]) for span in spans]
+            heads, state = super().run(observation, privileged=privileged, state=state, spans=spans)
+            if broken == "head":
+                heads = {name: head + np.float32(1e-3) for name, head in heads.items()}
+            if broken == "missing":
+                heads = {"policy": heads["policy"]}
+            return Outputs(heads, {"memory": np.zeros(3)} if broken == "state" else state)
+
+    with pytest.raises(ContractError, match=message):
+        check_inference(Broken)
+
+
+def test_refusing_everything_is_no_runtime():
+    """Somebody should be able to use it."""
+
+    def refuse(module, request):
+        raise UnsupportedNetwork("not this one")
+
+    with pytest.raises(ContractError, match="refuses every network — discrete: not this one"):
+        check_inference(refuse)
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------------
+
+
+def factory(config, *, module, request):
+    """Refuse; the factory of a component below."""
+    raise UnsupportedNetwork("it has no layers")
+
+
+def fail(config, *, module, request):
+    """Break; the factory of a component below."""
+    raise ZeroDivisionError("no rows")
+
+
+def chosen(name):
+    """Return a component whose factory is a function of this module, as a configuration would choose it."""
+    component = SimpleNamespace(service=None, load_factory=lambda: {"picky": factory, "faulty": fail}[name])
+    return Chosen(kind="inference", name=name, config=None, component=component)
+
+
+def configure(**sampling):
+    """Return the configuration of a run with this section."""
+    data = {
+        "run": {"workers": 0},
+        "environment": {"name": "dummy-count"},
+        "sampling": sampling,
+        "players": {"main": {"algorithm": "dummy-gradient", "matchmaker": "dummy-uniform"}},
+    }
+    return parse_config(data, source="run.toml", plugins=load_plugins())
+
+
+def test_torch_runs_what_a_runtime_refuses(caplog):
+    """And a line says so."""
+    with caplog.at_level(logging.INFO, logger="ludus.inference"):
+        inference = make_inference(chosen("picky"), Remembering(), REQUEST)
+    assert isinstance(inference, Eager)
+    assert caplog.messages == ["inference 'picky' cannot run this network (it has no layers); torch runs it"]
+
+
+def test_a_broken_runtime_is_named():
+    """It is no reason to go on with another one."""
+    with pytest.raises(PluginError, match="inference 'faulty' failed: ZeroDivisionError: no rows"):
+        make_inference(chosen("faulty"), Remembering(), REQUEST)
+
+
+def test_without_a_choice_torch_runs_networks():
+    """Nothing needs to be installed."""
+    inference = make_inference(None, Remembering(), REQUEST)
+    assert get_weights(inference._module)["weight"] == 1.0
+
+
+@pytest.mark.parametrize(("wanted", "found"), [("dummy-torch", "dummy-torch"), ("eager", None)])
+def test_a_run_names_its_runtime(wanted, found):
+    """By the name of a component, or eager for none."""
+    inference = configure(inference=wanted).inference
+    assert (inference and inference.name) == found
+
+
+def test_auto_takes_lean_where_it_is_installed(monkeypatch):
+    """The fastest one that runs any network somehow; nothing else is tried."""
+    installed = load_plugins().components("inference")
+    inference = configure().inference
+    assert (inference and inference.name) == ("lean" if "lean" in installed else None)
+    monkeypatch.setenv("LUDUS_BLOCK_PLUGINS", "ludus-inference")
+    assert configure().inference is None
+
+
+def test_unknown_runtimes_are_told():
+    """With what there is."""
+    with pytest.raises(ConfigError, match=r"sampling.inference: no installed plugin provides the inference 'leen'"):
+        configure(inference="leen")

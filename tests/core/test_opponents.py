@@ -1,0 +1,260 @@
+"""Frozen models of one architecture in one call, and the cache that bounds their memory."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ludus._messages import Fixture
+from ludus._opponents import ActorCache, StackActor
+from ludus._play import Seats
+from ludus.algorithm import Decision
+from ludus.environment import RoleTick
+from ludus.errors import ModelError
+from ludus.interface import Identity
+
+
+class Single:
+    """A policy of one model: its state counts decisions, and the action is the count plus the model's offset."""
+
+    def __init__(self):
+        self.offsets = {}
+        self.calls = []
+
+    def initial_state(self, rows):
+        return {"count": np.zeros((rows, 1), np.float32)}
+
+    def load(self, weights):
+        self.offsets[0] = int(weights["offset"][0])
+
+    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
+        return self.decide(state["count"], [(0, 0, len(state["count"]))])
+
+    def decide(self, count, spans):
+        action = count.astype(np.int64)
+        for slot, start, stop in spans:
+            action[start:stop] = (action[start:stop] + self.offsets[slot]) % 4
+        return Decision(action=action, state={"count": count + 1})
+
+
+class Stacked(Single):
+    """The same with slots."""
+
+    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False, spans=()):
+        self.calls.append([tuple(span) for span in spans])
+        self.seen = observation["obs"]
+        return self.decide(state["count"], spans)
+
+    def evaluate(self, observation, *, action_mask, privileged, state):
+        raise NotImplementedError
+
+    def load(self, weights, *, slot=0):
+        self.offsets[slot] = int(weights["offset"][0])
+
+    def drop(self, slot):
+        del self.offsets[slot]
+
+
+class Reverse(Identity):
+    """Reverses actions and remembers which streams it forgot and saw."""
+
+    def __init__(self):
+        self.forgotten, self.seen = [], []
+
+    def reset(self, streams):
+        self.forgotten += streams.tolist()
+
+    def observe(self, view, streams):
+        self.seen += streams.tolist()
+        return view
+
+    def act(self, action, streams):
+        return 3 - action
+
+
+def stack(policy, *offsets, interface=None):
+    """Return an actor that holds models with these offsets, in slots 0, 1 and so on."""
+    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), streams=16)
+    for number in offsets:
+        actor.load(weights_of(number))
+    return actor
+
+
+def weights_of(number, size=1):
+    """Return weights of 8 bytes times `size`."""
+    return {"offset": np.full(size, number, np.int64)}
+
+
+def seats(slots, streams=None):
+    """Return acting seats, one per row of a game for one."""
+    count = len(slots)
+    tick = RoleTick(
+        observation={"obs": np.arange(2 * count, dtype=np.float32).reshape(count, 1, 2)},
+        acting=np.ones((count, 1), bool),
+        action_mask=None,
+        reward=np.zeros((count, 1), np.float32),
+    )
+    at = np.arange(count)
+    return Seats(tick, at, at if streams is None else np.array(streams), np.array(slots))
+
+
+# -- one call ----------------------------------------------------------------------------------------------------------
+
+
+def test_models_share_one_call():
+    """Rows that lie together are one span each; a model that sits twice may have two."""
+    actor = stack(Stacked(), 1, 2)
+    actions = actor.act(seats([1] * 4 + [0] * 5 + [1] * 4), None)
+    assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9), (1, 9, 13)]]
+    assert actions[:, 0].tolist() == [2] * 4 + [1] * 5 + [2] * 4
+
+
+def test_scattered_rows_are_put_in_order_and_back():
+    """Many short spans would cost more than moving the rows."""
+    actor = stack(Stacked(), 1, 2)
+    actions = actor.act(seats([0, 1, 0, 1, 1, 0]), None)
+    assert actor.policy.calls == [[(0, 0, 3), (1, 3, 6)]]
+    assert actor.policy.seen[:, 0].tolist() == [0, 4, 10, 2, 6, 8]
+    assert actions[:, 0].tolist() == [1, 2, 1, 2, 2, 1]
+
+
+def test_recurrent_state_belongs_to_the_seat():
+    """Whatever the order of the rows, and whoever else plays; a new match starts anew."""
+    actor = stack(Stacked(), 0, 0)
+    actor.act(seats([0, 1], streams=[3, 6]), None)
+    actor.act(seats([1, 0, 1, 0], streams=[6, 3, 1, 0]), None)
+    assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 2, 0, 0, 2, 0]
+    actor.start(np.array([3]))
+    assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 0, 0, 0, 2, 0]
+
+
+def test_the_interface_sees_the_streams_of_its_rows():
+    """One interface serves all models of the architecture."""
+    passed = Reverse()
+    actor = stack(Stacked(), 1, 2, interface=passed)
+    actor.start(np.array([4]))
+    actions = actor.act(seats([0, 1, 0], streams=[7, 8, 9]), None)
+    assert (passed.forgotten, passed.seen) == ([4], [7, 9, 8])
+    assert actions[:, 0].tolist() == [2, 1, 2]
+
+
+def test_policies_of_one_model_are_not_told_of_spans():
+    """A policy without slots keeps the plain contract."""
+    actor = stack(Single(), 3)
+    assert not actor.stacked
+    assert actor.act(seats([0, 0]), None)[:, 0].tolist() == [3, 3]
+
+
+# -- the cache ---------------------------------------------------------------------------------------------------------
+
+
+class Folder:
+    """A folder of models that writes down what is read, and which actors are made."""
+
+    def __init__(self, size=1):
+        self.size, self.reads, self.made = size, [], []
+
+    def read(self, digest):
+        self.reads.append(digest)
+        return weights_of(int(digest), self.size)
+
+    def cache(self, budget, *, policy=Stacked):
+        def make(player):
+            self.made.append(player)
+            return stack(policy())
+
+        return ActorCache(
+            anchor=lambda participant, role: (participant, role),
+            stack=make,
+            kin={"a": "a", "b": "a", "c": "c"},
+            read=self.read,
+            budget_bytes=budget,
+        )
+
+
+def sit(cache, model, digest, in_use=()):
+    """Seat a model against an anchor."""
+    fixture = Fixture(
+        id=1, kind="train", player="a", seats=(model, "bot"), seed=0, matches=1, reason="", models={model: digest}
+    )
+    spec = SimpleNamespace(seats=(SimpleNamespace(role="cat"), SimpleNamespace(role="mouse")))
+    assert cache.seated(fixture, 1, spec) == (("bot", "mouse"), 0)
+    return cache.seated(fixture, 0, spec, in_use=lambda actor: np.array(in_use, np.int64))
+
+
+def test_models_of_one_architecture_share_an_actor():
+    """Also those of another player that is configured alike."""
+    folder = Folder()
+    cache = folder.cache(1000)
+    seated = [sit(cache, model, digest) for model, digest in (("a@1", "1"), ("b@1", "2"), ("c@1", "3"))]
+    (one, first), (two, second), (other, third) = seated
+    assert one is two is not other
+    assert (first, second, third) == (0, 1, 0)
+    assert folder.made == ["a", "c"]
+    assert one.policy.offsets == {0: 1, 1: 2}
+
+
+def test_a_model_is_read_once():
+    """As long as it stays in memory."""
+    folder = Folder()
+    cache = folder.cache(1000)
+    assert [sit(cache, "a@1", "1")[1] for _ in range(3)] == [0, 0, 0]
+    assert (folder.reads, cache.num_bytes) == (["1"], 8)
+
+
+def test_the_least_recently_used_model_leaves():
+    """When the weights exceed the budget; its slot is used again."""
+    folder = Folder()
+    cache = folder.cache(16)
+    for number in (1, 2, 1):
+        sit(cache, f"a@{number}", str(number))
+    actor, slot = sit(cache, "a@3", "3")
+    assert actor.policy.offsets == {0: 1, 2: 3}
+    assert (slot, cache.num_bytes) == (2, 16)
+    assert sit(cache, "a@4", "4", in_use=[2])[1] == 1
+    assert actor.policy.offsets == {1: 4, 2: 3}
+    assert folder.reads == ["1", "2", "3", "4"]
+
+
+def test_seated_models_never_leave():
+    """However far beyond the budget they are, nor does the model that is just being seated."""
+    cache = Folder(size=100).cache(1)
+    for number in range(1, 4):
+        actor, _ = sit(cache, f"a@{number}", str(number), in_use=range(number - 1))
+    assert set(actor.policy.offsets) == {0, 1, 2}
+    sit(cache, "a@3", "3", in_use=[2])
+    assert set(actor.policy.offsets) == {2}
+
+
+def test_without_knowledge_of_use_nothing_leaves():
+    """A few models are played to the end in one process."""
+    cache = Folder().cache(1)
+    fixture = Fixture(
+        id=1,
+        kind="eval",
+        player="",
+        seats=("a@1", "a@2"),
+        seed=0,
+        matches=1,
+        reason="",
+        models={"a@1": "1", "a@2": "2"},
+    )
+    assert [cache.seated(fixture, seat, None)[1] for seat in (0, 1)] == [0, 1]
+    assert cache.num_bytes == 16
+
+
+def test_policies_without_slots_get_an_actor_each():
+    """And leave as whole actors."""
+    cache = Folder().cache(8, policy=Single)
+    (one, _), (two, _) = (sit(cache, f"a@{number}", str(number)) for number in (1, 2))
+    assert one is not two
+    assert (one.policy.offsets, two.policy.offsets) == ({0: 1}, {0: 2})
+    assert sit(cache, "a@2", "2")[0] is two
+    assert sit(cache, "a@1", "1")[0] is not one
+
+
+def test_models_of_strangers_are_refused():
+    """With who there is."""
+    with pytest.raises(ModelError, match="model 'x@1' belongs to no player of this run; there are a, b, c"):
+        sit(Folder().cache(1), "x@1", "1")

@@ -1,0 +1,239 @@
+"""A component's service is a worker like others, but nobody waits for it at the end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+from ludus._assembly import Assembly
+from ludus._build import make_inference, make_service
+from ludus._config import Chosen, load_config
+from ludus._messages import Hello, MetricsReport, Stop
+from ludus._plugins import load_plugins
+from ludus._report import QuietReporter, measure
+from ludus._runner import _Run
+from ludus._sampler import COORDINATOR
+from ludus._service import ServiceWorker, service_name
+from ludus._supervisor import Supervisor, WorkerSpec
+from ludus.component import Component
+from ludus.errors import PluginError
+from ludus.inference import Eager
+from ludus.service import Network, ServiceContext, Site
+from ludus.testing import league_runner
+from ludus_local.launcher import LocalLauncher
+
+MODULE = __name__
+TINY = ("players.main_agent.mlp.hidden=[4]", "evaluation.enabled=false", "players.main_agent.interfaces=[]")
+
+
+class Counting:
+    """A service that counts its calls."""
+
+    def __init__(self, config=None, *, context=None):
+        self.config, self.context, self.count, self.closed = config, context, 0, False
+
+    def work(self):
+        self.count += 1
+
+    def metrics(self):
+        return {"calls": float(self.count)}
+
+    def close(self):
+        self.closed = True
+
+
+def refuse(config, *, context):
+    """Fail to make a service."""
+    raise OSError("no room")
+
+
+class Placed(Eager):
+    """A runtime that remembers where it is."""
+
+    def __init__(self, config, *, module, request, site):
+        super().__init__(module, request)
+        self.site = site
+
+
+class Line:
+    """A link that remembers."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, peer, message):
+        self.sent.append((peer, message))
+        return True
+
+
+def chosen(service=f"{MODULE}:Counting", factory=f"{MODULE}:Placed"):
+    """Return a runtime with a service as if a run had chosen it."""
+    component = Component(name="placed", factory=factory, service=service)
+    return Chosen(kind="inference", name="placed", config=None, component=component)
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Let components name what this file defines."""
+    monkeypatch.setitem(sys.modules, MODULE, sys.modules[Counting.__module__])
+
+
+@pytest.fixture
+def config():
+    """Return the configuration of a small league whose runtime has a service."""
+    path = Path(__file__).parents[2] / "examples" / "tictactoe.toml"
+    return evolve(load_config(path, overrides=TINY, plugins=load_plugins()), inference=chosen())
+
+
+def worker_at(now):
+    """Return the worker of a counting service under a clock, and its link."""
+    link = Line()
+    made = ServiceWorker(name="service-placed", service=Counting(), link=link, clock=lambda: now["now_s"])
+    return made, link
+
+
+def test_it_introduces_itself_and_reports_once_a_second():
+    """What the service says goes to the coordinator under the worker's name."""
+    now = {"now_s": 0.0}
+    made, link = worker_at(now)
+    made.start()
+    for now["now_s"] in (0.0, 0.5, 0.9, 1.1):
+        assert made.work()
+    assert isinstance(link.sent[0][1], Hello)
+    reports = [(peer, message) for peer, message in link.sent if isinstance(message, MetricsReport)]
+    values = [message.values for _, message in reports]
+    assert values == [{"calls": 1.0}, {"calls": 4.0}]
+    assert {(peer, message.worker) for peer, message in reports} == {(COORDINATOR, "service-placed")}
+    assert made.count == 4
+
+
+def test_it_does_not_stop_when_told():
+    """Samplers may still wait for an answer; whoever started it ends it after them."""
+    made, _ = worker_at({"now_s": 0.0})
+    made.handle(COORDINATOR, Stop(reason="enough"))
+    assert not made.stopped
+    made.close()
+    assert made.service.closed
+
+
+def test_its_networks_are_those_of_samplers(config, tmp_path):
+    """For every player, with the shapes that a policy's weights have."""
+    made = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).service(
+        "service-placed", link=Line(), clock=time.monotonic
+    )
+    context = made.service.context
+    assert (context.name, context.sockets) == ("service-placed", tmp_path)
+    ((module, request),) = context.networks["main_agent"]()
+    assert request.heads == {"policy": 9}
+    made.service.close()
+    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).sampler(
+        "sampler-0", link=Line(), clock=time.monotonic
+    )
+    theirs = sampler.live["main_agent"].policy._inference._module
+    assert {name: t.shape for name, t in module.state_dict().items()} == {
+        name: t.shape for name, t in theirs.state_dict().items()
+    }
+
+
+def test_runtimes_and_service_meet_at_one_address(config, tmp_path):
+    """Live policies and frozen ones."""
+    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
+    service = assembly.service("service-placed", link=Line(), clock=time.monotonic)
+    sampler = assembly.sampler("sampler-0", link=Line(), clock=time.monotonic)
+    live = sampler.live["main_agent"].policy._inference
+    frozen = sampler.frozen.stack("main_agent").policy._inference
+    expected = Site(worker="sampler-0", player="main_agent", sockets=tmp_path, address=service.service.context.address)
+    assert live.site == frozen.site == expected
+    assert service.name == service_name("placed")
+
+
+def test_in_one_process_there_is_no_site(config, tmp_path):
+    """The runtime has to do without its service."""
+    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path).sampler(
+        "sampler-0", link=Line(), clock=time.monotonic
+    )
+    assert sampler.live["main_agent"].policy._inference.site is None
+    sampler.close()
+
+
+def test_a_runtime_without_a_service_knows_no_site(config):
+    """Its factory is called as ever."""
+    plain = chosen(service=None, factory="ludus_dummy.inference:plain")
+    site = Site(worker="sampler-0", player="main", sockets=Path("/x"), address="ipc:///x/y")
+    network = Network(*next(iter(_networks(config))))
+    assert isinstance(make_inference(plain, *network, site=site), Eager)
+
+
+def _networks(config):
+    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=Path("/nowhere"), sockets=Path("/tmp"))
+    return assembly.service("service-placed", link=Line(), clock=time.monotonic).service.context.networks[
+        "main_agent"
+    ]()
+
+
+def test_a_service_that_cannot_be_made_is_named():
+    """As any component."""
+    context = ServiceContext(name="service-placed", sockets=Path("/x"), address="ipc:///x/y", networks={})
+    with pytest.raises(PluginError, match="inference 'placed' failed: OSError: no room"):
+        make_service(chosen(service=f"{MODULE}:refuse"), context)
+
+
+def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config, tmp_path):
+    """One per run, before samplers; none where the runtime has no service."""
+    run = _Run(config, load_plugins(), tmp_path, None, QuietReporter())
+    run._assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path)
+    kinds = [spec.kind for spec in run._specs()]
+    assert kinds == ["learner", "service", "sampler"]
+    run.config = evolve(config, inference=None)
+    assert "service" not in [spec.kind for spec in run._specs()]
+
+
+def test_nobody_waits_for_it_at_the_end(tmp_path):
+    """It is ended with those that had to be, and blamed for nothing."""
+
+    class Launcher:
+        def launch(self, command):
+            code = "import time; time.sleep(60)" if command.name == "service-placed" else ""
+            argv = [sys.executable, "-S", "-c", code]
+            return LocalLauncher().launch(evolve(command, argv=argv))
+
+    supervisor = Supervisor(
+        launcher=Launcher(),
+        run_dir=tmp_path,
+        sockets=tmp_path,
+        stall_s=60.0,
+        most_restarts=3,
+        session=1,
+        say=lambda line: None,
+    )
+    supervisor.start(
+        [WorkerSpec(name=name, kind=name.split("-")[0], threads=1) for name in ("service-placed", "sampler-0")]
+    )
+    start = time.monotonic()
+    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
+    assert time.monotonic() - start < 20
+    assert supervisor.alive == []
+
+
+def test_its_numbers_are_metrics(config, tmp_path):
+    """Under its name."""
+    with league_runner(config.data, tmp_path / "run") as runner:
+        runner.coordinator.handle("service-placed", MetricsReport(worker="service-placed", values={"calls": 3.0}))
+        values = {metric.name: metric.value for metric in measure(runner.coordinator).metrics()}
+    assert values["service-placed/calls"] == 3.0
+
+
+@pytest.mark.parametrize("path", ["nowhere", "a:b:c", ""])
+def test_a_service_is_named_by_its_import_path(path):
+    """As the factory is."""
+    with pytest.raises(ValueError, match="import path"):
+        Component(name="a", factory="a:b", service=path)
+
+
+def test_a_component_without_a_service():
+    """Has none to load."""
+    assert Component(name="a", factory="a:b").load_service() is None
+    assert chosen().component.load_service() is sys.modules[MODULE].Counting
