@@ -103,7 +103,10 @@ def main() -> None:
         runner.init()
         runner.run()
         checkpoint = max(Path(folder).rglob("checkpoint_*.pth"))
-        weights = torch.load(checkpoint, weights_only=False)["model"]
+        # counters beside the weights are NumPy scalars; nothing else than these and tensors is let in
+        scalars = [np.core.multiarray.scalar, np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType]
+        with torch.serialization.safe_globals(scalars):
+            weights = torch.load(checkpoint, weights_only=True)["model"]
     env = work.make()
     model = make_actor_critic(cfg, Dict(obs=env.observation_space), env.action_space)
     model.load_state_dict(weights)

@@ -116,6 +116,7 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
     path = toml(
         run={"decisions": 60_000},
         environment={"name": "cards"},
+        evaluation={"final_matches": 400},
         players={
             "main": {
                 "algorithm": "ppo",
@@ -128,4 +129,7 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
         },
     )
     told = train(ludus, path, workers=workers)
-    assert told["players"]["main"]["anchors"]["random"]["score"] > 0.7
+    record = told["players"]["main"]["anchors"]["random"]
+    # who names every colour wins or draws; who guesses loses a quarter of the matches
+    assert record["wins"] + record["draws"] + record["losses"] >= 400
+    assert record["losses"] <= 20

@@ -83,8 +83,8 @@ class _Work(Generic[_Result]):
                 parameter.grad = None
             try:
                 self.results[chunk] = self._backward(model, chunk)
-            except Exception:
-                self._next = itertools.count(self._chunks)  # nobody need begin another
+            except Exception:  # of any kind: it is raised again, and no thread need begin another chunk
+                self._next = itertools.count(self._chunks)
                 raise
             gradients = [parameter.grad for parameter in parameters]
             with self._lock:

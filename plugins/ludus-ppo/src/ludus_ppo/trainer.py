@@ -128,7 +128,7 @@ class PPOTrainer:
                     f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
                     f"NaN, or lower learning_rate ({learning_rate:g})"
                 )
-        except Exception:
+        except Exception:  # whatever stopped it, an update counts as a whole or not at all
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
             raise
