@@ -9,7 +9,7 @@ from attrs import define, field
 
 from ludus._play import Reward, Seats
 from ludus._recorder import Recorder
-from ludus.agent import Agent
+from ludus.agent import Agent, EvaluatingAgent
 from ludus.algorithm import Decision, Policy, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
@@ -31,10 +31,16 @@ class AgentActor:
         self.agent.reset(streams)
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002
-        """Decide."""
+        """Decide, and say what the seats expect if somebody reads that."""
         observation = {name: seats.take(leaf) for name, leaf in seats.tick.observation.items()}
         mask = None if seats.tick.action_mask is None else seats.take(seats.tick.action_mask)
-        return self.agent.act(observation, action_mask=mask, streams=seats.streams, rng=self.rng)
+        if seats.values is None or not isinstance(self.agent, EvaluatingAgent):
+            return self.agent.act(observation, action_mask=mask, streams=seats.streams, rng=self.rng)
+        actions, values = self.agent.act_and_evaluate(
+            observation, action_mask=mask, streams=seats.streams, rng=self.rng
+        )
+        seats.values[seats.streams] = values
+        return actions
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Nothing to do."""
@@ -42,7 +48,7 @@ class AgentActor:
 
 @define(eq=False)
 class PolicyAgent:
-    """A policy with fixed weights as an `ludus.agent.Agent`; its player's interface goes around it by `on_agent`.
+    """A policy with fixed weights as an agent that evaluates; its player's interface goes around it by `on_agent`.
 
     Args:
         policy: Already loaded.
@@ -71,6 +77,24 @@ class PolicyAgent:
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; returns actions ``[n, L]``."""
+        return self._decide(observation, action_mask, streams, rng).action
+
+    def act_and_evaluate(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decide for n rows; returns actions ``[n, L]`` and values ``[n]``, NaN where the policy computes none."""
+        decision = self._decide(observation, action_mask, streams, rng)
+        values = np.full(streams.size, np.nan, np.float32) if decision.value is None else decision.value
+        return decision.action, values
+
+    def _decide(
+        self, observation: Leaves, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
+    ) -> Decision:
         decision = self.policy.act(
             observation,
             action_mask=action_mask,
@@ -80,7 +104,7 @@ class PolicyAgent:
             deterministic=self.deterministic,
         )
         store(self._state, streams, decision.state)
-        return decision.action
+        return decision
 
 
 @define(eq=False, kw_only=True)
@@ -116,6 +140,15 @@ class LiveActor:
         self.policy.load(weights)
         self.version = version
 
+    @property
+    def reads(self) -> bool:
+        """Return whether its algorithm learns from the opponents' evaluations."""
+        return bool(self.recorder.layout.noted)
+
+    def note(self, streams: np.ndarray, values: np.ndarray) -> None:
+        """Note in the last decisions of its seats what the opponents think of where these led, ``[n] float32``."""
+        self.recorder.note(self._column[streams], values)
+
     def start(self, streams: np.ndarray) -> None:
         """Open a recorder column for each seat."""
         restart(self.policy, self._state, streams)
@@ -131,6 +164,8 @@ class LiveActor:
         state = rows_of(self._state, seats.streams)
         decision = self._decide(view, privileged, state)
         store(self._state, seats.streams, decision.state)
+        if seats.values is not None and decision.value is not None:
+            seats.values[seats.streams] = decision.value
         entry = _entry(view, privileged, decision) | {"action": decision.action}
         self._check(entry)
         self.recorder.decide(columns, entry, version=self.version, state=state)

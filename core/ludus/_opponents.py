@@ -69,36 +69,42 @@ class StackActor:
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - as for agents, there are no rewards
         """Decide for all models at once, the rows of each side by side."""
-        tick, slots = seats.tick, seats.slots
-        observation = {name: seats.take(leaf) for name, leaf in tick.observation.items()}
-        mask = None if tick.action_mask is None else seats.take(tick.action_mask)
-        spans = _spans(slots)
-        if len(spans) * _ROWS_PER_SPAN <= slots.size or len(spans) == 1:
-            return self._decide(observation, mask, streams=seats.streams, spans=spans)
-        order = np.argsort(slots, kind="stable")
-        observation = {name: leaf[order] for name, leaf in observation.items()}
-        mask = None if mask is None else mask[order]
-        chosen = self._decide(observation, mask, streams=seats.streams[order], spans=_spans(slots[order]))
+        spans = _spans(seats.slots)
+        if len(spans) * _ROWS_PER_SPAN <= seats.slots.size or len(spans) == 1:
+            return self._decide(seats, spans)
+        order = np.argsort(seats.slots, kind="stable")
+        chosen = self._decide(seats, _spans(seats.slots[order]), order)
         actions = np.empty_like(chosen)
         actions[order] = chosen
         return actions
 
-    def _decide(
-        self, observation: Leaves, mask: np.ndarray | None, *, streams: np.ndarray, spans: list[Span]
-    ) -> np.ndarray:
-        view = View(observation=observation, action_mask=mask, reward=np.zeros(streams.size, np.float32))
+    def _decide(self, seats: Seats, spans: list[Span], order: np.ndarray | None = None) -> np.ndarray:
+        def rows(array: np.ndarray) -> np.ndarray:
+            return array if order is None else array[order]
+
+        tick, streams = seats.tick, rows(seats.streams)
+        view = View(
+            observation={name: rows(seats.take(leaf)) for name, leaf in tick.observation.items()},
+            action_mask=None if tick.action_mask is None else rows(seats.take(tick.action_mask)),
+            reward=np.zeros(streams.size, np.float32),
+        )
         if self.interface is not None:
             view = self.interface.observe(view, streams)
+        # a critic that reads what the policy does not see is given it only where somebody wants to hear it
+        wanted = {} if seats.values is None else tick.privileged
+        privileged = {name: rows(seats.take(leaf)) for name, leaf in wanted.items()}
         options: dict[str, Any] = {"spans": spans} if self.stacked else {}
         decision = self.policy.act(
             view.observation,
             action_mask=view.action_mask,
-            privileged={},
+            privileged=privileged,
             state=rows_of(self._state, streams),
             rng=self.rng,
             **options,
         )
         store(self._state, streams, decision.state)
+        if seats.values is not None and decision.value is not None:
+            seats.values[streams] = decision.value
         return decision.action if self.interface is None else self.interface.act(decision.action, streams)
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:

@@ -9,7 +9,7 @@ one opponent lie side by side; each row takes the next match of its table's fixt
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -33,12 +33,14 @@ class Seats:
         index: ``[n]`` row · S + seat, where S is the number of seats of the role; ascending.
         streams: ``[n]`` identity of (row, seat) over all roles.
         slots: ``[n]`` which of the models that the actor holds plays there; 0 for actors that hold one.
+        values: ``[all streams] float32``, where actors write what their seats expect to receive; None: nobody reads it.
     """
 
     tick: RoleTick
     index: np.ndarray
     streams: np.ndarray
     slots: np.ndarray
+    values: np.ndarray | None = None
 
     @property
     def rows(self) -> np.ndarray:
@@ -60,7 +62,7 @@ class Seats:
 
     def part(self, chosen: np.ndarray) -> Seats:
         """Return some of the seats, in their order: ``chosen [n] bool``."""
-        return Seats(self.tick, self.index[chosen], self.streams[chosen], self.slots[chosen])
+        return Seats(self.tick, self.index[chosen], self.streams[chosen], self.slots[chosen], self.values)
 
 
 @define
@@ -82,6 +84,13 @@ class Actor(Protocol):
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Hear that the matches of these seats ended."""
+
+
+class Reader(Actor, Protocol):
+    """An actor that learns from what its opponents think of the position."""
+
+    def note(self, streams: np.ndarray, values: np.ndarray) -> None:
+        """Hear the opponents' evaluations ``[n] float32`` of where the last decisions of its seats led."""
 
 
 class _RolePart:
@@ -129,12 +138,14 @@ class Play:
         on_results: Called with arrays ``fixture, number, ticks, outcome`` of matches that ended and, for whoever
             measures, ``returns [n, seats] float32``, the sum of each seat's rewards.
         rows_per_fixture: Rows of one table.
+        readers: Those who hear what their opponents think. They decide last on a tick.
     """
 
     environment: Environment
     resolve: Callable[[Fixture, int], tuple[Actor, int]]
     on_results: Callable[[dict[str, np.ndarray]], None]
     rows_per_fixture: int = 32
+    readers: Sequence[Reader] = ()
     ticks: int = field(init=False, default=0)
     decisions: int = field(init=False, default=0)
     _now: int = field(init=False, default=0)  # steps of the environment
@@ -148,6 +159,8 @@ class Play:
     _reward: np.ndarray = field(init=False)  # [B, seats] since the seat's last decision
     _elapsed: np.ndarray = field(init=False)  # [B, seats] ticks since the seat's last decision
     _returns: np.ndarray = field(init=False)  # [B, seats] since the start of the match
+    _values: np.ndarray | None = field(init=False, default=None)  # [B · seats] what was expected on this tick, or NaN
+    _against: np.ndarray = field(init=False)  # [seats, seats] float32: 1 for opponents
 
     def __attrs_post_init__(self) -> None:
         spec, rows = self.environment.spec, self.environment.num_matches
@@ -165,6 +178,10 @@ class Play:
             kept = {"reward": self._reward, "elapsed": self._elapsed, "returns": self._returns}
             self._parts.append(_RolePart(role, columns, **kept))
         self._actions = {part.name: part.actions for part in self._parts}
+        teams = np.array([seat.team for seat in spec.seats])
+        self._against = (teams[:, None] != teams).astype(np.float32)
+        if self.readers:
+            self._values = np.full(rows * seats, np.nan, np.float32)
 
     # -- fixtures ----------------------------------------------------------------------------------------------
 
@@ -223,8 +240,7 @@ class Play:
             self._start(np.flatnonzero(self._idle))
         if self._tick is None or not self.running:
             return False
-        for part in self._parts:
-            self._decide(part, self._tick.roles[part.name])
+        self._decide(self._tick)
         try:
             self._tick = tick = self.environment.step(self._actions)
         except LudusError:
@@ -242,7 +258,21 @@ class Play:
             self._finish(rows, tick)
         return True
 
-    def _decide(self, part: _RolePart, tick: RoleTick) -> None:
+    def _decide(self, tick: Tick) -> None:
+        """Let everybody decide who acts: readers once they have heard the others."""
+        if self._values is not None:
+            self._values.fill(np.nan)
+        late: list[tuple[_RolePart, Reader, Seats, Reward]] = []
+        for part in self._parts:
+            self._decide_role(part, tick.roles[part.name], late)
+        if self._values is not None:
+            self._tell(self._values)
+        for part, reader, seats, since in late:
+            part.flat_actions[seats.index] = reader.act(seats, since)
+
+    def _decide_role(
+        self, part: _RolePart, tick: RoleTick, late: list[tuple[_RolePart, Reader, Seats, Reward]]
+    ) -> None:
         acting = tick.acting & ~self._idle[:, None] if self._num_idle else tick.acting
         if tick.action_mask is not None:
             self._check_masks(part, acting, tick.action_mask)
@@ -250,7 +280,11 @@ class Play:
         streams = part.streams_of(index)
         for actor, chosen in self._tables.by_actor(streams):
             seats, since = self._seats(tick, index, streams, chosen)
-            part.flat_actions[seats.index] = actor.act(seats, since)
+            reader = next((reader for reader in self.readers if reader is actor), None)
+            if reader is None:
+                part.flat_actions[seats.index] = actor.act(seats, since)
+            else:
+                late.append((part, reader, seats, since))
         np.copyto(part.reward, 0, where=acting)
         np.copyto(part.elapsed, 0, where=acting)
         self.decisions += index.size
@@ -261,7 +295,20 @@ class Play:
         if chosen is not None:
             index, streams = index.take(chosen), streams.take(chosen)
         since = Reward(self._reward.ravel().take(streams), self._elapsed.ravel().take(streams))
-        return Seats(tick, index, streams, self._tables.slot.ravel().take(streams)), since
+        return Seats(tick, index, streams, self._tables.slot.ravel().take(streams), self._values), since
+
+    def _tell(self, values: np.ndarray) -> None:
+        """Tell readers the mean evaluation of the opponents who decided on this tick, wherever some did."""
+        values = values.reshape(self._reward.shape)
+        known = ~np.isnan(values)
+        opponents = known @ self._against  # [B, seats]: how many
+        means = (np.where(known, values, 0) @ self._against / np.maximum(opponents, 1)).ravel()
+        streams = opponents.ravel().nonzero()[0]
+        for actor, chosen in self._tables.by_actor(streams):
+            for reader in self.readers:
+                if reader is actor:
+                    at = streams if chosen is None else streams[chosen]
+                    reader.note(at, means[at])
 
     def _collect(self, tick: Tick) -> None:
         self._elapsed += 1

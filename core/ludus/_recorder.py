@@ -32,11 +32,13 @@ class SegmentLayout:
         decisions: T.
         arrays: Flat name (as in `SegmentBatch.arrays`) to shape and dtype of one entry.
         state: Recurrent state leaves of one stream: shape and dtype.
+        noted: Which of the arrays hold the opponents' evaluations.
     """
 
     decisions: int
     arrays: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
     state: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]] = field(factory=dict)
+    noted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, role: Role, *, fields: tuple[Field, ...], decisions: int, state: Leaves | None = None) -> SegmentLayout:
@@ -63,7 +65,8 @@ class SegmentLayout:
         arrays["reward"] = ((), np.dtype(np.float32))
         arrays["elapsed_ticks"] = ((), np.dtype(np.int32))
         shapes = {name: (leaf.shape[1:], leaf.dtype) for name, leaf in (state or {}).items()}
-        return cls(decisions=decisions, arrays=arrays, state=shapes)
+        noted = tuple(f"extras/{extra.name}" for extra in fields if extra.source == "opponents")
+        return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted)
 
 
 class Lease(Protocol):
@@ -161,6 +164,8 @@ class Recorder:
         if "action_mask" in self._arrays and "action_mask" not in entry:
             # everything is legal
             self._write(rows, {"action_mask": np.ones((rows.size, *self._arrays["action_mask"].shape[2:]), bool)})
+        for name in self.layout.noted:
+            self._rows[name][rows] = np.nan
         self._rows["decided"][rows] = True
         first = at == 0
         if first.any():
@@ -185,6 +190,17 @@ class Recorder:
                     f"{name} has shape {whole.shape}, expected {rows.size} of {self.layout.arrays[name][0]}"
                 )
             target[rows] = np.ndarray(rows.size, target.dtype, whole.data)
+
+    def note(self, streams: np.ndarray, values: np.ndarray) -> None:
+        """Note the opponents' evaluations ``[n] float32`` in the pending decisions of the n streams.
+
+        Decisions that are not pending, or have a note already, are skipped.
+        """
+        pending = self._pending[streams]
+        rows, values = self._last_rows(streams[pending]), values[pending]
+        for name in self.layout.noted:
+            first = np.isnan(self._rows[name][rows])
+            self._rows[name][rows[first]] = values[first]
 
     def settle(self, streams: np.ndarray, *, reward: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:
         """Give the pending decisions of these streams what their seats received since; others are skipped.

@@ -134,6 +134,7 @@ class Sampler:
             resolve=self._resolve,
             on_results=self._take_results,
             rows_per_fixture=self.rows_per_fixture,
+            readers=[actor for actor in self.live.values() if actor.reads],
         )
         self._report = os.getpid() << 32  # a restarted worker must not take acknowledgements of its predecessor
 

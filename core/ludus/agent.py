@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from ludus.environment import Leaves
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Agent"]
+__all__ = ["Agent", "EvaluatingAgent"]
 
 
 class Agent(Protocol):
@@ -40,3 +40,25 @@ class Agent(Protocol):
 
     def reset(self, streams: np.ndarray) -> None:
         """Forget everything about these streams: a new match starts there."""
+
+
+@runtime_checkable
+class EvaluatingAgent(Agent, Protocol):
+    """An agent that also knows how good its position is; an optional part of the contract.
+
+    A player that learns to exploit it reads that [Minimax eq. 3].
+    """
+
+    def act_and_evaluate(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decide as `act` does, and return besides what each row expects to receive from here on.
+
+        Returns:
+            Actions as of `act`; values ``[n] float32`` in the units of the game's rewards, NaN where unknown.
+        """

@@ -44,13 +44,16 @@ class Decision:
 
     Attributes:
         action: ``[n, L] int64`` or ``[n, D] float32``.
-        extras: The algorithm's declared fields, each ``[n, …]``.
+        extras: The algorithm's declared fields of source ``"policy"``, each ``[n, …]``.
         state: Recurrent state after the decision, leaves ``[n, …]``; empty for stateless policies.
+        value: ``[n] float32``: what `Policy.evaluate` says of these observations, where deciding computes it anyway.
+            Players that learn from their opponents' evaluations read it.
     """
 
     action: np.ndarray
     extras: dict[str, np.ndarray] = field(factory=dict)
     state: Leaves = field(factory=dict)
+    value: np.ndarray | None = None
 
 
 class Policy(Protocol):
@@ -179,7 +182,7 @@ class Algorithm(Protocol):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields that the policy's decisions carry in `extras`."""
+        """Return the fields that segments carry in `extras`: the policy's own, and what samplers find out for it."""
 
     @property
     def segment_decisions(self) -> int:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_che
 from attrs import define, field, frozen
 
 from ludus import option
+from ludus.errors import ContractError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +69,9 @@ class Role:
         teams: The team index of each seat of this role; its length is the number of seats S.
         privileged_space: What critics may read in addition and policies never see, as a Dict space;
             None where there is nothing.
+        labels_used: For every choice of the first action label, which of the L labels such an action makes use of,
+            ``[n_0][L]``: a skill uses its direction, walking does not. Nothing is learned for labels that an action
+            does not use. None: all are used.
     """
 
     name: str = field(validator=option.name())
@@ -75,11 +79,28 @@ class Role:
     action_space: Space[Any]
     teams: tuple[int, ...]
     privileged_space: Space[Any] | None = None
+    labels_used: tuple[tuple[bool, ...], ...] | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.labels_used is not None:
+            _check_labels_used(self)
 
     @property
     def seats(self) -> int:
         """Return S, the number of seats of this role."""
         return len(self.teams)
+
+
+def _check_labels_used(role: Role) -> None:
+    from ludus.spaces import label_sizes  # noqa: PLC0415 - who makes a role has imported gymnasium already
+
+    sizes, rows = label_sizes(role.action_space), role.labels_used or ()
+    choices = sizes[0] if sizes else 0
+    expected = f"role {role.name!r}: labels_used: expected one row per choice of the first label ({choices})"
+    if len(rows) != choices:
+        raise ContractError(f"{expected}, got {len(rows)}")
+    if any(len(row) != len(sizes) or not row[0] for row in rows):
+        raise ContractError(f"{expected}, each of {len(sizes)} entries of which the first is True")
 
 
 @frozen

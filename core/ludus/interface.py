@@ -20,6 +20,7 @@ import attrs
 import numpy as np
 from attrs import define, frozen
 
+from ludus.agent import EvaluatingAgent
 from ludus.environment import Leaves, Role
 from ludus.errors import ContractError
 
@@ -159,13 +160,19 @@ def bind_role(role: Role, interface: Interface) -> Role:
         seen = interface.bind(Spaces(role.observation_space, role.action_space))
     except ContractError as error:
         raise ContractError(f"role {role.name!r}: {error}") from error
-    return attrs.evolve(role, observation_space=seen.observation, action_space=seen.action)
+    same_actions = seen.action == role.action_space
+    return attrs.evolve(
+        role,
+        observation_space=seen.observation,
+        action_space=seen.action,
+        labels_used=role.labels_used if same_actions else None,
+    )
 
 
 # -- on an agent ---------------------------------------------------------------------------------------------------
 
 
-def on_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> Agent:
+def on_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> EvaluatingAgent:
     """Return an agent for the raw game from one that plays in the transformed game [Arena §2.4.2].
 
     Agents made for different observation and action spaces can so meet in the same raw game. Agents see no rewards,
@@ -194,10 +201,29 @@ class _AgentThrough:
         streams: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
-        seen = self.interface.observe(view, streams)
+        seen = self._observe(observation, action_mask, streams)
         chosen = self.agent.act(seen.observation, action_mask=seen.action_mask, streams=streams, rng=rng)
         return self.interface.act(chosen, streams)
+
+    def act_and_evaluate(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        seen, values = self._observe(observation, action_mask, streams), np.full(streams.size, np.nan, np.float32)
+        more: dict[str, Any] = {"action_mask": seen.action_mask, "streams": streams, "rng": rng}
+        if isinstance(self.agent, EvaluatingAgent):
+            chosen, values = self.agent.act_and_evaluate(seen.observation, **more)
+        else:
+            chosen = self.agent.act(seen.observation, **more)
+        return self.interface.act(chosen, streams), values
+
+    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, streams: np.ndarray) -> View:
+        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
+        return self.interface.observe(view, streams)
 
     def reset(self, streams: np.ndarray) -> None:
         self.interface.reset(streams)

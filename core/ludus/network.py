@@ -14,7 +14,7 @@ without them), the critic heads are left out of the result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from gymnasium import Space
     from torch import Tensor, nn
 
-__all__ = ["NetworkRequest", "check_shapes", "copy_arrays", "get_weights", "set_weights", "to_tensor"]
+__all__ = [
+    "NetworkRequest",
+    "RecurrentNetwork",
+    "check_shapes",
+    "copy_arrays",
+    "get_weights",
+    "set_weights",
+    "to_tensor",
+]
 
 
 @frozen(kw_only=True)
@@ -38,6 +46,8 @@ class NetworkRequest:
         heads: Output sizes of the heads that read `observation` alone, by name.
         critic_heads: Output sizes of the heads that also read `privileged`.
         head_gain: Orthogonal initialisation gain of a head's last layer; 1 where not given.
+        labels: Sizes of the action labels that lie side by side in a head, for networks that compute labels in
+            different ways; a head without an entry is one whole.
     """
 
     observation: Mapping[str, Space[Any]]
@@ -45,6 +55,38 @@ class NetworkRequest:
     heads: Mapping[str, int]
     critic_heads: Mapping[str, int] = field(factory=dict)
     head_gain: Mapping[str, float] = field(factory=dict)
+    labels: Mapping[str, tuple[int, ...]] = field(factory=dict)
+
+
+@runtime_checkable
+class RecurrentNetwork(Protocol):
+    """What a module has besides `forward` if it remembers: the optional part of the network contract.
+
+    `forward` is one step then: it takes the state before and returns the state after.
+    """
+
+    def initial_state(self, rows: int) -> dict[str, Tensor]:
+        """Return the state at the start of a match, leaves ``[rows, …]``."""
+
+    def unroll(
+        self,
+        observation: dict[str, Tensor],
+        privileged: dict[str, Tensor],
+        state: dict[str, Tensor],
+        *,
+        starts: Tensor,
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Return what stepping `forward` through T entries would, for learners.
+
+        Args:
+            observation: Leaves ``[T, N, …]``.
+            privileged: Leaves ``[T, N, …]``, or empty.
+            state: Before entry 0, leaves ``[N, …]``.
+            starts: ``[T, N] bool``: a match starts there, so the state is put back to `initial_state` before.
+
+        Returns:
+            Heads ``[T, N, size] float32``, and the state after the last entry.
+        """
 
 
 def get_weights(module: nn.Module) -> dict[str, np.ndarray]:

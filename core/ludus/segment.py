@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from attrs import define, field, frozen
@@ -35,17 +35,22 @@ __all__ = ["Field", "SegmentBatch"]
 
 @frozen
 class Field:
-    """One array that a policy adds to every decision, for example its log-probability.
+    """One array that segments carry besides what every algorithm needs, for example log-probabilities.
 
     Args:
         name: Unique among the fields of the algorithm.
         shape: Shape of one decision's entry; ``()`` for a scalar.
         dtype: NumPy dtype name.
+        source: Who fills it. ``"policy"``: its decisions, in their `extras`. ``"opponents"``: the sampler, with the
+            opponents' own evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3]. That is
+            the mean evaluation of the opposing seats that decided first on a later tick, as long as the seat itself had
+            not decided again by then; NaN where none did, or none can evaluate. Such a field is a scalar float32.
     """
 
     name: str
     shape: tuple[int, ...] = ()
     dtype: str = "float32"
+    source: Literal["policy", "opponents"] = "policy"
 
 
 @define(kw_only=True)
@@ -62,7 +67,7 @@ class SegmentBatch:
         truncated: ``[T+1, N] bool``: the match was cut off after this decision.
         decided: ``[T+1, N] bool``: a real decision (False: a final observation, or unused).
         elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next or the end.
-        extras: The fields the algorithm's policy returned, each ``[T+1, N, …]``.
+        extras: The fields that the algorithm declares, each ``[T+1, N, …]``.
         initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty for stateless policies.
         length: ``[N] int32``: entries before the bootstrap entry.
         version: ``[N] int64``: the weights version that made the first decision.

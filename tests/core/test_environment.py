@@ -7,6 +7,7 @@ import pytest
 from gymnasium import spaces
 from ludus import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.environment import Seat
+from ludus.errors import ContractError
 
 SPACE = spaces.Discrete(3)
 
@@ -49,6 +50,41 @@ def test_names_are_checked(name):
         Scenario(name=name)
     with pytest.raises(ValueError, match="expected a name"):
         EnvironmentSpec(name=name, roles=HUNT.roles, turn="simultaneous")
+
+
+def multi(**more) -> Role:
+    """Return a role of two labels, of two and three choices."""
+    return Role(name="hero", observation_space=SPACE, action_space=spaces.MultiDiscrete([2, 3]), teams=(0,), **more)
+
+
+def test_labels_used_has_a_row_for_every_choice():
+    """Of the first label, which is always used itself."""
+    assert multi().labels_used is None
+    assert multi(labels_used=((True, False), (True, True))).labels_used[0] == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (((True, True),), "one row per choice of the first label .2., got 1"),
+        (((True,), (True,)), "one row per choice of the first label .2., each of 2 entries of which the first is True"),
+        (
+            ((True, True), (False, True)),
+            "one row per choice of the first label .2., each of 2 entries of which the first is True",
+        ),
+    ],
+)
+def test_labels_used_is_checked(rows, problem):
+    """The message names the role and what is expected."""
+    with pytest.raises(ContractError, match=f"role 'hero': labels_used: expected {problem}"):
+        multi(labels_used=rows)
+
+
+def test_continuous_actions_have_no_labels():
+    """So none is unused."""
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    with pytest.raises(ContractError, match="got 1"):
+        Role(name="hero", observation_space=box, action_space=box, teams=(0,), labels_used=((True, True),))
 
 
 def test_the_scenario_is_default_without_parameters_unless_said():

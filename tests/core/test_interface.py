@@ -157,6 +157,19 @@ def test_an_agent_plays_the_raw_game_through_an_interface():
     assert shown == [({"obs": 2}, [[True, False, True]])]
 
 
+def test_labels_used_stay_with_the_actions_they_speak_of():
+    """An interface that changes the action space leaves nothing that could be said of the old labels."""
+    space = spaces.MultiDiscrete([2, 3])
+    role = attrs.evolve(ROLE, action_space=space, labels_used=((True, False), (True, True)))
+
+    class OneLabel(Identity):
+        def bind(self, raw):
+            return Spaces(raw.observation, spaces.Discrete(6))
+
+    assert bind_role(role, Identity()).labels_used == role.labels_used
+    assert bind_role(role, OneLabel()).labels_used is None
+
+
 def test_on_agent_forgets_in_interface_and_agent():
     """A new match resets both."""
     count, agent = Count(), Rule(lambda obs, mask: obs["count"][:, None])

@@ -77,6 +77,8 @@ def _check_fields(case: _Case) -> None:
     names = [declared.name for declared in fields]
     _require(all(isinstance(declared, Field) for declared in fields), "fields must be ludus.segment.Field")
     _require(len(set(names)) == len(names), f"fields {names} are not unique")
+    noted = [(one.shape, one.dtype) for one in fields if one.source == "opponents"]
+    _require(all(one == ((), "float32") for one in noted), "fields of source 'opponents' must be scalar float32")
     _require(case.algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
 
 
@@ -103,7 +105,7 @@ def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> Non
     )
     _require(legal_actions(space, action).all(), f"act left the bounds of {space}")
     _require(legal_actions(space, action, rows.mask).all(), "act chose a masked action")
-    declared = {one.name: one for one in case.algorithm.fields}
+    declared = {one.name: one for one in case.algorithm.fields if one.source == "policy"}
     _require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")
     for name, array in decision.extras.items():
         one = declared[name]

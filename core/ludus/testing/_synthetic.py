@@ -137,6 +137,12 @@ def synthetic_batch(
     reward = rng.standard_normal(shape, dtype=np.float32)
     reward[~decided | (entry >= length)] = np.nan
 
+    noted = {}
+    for one in algorithm.fields:
+        if one.source == "opponents":
+            values = rng.standard_normal(steps * segments, dtype=np.float32)
+            noted[one.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
+
     def timed(array: np.ndarray) -> np.ndarray:
         array = array.reshape(*shape, *array.shape[1:])
         if array.dtype.kind == "f":
@@ -153,7 +159,7 @@ def synthetic_batch(
         truncated=truncated,
         decided=decided & (entry <= length),
         elapsed_ticks=rng.integers(1, 4, shape).astype(np.int32),
-        extras={name: timed(array.copy()) for name, array in decision.extras.items()},
+        extras={name: timed(array.copy()) for name, array in (decision.extras | noted).items()},
         initial_state=policy.initial_state(segments),
         length=length,
         version=np.zeros(segments, np.int64),

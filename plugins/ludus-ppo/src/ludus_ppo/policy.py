@@ -51,8 +51,8 @@ class PPOPolicy:
         """
         parameters, value = self._forward(observation, privileged, spans)
         sample = self._distribution.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
-        sample.extras["value"] = value
-        return Decision(action=sample.action, extras=sample.extras, state=state)
+        sample.extras["value"] = np.zeros(len(parameters), np.float32) if value is None else value
+        return Decision(action=sample.action, extras=sample.extras, state=state, value=value)
 
     def evaluate(
         self,
@@ -63,7 +63,8 @@ class PPOPolicy:
         state: Leaves,  # noqa: ARG002 - there is none
     ) -> np.ndarray:
         """Return the values ``[n] float32``; 0 where the critic needs privileged leaves and there are none."""
-        return self._forward(observation, privileged, ())[1]
+        parameters, value = self._forward(observation, privileged, ())
+        return np.zeros(len(parameters), np.float32) if value is None else value
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
         """Return no state: the networks are not recurrent."""
@@ -89,8 +90,13 @@ class PPOPolicy:
         self._inference.drop(slot)
         self._log_std.pop(slot, None)
 
-    def _forward(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span]) -> tuple[np.ndarray, np.ndarray]:
-        """Return distribution parameters ``[n, P] float32``, until the next call, and values ``[n] float32``."""
+    def _forward(
+        self, observation: Leaves, privileged: Leaves, spans: Sequence[Span]
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return distribution parameters ``[n, P] float32``, until the next call, and values ``[n] float32``.
+
+        The values are None where the critic needs privileged leaves and there are none.
+        """
         heads, state = self._inference.run(observation, privileged=privileged, state={}, spans=spans)
         if state:
             raise ContractError("ppo trains networks without recurrent state; choose another network")
@@ -98,7 +104,7 @@ class PPOPolicy:
         if self._log_std_shape is not None:
             parameters = np.concatenate([parameters, self._spread(len(parameters), spans)], axis=1)
         value = heads.get("value")
-        return parameters, np.zeros(len(parameters), np.float32) if value is None else value[:, 0].copy()
+        return parameters, None if value is None else value[:, 0].copy()
 
     def _spread(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
         """Return the log standard deviations of every row, ``[n, D]``."""

@@ -1,0 +1,237 @@
+"""What opponents think of a position reaches the decision that led there, and no other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus._actors import AgentActor, LiveActor, PolicyAgent
+from ludus._opponents import StackActor
+from ludus._play import Play
+from ludus._recorder import Recorder, SegmentLayout
+from ludus.agent import EvaluatingAgent
+from ludus.algorithm import Decision
+from ludus.environment import Role
+from ludus.interface import Identity, on_agent
+from ludus.segment import Field
+
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Box(0, 1e9, (2,), np.float32),
+    action_space=spaces.Discrete(4),
+    teams=(0, 1),
+)
+FIELD = Field("opponent_value", source="opponents")
+
+
+class Clock:
+    """A policy whose value is the tick of the match times a factor; the last observation leaf tells the tick."""
+
+    def __init__(self, factor=1.0):
+        self.factor = factor
+        self.privileged = []
+
+    def initial_state(self, rows):
+        return {}
+
+    def load(self, weights):
+        pass
+
+    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
+        self.privileged.append(sorted(privileged))
+        ticks = observation["obs"][:, 1]
+        return Decision(action=np.zeros((len(ticks), 1), np.int64), value=self.factor * ticks)
+
+
+class Bot:
+    """A scripted agent that expects ten times the tick, or says nothing of it."""
+
+    def reset(self, streams):
+        pass
+
+    def act(self, observation, *, action_mask, streams, rng):
+        return np.zeros((len(streams), 1), np.int64)
+
+
+class Judge(Bot):
+    """One that evaluates."""
+
+    def act_and_evaluate(self, observation, *, action_mask, streams, rng):
+        return self.act(observation, action_mask=action_mask, streams=streams, rng=rng), 10 * observation["obs"][:, 1]
+
+
+def reader(*, decisions=8, streams=8):
+    """Return a live actor that learns from its opponents' values."""
+    actor = LiveActor(
+        player="main",
+        policy=Clock(),
+        interface=None,
+        recorder=Recorder(SegmentLayout.of(ROLE, fields=(FIELD,), decisions=decisions), streams),
+        rng=np.random.default_rng(0),
+        streams=streams,
+    )
+    actor.load({}, 1)
+    return actor
+
+
+def bot(agent):
+    """Return an agent in a seat."""
+    return AgentActor(agent, np.random.default_rng(0))
+
+
+def noted(game, fixture, actors, *, match=0):
+    """Play a fixture with the participant "a" as the reader; returns its notes by decision of a stream."""
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        readers=[actors["a"]],
+    )
+    play.add(fixture)
+    while play.step():
+        pass
+    (batch,) = [*actors["a"].blocks, actors["a"].recorder.flush()]
+    return batch.extras["opponent_value"][: batch.length[match], match].tolist()
+
+
+def test_in_turns_it_is_the_opponents_next_turn(scripted, fixture_of):
+    """Decided at ticks 0, 2 and 4, answered at 1 and 3; after the last one the match is over."""
+    game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    np.testing.assert_equal(got, [10, 30, np.nan])
+
+
+def test_when_all_decide_at_once_it_is_the_next_tick(scripted, fixture_of):
+    """The evaluation of the tick that a decision led to, although the seat decides on that tick itself."""
+    game = scripted({"player": (0, 1)}, 1, length=lambda row: 4)
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    np.testing.assert_equal(got, [10, 20, 30, np.nan])
+
+
+def test_the_first_answer_counts(scripted, fixture_of):
+    """An opponent may decide several times before the seat does, or not at all."""
+    who = {0: [0, 1], 1: [1], 2: [1], 3: [0], 4: [0, 1]}
+    game = scripted(
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 5
+    )
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    np.testing.assert_equal(got, [10, 40, np.nan])
+
+
+def test_opponents_are_averaged_and_team_mates_left_out(scripted, fixture_of):
+    """Against two that evaluate and one that does not; the seat beside says 99."""
+    game = scripted({"player": (0, 0, 1, 1, 1)}, 1, length=lambda row: 3)
+    actors = {"a": reader(), "m": bot(PolicyAgent(Clock(99.0), 5)), "b": bot(Judge()), "c": bot(Bot())}
+    actors["d"] = bot(PolicyAgent(Clock(4.0), 5))
+    np.testing.assert_equal(noted(game, fixture_of("ambcd", matches=1), actors), [7, 14, np.nan])
+
+
+def test_a_decision_that_is_carried_over_takes_its_note_along(scripted, fixture_of):
+    """Blocks are full after every second decision here."""
+    actor = reader(decisions=2)
+    game = scripted({"player": (0, 1)}, 1, length=lambda row: 5)
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        readers=[actor],
+    )
+    play.add(fixture_of("ab", matches=1))
+    while play.step():
+        pass
+    batches = [*actor.blocks, actor.recorder.flush()]
+    got = np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
+    np.testing.assert_equal(got.tolist(), [10, 20, 30, 40, np.nan])
+
+
+def test_matches_do_not_hear_of_each_other(scripted, fixture_of):
+    """Two rows, of different length; the second opponent says nothing."""
+    game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 + row)
+    actor, judge = reader(), bot(Judge())
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: ({"a": actor, "b": judge, "c": bot(Bot())}[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        rows_per_fixture=1,
+        readers=[actor],
+    )
+    play.add(fixture_of("ab", matches=1))
+    play.add(fixture_of("ac", number=2, matches=1))
+    while play.step():
+        pass
+    batch = actor.recorder.flush()
+    np.testing.assert_equal(batch.extras["opponent_value"][:2, 0].tolist(), [10, np.nan])
+    assert np.isnan(batch.extras["opponent_value"][:3, 1]).all()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixture_of, asked):
+    """Their policies never do; what it costs is only paid where it is wanted."""
+    game, policy = scripted({"player": (0, 1)}, 1), Clock()
+    plain_tick = game._tick
+
+    def tick(ended, *, stepped):
+        made = plain_tick(ended, stepped=stepped)
+        made.roles["player"].privileged = {"secret": np.ones((1, 2, 1), np.float32)}
+        return made
+
+    game._tick = tick
+    frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), streams=2)
+    frozen.load({})
+    actors = {"a": bot(Bot()), "b": frozen}
+    readers = []
+    if asked:
+        actors["a"] = LiveActor(
+            player="main",
+            policy=Clock(),
+            interface=None,
+            recorder=Recorder(
+                SegmentLayout.of(
+                    Role(
+                        name="player",
+                        observation_space=ROLE.observation_space,
+                        action_space=ROLE.action_space,
+                        teams=(0, 1),
+                        privileged_space=spaces.Dict({"secret": spaces.Box(0, 1, (1,), np.float32)}),
+                    ),
+                    fields=(FIELD,),
+                    decisions=8,
+                ),
+                2,
+            ),
+            rng=np.random.default_rng(0),
+            streams=2,
+        )
+        actors["a"].load({}, 1)
+        readers = [actors["a"]]
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        readers=readers,
+    )
+    play.add(fixture_of("ab", matches=1))
+    while play.step():
+        pass
+    assert policy.privileged == [["secret"] if asked else []] * 3
+    if asked:
+        got = actors["a"].recorder.flush().extras["opponent_value"][:3, 0].tolist()
+        np.testing.assert_equal(got, [1, 2, np.nan])
+
+
+def test_an_agent_behind_an_interface_still_evaluates():
+    """And one that cannot says NaN."""
+    observation, streams = {"obs": np.array([[0, 3], [0, 4]], np.float32)}, np.arange(2)
+    more = {"action_mask": None, "streams": streams, "rng": np.random.default_rng(0)}
+    through = on_agent(Judge(), Identity())
+    assert isinstance(through, EvaluatingAgent)
+    assert through.act_and_evaluate(observation, **more)[1].tolist() == [30, 40]
+    assert np.isnan(on_agent(Bot(), Identity()).act_and_evaluate(observation, **more)[1]).all()
+    assert np.isnan(on_agent(PolicyAgent(Silent(), 2), Identity()).act_and_evaluate(observation, **more)[1]).all()
+
+
+class Silent(Clock):
+    """A policy that does not say what it expects."""
+
+    def act(self, observation, **more):
+        return Decision(action=super().act(observation, **more).action)
