@@ -22,13 +22,14 @@ def _network(request):
 def make_ppo():
     """Return a function that makes PPO for an action space, with options."""
 
-    def make(action_space=None, *, privileged=None, build_network=_network, **options) -> PPO:
+    def make(action_space=None, *, privileged=None, build_network=_network, labels_used=None, **options) -> PPO:
         role = Role(
             name="cat",
             observation_space=spaces.Box(-1, 1, (3,), np.float32),
             action_space=action_space or spaces.Discrete(4),
             teams=(0, 1),
             privileged_space=privileged,
+            labels_used=labels_used,
         )
         config = PPOConfig(**options)
         return PPO(config, context=AlgorithmContext(role=role, build_network=build_network))

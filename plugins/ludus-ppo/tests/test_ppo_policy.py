@@ -89,8 +89,8 @@ def test_decisions_start_almost_uniform(make_ppo):
     np.testing.assert_allclose(log_prob, np.log(1 / 4), atol=0.05)
 
 
-def test_a_recurrent_network_is_refused(make_ppo):
-    """PPO says that it needs another network."""
+def test_a_network_that_returns_an_undeclared_state_is_refused(make_ppo):
+    """PPO needs to know its initial state, and how to unroll it."""
 
     def build(request):
         import torch
@@ -101,7 +101,7 @@ def test_a_recurrent_network_is_refused(make_ppo):
 
         return Recurrent()
 
-    with pytest.raises(ContractError, match="without recurrent state"):
+    with pytest.raises(ContractError, match="RecurrentNetwork"):
         act(make_ppo(build_network=build).make_policy())
 
 
@@ -152,10 +152,40 @@ def test_a_dropped_model_is_gone(make_ppo):
 
 
 def test_weights_of_another_distribution_are_refused(make_ppo):
-    """Log standard deviations are no part of a network for discrete actions."""
+    """Log standard deviations are no part of a model for discrete actions."""
     policy, weights = make_ppo().make_policy(), make_ppo().make_trainer(seed=1).weights()
-    with pytest.raises(ModelError, match=r"besides the network's expected \{\}, got"):
+    with pytest.raises(ModelError, match="log_std is unknown"):
         policy.load(weights | {"log_std": np.zeros(2, np.float32)})
+
+
+def test_probabilities_are_those_of_the_actions_drawn(make_ppo):
+    """A masked choice has none; the labels lie side by side and sum to 1 each."""
+    policy = make_ppo(spaces.MultiDiscrete([3, 2])).make_policy()
+    mask = np.ones((5, 5), bool)
+    mask[:, 1] = False
+    found = policy.probabilities(OBSERVATION, action_mask=mask, state={})
+    assert (found[:, 1] == 0).all()
+    np.testing.assert_allclose(found[:, :3].sum(axis=1), 1, rtol=1e-6)
+    decision = policy.act(
+        OBSERVATION, action_mask=mask, privileged={}, state={}, rng=np.random.default_rng(0), deterministic=False
+    )
+    rows = np.arange(5)
+    chosen = np.stack([found[rows, decision.action[:, 0]], found[rows, 3 + decision.action[:, 1]]], axis=1)
+    np.testing.assert_allclose(np.log(chosen), decision.extras["log_prob"], rtol=1e-5, atol=1e-6)
+
+
+def test_continuous_actions_have_no_probabilities(make_ppo):
+    """Only densities."""
+    policy = make_ppo(spaces.Box(-1, 1, (2,), np.float32)).make_policy()
+    with pytest.raises(ContractError, match="no probabilities"):
+        policy.probabilities(OBSERVATION, action_mask=None, state={})
+
+
+def test_the_decision_says_what_the_policy_expects(make_ppo):
+    """But not where the critic lacks what it reads: a recorded 0 is no evaluation."""
+    decision = act(make_ppo().make_policy())
+    np.testing.assert_array_equal(decision.value, decision.extras["value"])
+    assert act(make_ppo(privileged=HIDDEN).make_policy()).value is None
 
 
 def test_the_value_may_use_what_only_critics_see(make_ppo):

@@ -27,14 +27,15 @@ def source_of(batch):
     """Return a source whose advantages are row numbers."""
     steps, segments = batch.decided.shape
     numbers = torch.arange(steps * segments, dtype=torch.float32).reshape(steps, segments)
-    return RowSource(batch, advantage=numbers, returns=-numbers, device=CPU)
+    more = {"advantage": numbers, "returns/value": -numbers}
+    return RowSource(batch, trainable=batch.trainable(), more=more, device=CPU)
 
 
 def check(rows, batch, entries):
     """Compare rows with what NumPy picks."""
     step, segment = np.divmod(entries, batch.num_segments)
     assert rows.advantage.tolist() == entries.tolist()
-    assert (-rows.returns).tolist() == entries.tolist()
+    assert (-rows.returns["value"]).tolist() == entries.tolist()
     np.testing.assert_array_equal(rows.action, batch.action[step, segment])
     np.testing.assert_array_equal(rows.action_mask, batch.action_mask[step, segment])
     for ours, theirs in (
@@ -79,8 +80,37 @@ def test_bytes_stay_bytes(batch):
 
 def test_one_array_can_be_picked(batch):
     """Without the others."""
-    picked = source_of(batch).pick("extras/value", np.array([5, 4]))
-    np.testing.assert_array_equal(picked, batch.extras["value"].ravel()[[5, 4]])
+    batch.decided[2, 3] = False
+    picked = source_of(batch).pick("extras/value")
+    np.testing.assert_array_equal(picked, batch.extras["value"][batch.trainable()])
+
+
+def test_minibatches_are_the_trainable_decisions(batch):
+    """In random order, each once; a share of them is drawn anew every time."""
+    batch.decided[2, 3] = False
+    source, rng = source_of(batch), np.random.default_rng(0)
+    parts = source.minibatches(rng, count=4)
+    assert sorted(np.concatenate(parts)) == np.flatnonzero(batch.trainable()).tolist()
+    assert {part.size for part in parts} == {11, 12}
+    some, others = (np.concatenate(source.minibatches(rng, count=2, share=0.25)) for _ in range(2))
+    assert some.size == others.size == 12
+    assert set(some) != set(others)
+
+
+@pytest.mark.parametrize("decisions", [5, 40, 300, 3000, 3001, 4096])
+def test_few_shapes_occur(make_ppo, make_batch, decisions):
+    """Minibatches differ by a sixteenth at most, lose nothing, and the network sees a multiple of that."""
+    batch = make_batch(make_ppo(), steps=1, segments=decisions)
+    steps = torch.zeros(2, decisions)
+    more = {"advantage": steps, "returns/value": steps}
+    source = RowSource(batch, trainable=batch.trainable(), more=more, device=CPU, few_shapes=True)
+    parts = source.minibatches(np.random.default_rng(0), count=4)
+    assert sorted(np.concatenate(parts)) == list(range(decisions))
+    sizes = [len(source.take(part).observation["obs"]) for part in parts]
+    unit = max(1, 2 ** int(np.log2(max(1, decisions / 64))))
+    assert all(size % unit == 0 for size in sizes)
+    assert max(sizes) - min(sizes) <= max(2, 2 * unit)
+    assert sum(sizes) <= decisions + 2 * unit
 
 
 def test_rows_are_copies(batch):
@@ -145,7 +175,8 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(rows_module.torch, "empty", pinned)
     steps = torch.arange(54.0).reshape(9, 6)
-    source = RowSource(batch, advantage=steps, returns=-steps, device=torch.device("cuda"))
+    more = {"advantage": steps, "returns/value": -steps}
+    source = RowSource(batch, trainable=batch.trainable(), more=more, device=torch.device("cuda"))
     entries = np.array([7, 3])
     check(source.take(entries), batch, entries)
     arrays = 9

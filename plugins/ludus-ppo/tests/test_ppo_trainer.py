@@ -43,7 +43,7 @@ def test_one_update_is_the_textbook_one(make_ppo, make_batch):
     new = distribution.log_prob(torch.from_numpy(batch.action[:8].ravel()))
     ratio = (new - torch.from_numpy(batch.extras["log_prob"][:8].ravel())).exp()
     gain = torch.minimum(ratio * scaled, ratio.clamp(0.8, 1.2) * scaled).mean()
-    loss = -gain + 0.5 * (new_value - target).square().mean() - 0.01 * distribution.entropy().mean()
+    loss = -gain + 0.5 * (new_value["value"] - target).square().mean() - 0.01 * distribution.entropy().mean()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-5)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
@@ -57,6 +57,13 @@ def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):
     ppo = make_ppo(epochs=3, num_minibatches=5)
     _, result = update(ppo, make_batch(ppo))
     assert (result.samples, result.gradient_steps) == (144, 15)
+
+
+def test_a_fraction_of_a_pass_uses_that_part_again(make_ppo, make_batch):
+    """One and a quarter: all of 48 decisions in four minibatches, then 12 of them in one."""
+    ppo = make_ppo(epochs=1.25, num_minibatches=4)
+    _, result = update(ppo, make_batch(ppo))
+    assert (result.samples, result.gradient_steps) == (60, 5)
 
 
 def test_fewer_decisions_than_minibatches(make_ppo, make_batch):
@@ -102,10 +109,8 @@ def test_objectives_differ_on_several_labels(make_ppo, make_batch):
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
 def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
     """A label that no action used leaves its outputs as they were."""
-    ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective)
+    ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, False),) * 3)
     batch = make_batch(ppo)
-    batch.extras["label_used"] = np.zeros((9, 6, 2), bool)
-    batch.extras["label_used"][..., 0] = True
     before, after = ppo.make_trainer(seed=1).weights(), update(ppo, batch)[0].weights()
     head = "network.heads.policy.weight"
     np.testing.assert_array_equal(after[head][3:], before[head][3:])
@@ -114,12 +119,12 @@ def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
 def test_labels_all_used_are_all_learned(make_ppo, make_batch, label_objective):
-    """An array that says that every label was used changes nothing."""
+    """A role that says that every action uses all labels changes nothing."""
     ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective)
     batch = make_batch(ppo)
     silent = update(ppo, batch)[0].weights()
-    batch.extras["label_used"] = np.ones((9, 6, 2), bool)
-    for name, array in update(ppo, batch)[0].weights().items():
+    told = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, True),) * 3)
+    for name, array in update(told, batch)[0].weights().items():
         np.testing.assert_allclose(array, silent[name], rtol=1e-4, atol=1e-6)
 
 
@@ -140,8 +145,16 @@ def test_every_update_has_its_own_minibatch_order(make_ppo, make_batch):
 
 def test_schedules_follow_progress(make_ppo, make_batch):
     """Step size and entropy bonus are interpolated over the training budget."""
-    ppo = make_ppo(learning_rate=1e-3, learning_rate_schedule="linear", ent_coef=0.01, ent_coef_final=0.002)
+    ppo = make_ppo(
+        learning_rate=1e-3,
+        learning_rate_schedule="linear",
+        ent_coef=0.01,
+        ent_coef_final=0.002,
+        clip_epsilon=0.2,
+        clip_epsilon_final=0.1,
+    )
     _, result = update(ppo, make_batch(ppo), progress=0.75)
+    assert result.metrics["clip_epsilon"] == pytest.approx(0.125)
     assert result.metrics["learning_rate"] == pytest.approx(2.5e-4)
     assert result.metrics["ent_coef"] == pytest.approx(0.004)
 

@@ -39,7 +39,21 @@ class PPOConfig:
     gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalised advantages; [0, 1]; AET: 0.95")
     normalize_advantage: bool = option(True, help="advantages of a batch are brought to mean 0 and deviation 1")
 
+    advantage: str = option(
+        "gae",
+        one_of("gae", "vtrace"),
+        help="from the values recorded while playing, or V-trace: from today's, corrected for stale decisions",
+    )
+    normalize_value: bool = option(
+        False, help="the value head learns returns brought to mean 0 and deviation 1; the scale is part of the model"
+    )
+
     clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")
+    clip_epsilon_final: float | None = option(
+        None,
+        _optional(between(0.0, 1.0, open=True)),
+        help="clip range at the end of training, linear in between; unset: constant",
+    )
     dual_clip: float = option(
         3.0, _DUAL_CLIP, help="lower bound of the objective at negative advantage, in advantages; > 1; 0: off; AET: 3"
     )
@@ -61,11 +75,20 @@ class PPOConfig:
     )
 
     segment_decisions: int = option(32, at_least(1), help="longest segment T in decisions; ≥ 1; AET: 128")
+    burn_in: int = option(
+        0,
+        at_least(0),
+        help="recurrent networks: first decisions of a segment that only bring the state up to date; < T",
+    )
     batch_decisions: int = option(
         8192, at_least(1), help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
     )
     num_minibatches: int = option(4, at_least(1), help="gradient steps per pass over a batch; ≥ 1")
-    epochs: int = option(1, at_least(1), help="passes over a batch; ≥ 1; the papers reuse samples 1.0 to 1.2 times")
+    epochs: float = option(
+        1.0,
+        at_least(1.0),
+        help="passes over a batch; ≥ 1; 1.2: a fifth of it is used twice; the papers' reuse is 1.0 to 1.2",
+    )
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
 
     gradient_threads: int = option(

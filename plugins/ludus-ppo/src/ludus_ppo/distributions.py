@@ -40,6 +40,10 @@ class Distribution(Protocol):
         """Return the size of the policy head."""
 
     @property
+    def label_sizes(self) -> tuple[int, ...]:
+        """Return the choices of each action label; empty for continuous actions."""
+
+    @property
     def log_std_size(self) -> int:
         """Return how many state-independent log standard deviations follow the head's outputs."""
 
@@ -61,6 +65,13 @@ class Distribution(Protocol):
             ContractError: The parameters are not finite, or every choice of a label is masked.
         """
 
+    def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Return the probability of every choice, ``[n, A] float32``.
+
+        Raises:
+            ContractError: Actions are continuous.
+        """
+
     def terms(
         self, parameters: Tensor, *, action: Tensor, extras: dict[str, Tensor], mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
@@ -72,6 +83,9 @@ class Distribution(Protocol):
             extras: What was recorded with the action, the distribution's `fields` among it.
             mask: ``[n, A] bool`` or None.
         """
+
+    def labels_used(self, action: Tensor) -> Tensor | None:
+        """Return which labels the actions ``[n, L]`` make use of, ``[n, L] bool``; None: all of them do of all."""
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Check that recorded masks allow the recorded actions.
@@ -90,7 +104,8 @@ class Categorical:
 
     def __init__(self, role: Role) -> None:
         self._role = role.name
-        self._sizes = label_sizes(role.action_space)
+        self._sizes = self.label_sizes = label_sizes(role.action_space)
+        self._labels_used = None if role.labels_used is None else torch.tensor(role.labels_used)  # [n_0, L]
         ends = np.cumsum(self._sizes)
         self._slices = [slice(int(end) - size, int(end)) for end, size in zip(ends, self._sizes, strict=True)]
         self._offsets = torch.tensor([part.start for part in self._slices])
@@ -128,6 +143,15 @@ class Categorical:
             np.subtract(shifted[chosen, every_row], np.log(total), out=log_prob[:, label])
         return Sample(action, {"log_prob": log_prob})
 
+    def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+        """Return the softmax of every label's legal choices; see `Distribution`."""
+        logits = parameters if mask is None else np.where(mask, parameters, -np.inf)
+        found = np.empty(parameters.shape, np.float32)
+        for part in self._slices:
+            weights = np.exp(logits[:, part] - logits[:, part].max(axis=1, keepdims=True))
+            found[:, part] = weights / weights.sum(axis=1, keepdims=True)
+        return found
+
     def _refusal(self, parameters: np.ndarray, label: int) -> ContractError:
         if not np.isfinite(parameters).all():
             return ContractError(f"role {self._role}: the network's policy outputs are not finite")
@@ -146,6 +170,12 @@ class Categorical:
     ) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy per label, each ``[n, L]``."""
         return categorical_terms(parameters, action, mask=mask, sizes=self._sizes)
+
+    def labels_used(self, action: Tensor) -> Tensor | None:
+        """Return which labels are used, as the first one tells; see `Distribution`."""
+        if self._labels_used is None:
+            return None
+        return self._labels_used.to(action.device).index_select(0, action[:, 0])
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Check that every recorded choice is legal; see `Distribution`."""
@@ -184,6 +214,7 @@ class Gaussian:
         low, high = np.where(bounded, self._low, -1), np.where(bounded, self._high, 1)
         self._centre, self._half = (low / 2 + high / 2).astype(np.float32), (high / 2 - low / 2).astype(np.float32)
         self.head_size = self.log_std_size = int(space.shape[0])
+        self.label_sizes: tuple[int, ...] = ()
         self.fields: tuple[Field, ...] = (Field("log_prob", (1,)), Field("unbounded_action", (self.head_size,)))
 
     def sample(
@@ -204,6 +235,10 @@ class Gaussian:
         action = np.clip(self._centre + self._half * unbounded, self._low, self._high)
         return Sample(action, {"log_prob": log_density.sum(axis=1, keepdims=True), "unbounded_action": unbounded})
 
+    def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002
+        """Refuse: a vector has a density. See `Distribution`."""
+        raise ContractError(f"role {self._role}: continuous actions have no probabilities")
+
     def terms(
         self,
         parameters: Tensor,
@@ -214,6 +249,10 @@ class Gaussian:
     ) -> tuple[Tensor, Tensor]:
         """Return log-density and entropy of the whole vector, each ``[n, 1]``."""
         return gaussian_terms(parameters, extras["unbounded_action"])
+
+    def labels_used(self, action: Tensor) -> Tensor | None:  # noqa: ARG002 - there are no labels
+        """Return None: the whole vector is used."""
+        return None
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Accept everything: masks do not apply."""

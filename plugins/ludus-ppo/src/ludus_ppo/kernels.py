@@ -28,19 +28,21 @@ def has_onednn() -> bool:
         return False
 
 
-def use_onednn(model: nn.Module) -> None:
+def use_onednn(model: nn.Module, *, hidden: torch.dtype = torch.float32) -> None:
     """Let the linear layers of `model` that lie on the CPU compute with oneDNN, in place.
 
     Names, parameters and results stay the same, the latter up to rounding.
 
     Args:
         model: Any module. Of its parts only plain `nn.Linear`s change, and `nn.Sequential`s that hold them.
+        hidden: What a layer with an activation behind it multiplies and returns. The others, heads, take 32 bits.
     """
     if not has_onednn():
         return
     for module in list(model.modules()):
         if type(module) is nn.Sequential:
             module.__class__ = _Sequential
+            vars(module)["hidden"] = hidden
         elif type(module) is nn.Linear and module.out_features >= _FEWEST_OUTPUTS:
             module.__class__ = _Linear
 
@@ -48,13 +50,15 @@ def use_onednn(model: nn.Module) -> None:
 class _Sequential(nn.Sequential):
     """Evaluates a linear layer together with the activation behind it."""
 
+    hidden: torch.dtype
+
     def forward(self, input: Tensor) -> Tensor:
         """Return what the layers make of the input."""
         layers, outputs = list(self), input
         while layers:
             layer = layers.pop(0)
             if isinstance(layer, _Linear) and layers and _epilogue(layers[0]):
-                outputs = layer.evaluate(outputs, layers.pop(0))
+                outputs = layer.evaluate(outputs, layers.pop(0), dtype=self.hidden)
             else:
                 outputs = layer(outputs)
         return outputs
@@ -65,13 +69,13 @@ class _Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the outputs."""
-        return self.evaluate(input, None)
+        return self.evaluate(input, None, dtype=torch.float32)
 
-    def evaluate(self, inputs: Tensor, activation: nn.Module | None) -> Tensor:
+    def evaluate(self, inputs: Tensor, activation: nn.Module | None, *, dtype: torch.dtype) -> Tensor:
         """Return the outputs after an activation with an `_epilogue`."""
-        if inputs.dim() == 2 and inputs.dtype is self.weight.dtype is torch.float32 and inputs.device.type == "cpu":
+        if inputs.dim() == 2 and inputs.is_floating_point() and inputs.device.type == "cpu":
             name, scalars = _epilogue(activation) or ("none", ())
-            outputs: Tensor = _LinearFunction.apply(inputs, self.weight, self.bias, name, scalars)  # type: ignore[no-untyped-call]
+            outputs: Tensor = _LinearFunction.apply(inputs.to(dtype), self.weight, self.bias, name, scalars)  # type: ignore[no-untyped-call]
             return outputs
         outputs = super().forward(inputs)
         return outputs if activation is None else activation(outputs)
@@ -95,6 +99,7 @@ class _LinearFunction(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, name: str, scalars: tuple[float, ...]
     ) -> Tensor:
+        weight, bias = weight.to(inputs.dtype), None if bias is None else bias.to(inputs.dtype)
         outputs = _product(inputs, weight, bias, name, scalars)
         ctx.save_for_backward(inputs, weight, outputs)
         ctx.name, ctx.scalars = name, scalars
@@ -108,8 +113,8 @@ class _LinearFunction(torch.autograd.Function):
         wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad[:3]
         return (
             _product(gradient, weight.t()) if wants_inputs else None,
-            _outer(gradient, inputs) if wants_weight else None,
-            gradient.sum(0) if wants_bias else None,
+            _outer(gradient, inputs).float() if wants_weight else None,
+            gradient.sum(0, dtype=torch.float32) if wants_bias else None,
             None,
             None,
         )
@@ -128,6 +133,8 @@ def _before(gradient: Tensor, outputs: Tensor, name: str, scalars: Sequence[floa
 
 def _outer(gradient: Tensor, inputs: Tensor) -> Tensor:
     """Return ``gradient.T @ inputs``; the left factor is transposed in memory, so it is the narrower one."""
+    if inputs.dtype is torch.bfloat16:  # torch's own product is oneDNN's then, without that
+        return torch.mm(gradient.t(), inputs)
     if gradient.shape[1] <= inputs.shape[1]:
         return _product(gradient.t(), inputs.t())
     return _product(inputs.t(), gradient.t()).t()

@@ -25,6 +25,7 @@ __all__ = [
     "policy_objective",
     "ratio_statistics",
     "value_loss",
+    "vtrace",
 ]
 
 # Beyond e^20 a ratio is clipped anyway, and its exponential would overflow into NaN gradients.
@@ -245,3 +246,58 @@ def gae(
     for t in range(delta.shape[0] - 1, -1, -1):
         torch.addcmul(delta[t], decay[t], advantage[t + 1], out=advantage[t])
     return advantage
+
+
+def vtrace(
+    reward: Tensor,
+    value: Tensor,
+    *,
+    log_ratio: Tensor,
+    terminated: Tensor,
+    trainable: Tensor,
+    discount: Tensor,
+    gae_lambda: float,
+    rho_clip: float = 1.0,
+    c_clip: float = 1.0,
+) -> tuple[Tensor, Tensor]:
+    """Return advantages and returns corrected for decisions of older weights: V-trace [IMPALA, eq. 1].
+
+    With r = exp(log_ratio), rho = min(rho_clip, r) and c = gae_lambda · min(c_clip, r)::
+
+        delta[t] = rho[t] · (reward[t] + discount[t] · value[t+1] - value[t])
+        correction[t] = delta[t] + discount[t] · c[t] · correction[t+1]
+        returns[t] = value[t] + correction[t]
+        advantage[t] = reward[t] + discount[t] · returns[t+1] - value[t]
+
+    The advantage is not weighted by rho: the ratio of PPO's objective does that.
+
+    Args:
+        reward: ``[T+1, N] float32``.
+        value: ``[T+1, N] float32``, today's; undefined entries may hold anything.
+        log_ratio: ``[T+1, N] float32``; log π_today(a|s) - log π_then(a|s) of whole actions.
+        terminated: As for `gae`, and so are the following.
+        trainable: ``[T+1, N] bool``.
+        discount: ``[T+1, N] float32``.
+        gae_lambda: λ; 1 is V-trace as published.
+        rho_clip: Decides what values converge to.
+        c_clip: Decides how far corrections reach back.
+
+    Returns:
+        ``[T+1, N] float32`` each; advantages are 0 and returns today's values where nothing is trainable.
+    """
+    zero = value.new_zeros(())
+    value = torch.where(trainable | torch.isfinite(value), value, zero)
+    follows = trainable[:-1] & ~terminated[:-1]
+    ratio = log_ratio[:-1].clamp(max=_MAX_LOG_RATIO).exp()
+    successor = torch.where(follows, value[1:], zero)
+    delta = reward[:-1] + discount[:-1] * successor - value[:-1]
+    delta = torch.where(trainable[:-1], ratio.clamp(max=rho_clip) * delta, zero)
+    decay = torch.where(follows, discount[:-1] * gae_lambda * ratio.clamp(max=c_clip), zero)
+    correction = torch.zeros_like(value)
+    for t in range(delta.shape[0] - 1, -1, -1):
+        torch.addcmul(delta[t], decay[t], correction[t + 1], out=correction[t])
+    returns = value + correction
+    target = reward[:-1] + discount[:-1] * torch.where(follows, returns[1:], zero)
+    advantage = torch.zeros_like(value)
+    advantage[:-1] = torch.where(trainable[:-1], target - value[:-1], zero)
+    return advantage, returns

@@ -1,55 +1,126 @@
-"""The module PPO trains: a network with a policy head and a value head."""
+"""The module PPO trains: a network with a policy head and value heads."""
 
 from __future__ import annotations
 
 import torch
+from attrs import frozen
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
-from ludus.network import NetworkRequest
+from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.spaces import leaf_spaces
 from torch import Tensor, nn
 
 from ludus_ppo.distributions import Distribution
 
-__all__ = ["ActorCritic"]
+__all__ = ["ActorCritic", "Unrolled"]
 
 
 class ActorCritic(nn.Module):
-    """The player's network, asked for the parameters of an action distribution and a value.
+    """The player's network, asked for the parameters of an action distribution and for values.
 
     Args:
         context: The role and the network to build.
         distribution: What the policy head parametrises.
         initial_log_std: Start of the state-independent log standard deviations, where the distribution has them.
+        values: Names of the value heads.
+        normalize_value: Whether the value heads' outputs are brought to the scale of returns by buffers of the model.
     """
 
-    def __init__(self, context: AlgorithmContext, distribution: Distribution, *, initial_log_std: float) -> None:
+    value_scale: Tensor | None  # [values, 2] float32: mean and deviation of what each head predicts
+
+    def __init__(
+        self,
+        context: AlgorithmContext,
+        distribution: Distribution,
+        *,
+        initial_log_std: float,
+        values: tuple[str, ...] = ("value",),
+        normalize_value: bool = False,
+    ) -> None:
         super().__init__()
         request = NetworkRequest(
             observation=leaf_spaces(context.role.observation_space),
             privileged=leaf_spaces(context.role.privileged_space),
             heads={"policy": distribution.head_size},
-            critic_heads={"value": 1},
-            head_gain={"policy": 0.01, "value": 1.0},
+            critic_heads=dict.fromkeys(values, 1),
+            head_gain={"policy": 0.01, **dict.fromkeys(values, 1.0)},
+            labels={"policy": distribution.label_sizes} if distribution.label_sizes else {},
         )
         self.request = request
         self.network = context.build_network(request)
         size = distribution.log_std_size
         self.log_std = nn.Parameter(torch.full((size,), initial_log_std)) if size else None
+        self.register_buffer("value_scale", torch.tensor([[0.0, 1.0]] * len(values)) if normalize_value else None)
 
-    def forward(self, observation: dict[str, Tensor], privileged: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Return distribution parameters ``[n, P] float32`` and values ``[n] float32``.
+    @property
+    def recurrent(self) -> RecurrentNetwork | None:
+        """Return the network if it remembers."""
+        return self.network if isinstance(self.network, RecurrentNetwork) else None
 
-        The values are None where the critic needs privileged leaves and there are none.
+    def forward(
+        self, observation: dict[str, Tensor], privileged: dict[str, Tensor], unrolled: Unrolled | None = None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head.
 
-        Raises:
-            ContractError: The network is recurrent.
+        There are no values where the critic needs privileged leaves and there are none.
+
+        Args:
+            observation: Leaves ``[n, …]``; ``[T, N, …]`` where something is to be unrolled.
+            privileged: Likewise.
+            unrolled: How to run a recurrent network over segments, and which of their entries are the n rows.
         """
-        heads, state = self.network(observation, privileged, {})
-        if state:
-            raise ContractError("ppo trains networks without recurrent state; choose another network")
-        parameters = heads["policy"]
+        if unrolled is None:
+            heads, _ = self.network(observation, privileged, {})
+        else:
+            heads = unrolled.heads(self.network, observation, privileged)
+        parameters = heads.pop("policy")
         if self.log_std is not None:
             parameters = torch.cat([parameters, self.log_std.expand_as(parameters)], dim=1)
-        value = heads.get("value")
-        return parameters, None if value is None else value.squeeze(1)
+        values = {name: head.squeeze(1) for name, head in heads.items()}
+        if self.value_scale is not None:
+            scales = zip(values.items(), self.value_scale, strict=False)
+            values = {name: value * scale[1] + scale[0] for (name, value), scale in scales}
+        return parameters, values
+
+
+@frozen(kw_only=True)
+class Unrolled:
+    """How a recurrent network runs over segments.
+
+    Attributes:
+        state: Before entry 0, leaves ``[N, …]``.
+        starts: ``[T, N] bool``: a match starts there.
+        burn_in: So many entries at the start only bring the state up to date; nothing is learned from them.
+        kept: ``[n] int64``: the entries that count, t · N + segment each.
+    """
+
+    state: dict[str, Tensor]
+    starts: Tensor
+    burn_in: int
+    kept: Tensor
+
+    def heads(
+        self, network: nn.Module, observation: dict[str, Tensor], privileged: dict[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """Return the network's heads ``[n, size]`` at the entries that count.
+
+        Raises:
+            ContractError: The network is not recurrent.
+        """
+        if not isinstance(network, RecurrentNetwork):
+            raise ContractError("ppo: segments hold a recurrent state, but the network has none")
+        first, state = self.burn_in, self.state
+        if first:
+            with torch.no_grad():
+                _, state = network.unroll(
+                    _part(observation, stop=first), _part(privileged, stop=first), state, starts=self.starts[:first]
+                )
+        heads, _ = network.unroll(
+            _part(observation, start=first), _part(privileged, start=first), state, starts=self.starts[first:]
+        )
+        skipped = first * self.starts.shape[1]
+        return {name: head.flatten(0, 1).index_select(0, self.kept - skipped) for name, head in heads.items()}
+
+
+def _part(leaves: dict[str, Tensor], *, start: int = 0, stop: int | None = None) -> dict[str, Tensor]:
+    return {name: leaf[start:stop] for name, leaf in leaves.items()}

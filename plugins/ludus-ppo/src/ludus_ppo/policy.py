@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from ludus.algorithm import Decision, Weights
 from ludus.environment import Leaves
-from ludus.errors import ContractError, ModelError
+from ludus.errors import ContractError
 from ludus.inference import Inference, Span
-from ludus.network import to_tensor
+from ludus.network import check_shapes, to_tensor
 
 from ludus_ppo.distributions import Distribution
 
@@ -24,14 +24,26 @@ class PPOPolicy:
     Args:
         inference: Runs the network; the policy owns it.
         distribution: What its policy head parametrises.
-        log_std: The log standard deviations ``[D] float32`` of slot 0, where the distribution has them.
+        values: Names of its value heads; the first one is what the policy expects to receive.
+        own: The model's arrays besides the network's, of slot 0: ``"log_std"``, ``"value_scale"``.
+        initial_state: Of a recurrent network at the start of a match, leaves ``[1, …]``.
     """
 
-    def __init__(self, inference: Inference, distribution: Distribution, *, log_std: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        inference: Inference,
+        distribution: Distribution,
+        *,
+        values: tuple[str, ...] = ("value",),
+        own: Mapping[str, np.ndarray] | None = None,
+        initial_state: Leaves | None = None,
+    ) -> None:
         self._inference = inference
         self._distribution = distribution
-        self._log_std = {} if log_std is None else {0: log_std.copy()}  # by slot
-        self._log_std_shape = None if log_std is None else log_std.shape
+        self._values = values
+        self._own = {0: dict(own or {})}  # by slot
+        self._shapes = {name: array.shape for name, array in self._own[0].items()}
+        self._start = initial_state or {}
 
     def act(
         self,
@@ -44,15 +56,16 @@ class PPOPolicy:
         deterministic: bool = False,
         spans: Sequence[Span] = (),
     ) -> Decision:
-        """Decide for n rows. Values are 0 where the critic needs privileged leaves and there are none.
+        """Decide for n rows. Values are recorded as 0 where the critic needs privileged leaves and there are none.
 
         Raises:
             ContractError: The network's outputs are not finite, or every choice of a label is masked.
         """
-        parameters, value = self._forward(observation, privileged, spans)
+        parameters, values, after = self._forward(observation, privileged, state, spans)
         sample = self._distribution.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
-        sample.extras["value"] = np.zeros(len(parameters), np.float32) if value is None else value
-        return Decision(action=sample.action, extras=sample.extras, state=state, value=value)
+        none = np.zeros(len(parameters), np.float32)
+        extras = sample.extras | {name: values.get(name, none) for name in self._values}
+        return Decision(action=sample.action, extras=extras, state=after, value=values.get(self._values[0]))
 
     def evaluate(
         self,
@@ -60,15 +73,24 @@ class PPOPolicy:
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - values do not depend on masks
         privileged: Leaves,
-        state: Leaves,  # noqa: ARG002 - there is none
+        state: Leaves,
     ) -> np.ndarray:
         """Return the values ``[n] float32``; 0 where the critic needs privileged leaves and there are none."""
-        parameters, value = self._forward(observation, privileged, ())
-        return np.zeros(len(parameters), np.float32) if value is None else value
+        parameters, values, _ = self._forward(observation, privileged, state, ())
+        return values.get(self._values[0], np.zeros(len(parameters), np.float32))
 
-    def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
-        """Return no state: the networks are not recurrent."""
-        return {}
+    def probabilities(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
+        """Return the probability of every choice, ``[n, A] float32``, the labels side by side.
+
+        Raises:
+            ContractError: Actions are continuous.
+        """
+        parameters, _, _ = self._forward(observation, {}, state, ())
+        return self._distribution.probabilities(parameters, action_mask)
+
+    def initial_state(self, rows: int) -> Leaves:
+        """Return the network's state at the start of a match, leaves ``[rows, …]``; empty if it is not recurrent."""
+        return {name: leaf.repeat(rows, axis=0) for name, leaf in self._start.items()}
 
     def load(self, weights: Weights, *, slot: int = 0) -> None:
         """Copy `weights` into a slot.
@@ -77,37 +99,37 @@ class PPOPolicy:
             ModelError: Names or shapes do not fit.
         """
         network = {name.removeprefix(_NETWORK): array for name, array in weights.items() if name.startswith(_NETWORK)}
-        others = {name: array.shape for name, array in weights.items() if not name.startswith(_NETWORK)}
-        expected = {} if self._log_std_shape is None else {"log_std": self._log_std_shape}
-        if others != expected:
-            raise ModelError(f"the saved arrays do not fit: besides the network's expected {expected}, got {others}")
+        own = {name: array for name, array in weights.items() if not name.startswith(_NETWORK)}
+        check_shapes(own, self._shapes)
         self._inference.load(network, slot=slot)
-        if expected:
-            self._log_std[slot] = weights["log_std"].copy()
+        self._own[slot] = {name: array.copy() for name, array in own.items()}
 
     def drop(self, slot: int) -> None:
         """Forget the model in a slot."""
         self._inference.drop(slot)
-        self._log_std.pop(slot, None)
+        self._own.pop(slot, None)
 
     def _forward(
-        self, observation: Leaves, privileged: Leaves, spans: Sequence[Span]
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return distribution parameters ``[n, P] float32``, until the next call, and values ``[n] float32``.
+        self, observation: Leaves, privileged: Leaves, state: Leaves, spans: Sequence[Span]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], Leaves]:
+        """Return distribution parameters ``[n, P] float32`` until the next call, values ``[n] float32``, and the state.
 
-        The values are None where the critic needs privileged leaves and there are none.
+        There are no values where the critic needs privileged leaves and there are none.
         """
-        heads, state = self._inference.run(observation, privileged=privileged, state={}, spans=spans)
-        if state:
-            raise ContractError("ppo trains networks without recurrent state; choose another network")
+        heads, after = self._inference.run(observation, privileged=privileged, state=state, spans=spans)
+        if after.keys() != self._start.keys():
+            raise ContractError("ppo: the network returns a state, but is no ludus.network.RecurrentNetwork")
         parameters = heads["policy"]
-        if self._log_std_shape is not None:
-            parameters = np.concatenate([parameters, self._spread(len(parameters), spans)], axis=1)
-        value = heads.get("value")
-        return parameters, None if value is None else value[:, 0].copy()
+        if "log_std" in self._shapes:
+            parameters = np.concatenate([parameters, self._per_row("log_std", len(parameters), spans)], axis=1)
+        values = {name: heads[name][:, 0].copy() for name in self._values if name in heads}
+        if "value_scale" in self._shapes:
+            scale = self._per_row("value_scale", len(parameters), spans)  # [n, values, 2]
+            values = {name: v * scale[:, i, 1] + scale[:, i, 0] for i, (name, v) in enumerate(values.items())}
+        return parameters, values, {name: leaf.copy() for name, leaf in after.items()}
 
-    def _spread(self, rows: int, spans: Sequence[Span]) -> np.ndarray:
-        """Return the log standard deviations of every row, ``[n, D]``."""
+    def _per_row(self, name: str, rows: int, spans: Sequence[Span]) -> np.ndarray:
+        """Return one of the models' own arrays for every row, ``[n, …]``."""
         spans = spans or [Span(0, 0, rows)]
-        stacked = np.stack([self._log_std[span.slot] for span in spans])
+        stacked = np.stack([self._own[span.slot][name] for span in spans])
         return stacked.repeat([span.stop - span.start for span in spans], axis=0)

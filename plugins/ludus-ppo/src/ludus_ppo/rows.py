@@ -1,16 +1,20 @@
-"""Decisions as rows, picked out of segments where these lie."""
+"""Decisions as rows, picked out of segments where these lie; whole segments for networks that remember."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from attrs import frozen
+from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
 from torch import Tensor
 
-__all__ = ["RowSource", "Rows", "borrow"]
+from ludus_ppo.networks import Unrolled
+
+__all__ = ["RowSource", "Rows", "SequenceSource", "Source", "borrow", "known"]
 
 _READ = ("observation/", "privileged/")  # by the network
 
@@ -19,52 +23,94 @@ _READ = ("observation/", "privileged/")  # by the network
 class Rows:
     """Decisions to train on, one per row of every tensor; shapes as in `SegmentBatch` less the leading two axes."""
 
-    observation: dict[str, Tensor]  # [≥ n, …]: what follows the n rows only fills up
-    privileged: dict[str, Tensor]  # [≥ n, …]
+    observation: dict[str, Tensor]  # [≥ n, …]: what follows the n rows only fills up; [T, N, …] where unrolled
+    privileged: dict[str, Tensor]  # likewise
+    unrolled: Unrolled | None = None
     action: Tensor  # [n, L] int64 or [n, D] float32
     action_mask: Tensor | None  # [n, A] bool
     extras: dict[str, Tensor]
     advantage: Tensor  # [n]
-    returns: Tensor  # [n]
+    returns: dict[str, Tensor]  # [n] by value head
+
+
+class Source(Protocol):
+    """A batch that minibatches are taken from."""
+
+    def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
+        """Return the batch in random order and in `count` parts of about equal size, or fewer if it is small.
+
+        Args:
+            rng: Draws the order.
+            count: ≥ 1.
+            share: Of the decisions of the batch, in (0, 1]; of as many parts.
+        """
+
+    def entries(self, part: np.ndarray) -> np.ndarray:
+        """Return where the rows of a part come from: t · N + segment each, ``[n] int64``."""
+
+    def take(self, part: np.ndarray) -> Rows:
+        """Return copies of the rows of a part on the device."""
+
+    def pick(self, name: str) -> Tensor:
+        """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the CPU.
+
+        Args:
+            name: As in `SegmentBatch.arrays`, or ``"advantage"``, or ``"returns/"`` and a value head.
+        """
 
 
 class RowSource:
-    """Picks rows out of segments: one copy of what is asked for, none of the rest.
+    """Picks rows out of segments: one copy of what is asked for, none of the rest; see `Source`.
+
+    Parts are entries ``[n] int64``: t · N + segment each.
 
     Args:
         batch: The segments; they may be views, of read-only memory too, and must not change meanwhile.
-        advantage: ``[T+1, N] float32``.
-        returns: ``[T+1, N] float32``.
+        trainable: ``[T+1, N] bool``.
+        more: ``[T+1, N] float32`` each: ``"advantage"`` and ``"returns/…"``.
         device: Where rows are wanted.
-        multiple: What the network reads is filled up to a multiple of so many rows, so that few shapes occur:
-            oneDNN compiles and keeps a kernel for every shape it meets.
+        few_shapes: Minibatches have sizes of which few occur, and what the network reads is filled up to one of them:
+            oneDNN compiles kernels for every shape it meets, and keeps some megabytes of them for each.
     """
 
     def __init__(
         self,
         batch: SegmentBatch,
         *,
-        advantage: Tensor,
-        returns: Tensor,
+        trainable: np.ndarray,
+        more: Mapping[str, Tensor],
         device: torch.device,
-        multiple: int = 1,
+        few_shapes: bool = False,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)}
-        self._columns = {name: _Column(tensor) for name, tensor in tensors.items()}
-        self._columns |= {"advantage": _Column(advantage), "returns": _Column(returns)}
+        self._columns = {name: _Column(tensor) for name, tensor in (tensors | dict(more)).items()}
+        self._chosen = np.flatnonzero(trainable)
         self._segments = batch.num_segments
         self._transfer = _GPUTransfer(device) if device.type == "cuda" else None
         self._device = device
-        self._multiple = multiple
+        self._few_shapes = few_shapes
 
-    def take(self, entries: np.ndarray) -> Rows:
-        """Return copies of the rows `entries` on the device.
+    def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
+        """Return entries in random order; see `Source`."""
+        order = self._chosen[rng.permutation(self._chosen.size)]
+        order = order[: max(1, round(share * order.size))]
+        count = min(count, order.size)
+        unit = self._unit(order.size // count)
+        bounds = np.arange(1, count) * (order.size // unit) // count * unit
+        return np.split(order, bounds)
 
-        Args:
-            entries: ``[n] int64``: t · N + segment each.
-        """
-        index = torch.from_numpy(entries)
-        filled = torch.from_numpy(np.pad(entries, (0, -entries.size % self._multiple), mode="edge"))
+    def _unit(self, rows: int) -> int:
+        """Return what sizes of about so many rows should be a multiple of."""
+        return 1 << max(0, (rows // 16).bit_length() - 1) if self._few_shapes else 1
+
+    def entries(self, part: np.ndarray) -> np.ndarray:
+        """Return the part itself; see `Source`."""
+        return part
+
+    def take(self, part: np.ndarray) -> Rows:
+        """Return copies of these rows on the device."""
+        index = torch.from_numpy(part)
+        filled = torch.from_numpy(np.pad(part, (0, -part.size % self._unit(part.size)), mode="edge"))
         indices = {name: filled if name.startswith(_READ) else index for name in self._columns}
         if self._transfer is None:
             taken = {name: self._pick(name, chosen).to(self._device) for name, chosen in indices.items()}
@@ -83,17 +129,12 @@ class RowSource:
             action_mask=taken.get("action_mask"),
             extras=group("extras/"),
             advantage=taken["advantage"],
-            returns=taken["returns"],
+            returns=group("returns/"),
         )
 
-    def pick(self, name: str, entries: np.ndarray) -> Tensor:
-        """Return copies of the rows `entries` of one array, on the CPU.
-
-        Args:
-            name: As in `SegmentBatch.arrays`, or ``"advantage"`` or ``"returns"``.
-            entries: ``[n] int64``: t · N + segment each.
-        """
-        return self._pick(name, torch.from_numpy(entries))
+    def pick(self, name: str) -> Tensor:
+        """Return one array at all trainable decisions; see `Source`."""
+        return self._pick(name, torch.from_numpy(self._chosen))
 
     def _pick(self, name: str, index: Tensor, *, pinned: bool = False) -> Tensor:
         column = self._columns[name]
@@ -103,6 +144,114 @@ class RowSource:
             return column.rows.index_select(0, index)
         out = torch.empty((len(index), *column.rows.shape[1:]), dtype=column.rows.dtype, pin_memory=True)
         return torch.index_select(column.rows, 0, index, out=out)
+
+
+class SequenceSource:
+    """Takes whole segments, for networks whose state has to be carried through them; see `Source`.
+
+    Parts are numbers of segments ``[n] int64``.
+
+    Args:
+        batch: The segments.
+        trainable: ``[T+1, N] bool``.
+        more: ``[T+1, N] float32`` each: ``"advantage"`` and ``"returns/…"``.
+        device: Where rows are wanted.
+        burn_in: Entries at the start of every segment that nothing is learned from.
+
+    Raises:
+        ContractError: No decision comes after these.
+    """
+
+    def __init__(
+        self,
+        batch: SegmentBatch,
+        *,
+        trainable: np.ndarray,
+        more: Mapping[str, Tensor],
+        device: torch.device,
+        burn_in: int = 0,
+    ) -> None:
+        learned = trainable.copy()
+        learned[:burn_in] = False
+        steps = int(np.flatnonzero(learned.any(axis=1)).max(initial=-1)) + 1
+        learned = learned[:steps]
+        self._counts = learned.sum(axis=0)
+        self._segments = np.flatnonzero(self._counts)
+        if not self._segments.size:
+            raise ContractError(f"ppo: no decision to train on after the first {burn_in} of each segment (burn_in)")
+        self._learned = torch.from_numpy(learned)
+        self._tensors = {name: borrow(array)[:steps] for name, array in batch.arrays().items() if _is_column(name)}
+        self._tensors |= {name: tensor[:steps] for name, tensor in more.items()}
+        defined = torch.from_numpy(known(batch)[:steps])
+        for name, tensor in self._tensors.items():
+            if name.startswith(_READ) and tensor.is_floating_point():  # 0 times whatever lies there must be 0
+                self._tensors[name] = torch.where(defined.view(*defined.shape, *[1] * (tensor.dim() - 2)), tensor, 0)
+        self._state = {name: borrow(leaf) for name, leaf in batch.initial_state.items()}
+        self._starts = torch.from_numpy(_starts(batch)[:steps])
+        self._device, self._burn_in = device, burn_in
+
+    def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
+        """Return segments in random order; see `Source`."""
+        order = self._segments[rng.permutation(self._segments.size)]
+        decisions = self._counts[order].cumsum()
+        order = order[: max(1, int(np.searchsorted(decisions, share * decisions[-1])) + 1)]
+        return np.array_split(order, min(count, order.size))
+
+    def entries(self, part: np.ndarray) -> np.ndarray:
+        """Return the entries of these segments that are learned from, in the order of `take`; see `Source`."""
+        step, column = np.nonzero(self._learned.numpy()[:, part])
+        return np.asarray(step * self._learned.shape[1] + part[column])
+
+    def take(self, part: np.ndarray) -> Rows:
+        """Return these segments unrolled, and the rows of their decisions, on the device."""
+        index = torch.from_numpy(part)
+        kept = self._learned.index_select(1, index).flatten().nonzero().squeeze(1)
+        whole = {name: tensor.index_select(1, index) for name, tensor in self._tensors.items()}
+
+        def leaves(prefix: str) -> dict[str, Tensor]:
+            return {name[len(prefix) :]: whole[name].to(self._device) for name in whole if name.startswith(prefix)}
+
+        def rows(name: str) -> Tensor:
+            return whole[name].flatten(0, 1).index_select(0, kept).to(self._device)
+
+        def group(prefix: str) -> dict[str, Tensor]:
+            return {name[len(prefix) :]: rows(name) for name in whole if name.startswith(prefix)}
+
+        return Rows(
+            observation=leaves("observation/"),
+            privileged=leaves("privileged/"),
+            unrolled=Unrolled(
+                state={name: leaf.index_select(0, index).to(self._device) for name, leaf in self._state.items()},
+                starts=self._starts.index_select(1, index).to(self._device),
+                burn_in=self._burn_in,
+                kept=kept.to(self._device),
+            ),
+            action=rows("action"),
+            action_mask=rows("action_mask") if "action_mask" in whole else None,
+            extras=group("extras/"),
+            advantage=rows("advantage"),
+            returns=group("returns/"),
+        )
+
+    def pick(self, name: str) -> Tensor:
+        """Return one array at all decisions that are learned from; see `Source`."""
+        return self._tensors[name].flatten(0, 1).index_select(0, self._learned.flatten().nonzero().squeeze(1))
+
+
+def known(batch: SegmentBatch) -> np.ndarray:
+    """Return ``[T+1, N] bool``: entries that hold an observation; what others hold is undefined."""
+    entries = np.arange(batch.decided.shape[0])[:, None]
+    holds = entries < batch.length
+    holds[1:] |= (entries[1:] == batch.length) & ~batch.terminated[:-1]  # bootstrap entries
+    holds[:, batch.length == 0] = False
+    return np.asarray(holds)
+
+
+def _starts(batch: SegmentBatch) -> np.ndarray:
+    """Return ``[T+1, N] bool``: entries at which a match starts within a segment."""
+    starts = np.zeros_like(batch.decided)
+    starts[1:] = batch.terminated[:-1] | ~batch.decided[:-1]  # what is not decided is a final observation
+    return starts
 
 
 class _Column:

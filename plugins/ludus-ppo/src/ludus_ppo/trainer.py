@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
+import attrs
 import numpy as np
 import torch
 from attrs import frozen
@@ -15,13 +16,13 @@ from ludus.network import copy_arrays, get_weights, set_weights
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
+from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
 from ludus_ppo.gradients import ChunkedGradient
 from ludus_ppo.kernels import use_onednn
 from ludus_ppo.losses import (
     explained_variance,
-    gae,
     joint_log_prob,
     mean_over_labels_used,
     policy_objective,
@@ -29,7 +30,7 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.rows import Rows, RowSource, borrow
+from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
 
 __all__ = ["PPOTrainer"]
 
@@ -39,7 +40,18 @@ _METRICS = ("policy_loss", "value_loss", "entropy", "grad_norm", "approx_kl", "c
 # have to make one after the other because of Python's lock. Smaller networks are faster with a single thread.
 _CHUNK_WORK = 250_000_000
 _CHUNK_ROWS = 64
-_ROWS_MULTIPLE = 32
+_ROWS_AT_ONCE = 8192  # where no gradient is needed
+
+# Of the running mean and mean square of returns, per update.
+_MOMENTS_DECAY = 0.99
+_LEAST_VARIANCE = 1e-4
+
+
+@frozen
+class _Schedules:
+    learning_rate: float
+    ent_coef: float
+    clip_epsilon: float
 
 
 @frozen
@@ -53,30 +65,43 @@ class _ChunkResult:
 class PPOTrainer:
     """Learns from segments; see `ludus.algorithm.Trainer`.
 
-    Segments may carry the extra array ``"label_used" [T+1, N, L] bool``: labels that an action did not use
-    contribute neither objective nor entropy.
+    Other algorithms build on it by rewards of their own, each with a value head, and by a loss of their own.
 
     Args:
         config: The options.
         model: The module to train, on its device; the trainer owns it.
         distribution: What the policy head parametrises.
         seed: Seeds the minibatch order.
+        streams: The rewards learned from; by default those of the batch alone.
+        auxiliary: A module on the same device that makes another loss, a scalar, of `Rows`. It is trained with the
+            model and saved with the optimiser's state, but is no part of the weights.
     """
 
-    def __init__(self, config: PPOConfig, model: ActorCritic, *, distribution: Distribution, seed: int) -> None:
+    def __init__(
+        self,
+        config: PPOConfig,
+        model: ActorCritic,
+        *,
+        distribution: Distribution,
+        seed: int,
+        streams: Sequence[RewardStream] = (),
+        auxiliary: nn.Module | None = None,
+    ) -> None:
         self._config = config
         self._model = model
+        self._auxiliary = auxiliary
         self._distribution = distribution
-        self._parameters = list(model.parameters())
+        self._streams = tuple(streams) or (RewardStream(gamma=config.gamma),)
+        self._trained = nn.ModuleList([model] if auxiliary is None else [model, auxiliary])
+        self._parameters = [parameter for parameter in self._trained.parameters() if parameter.requires_grad]
         self._weights = sum(parameter.numel() for parameter in self._parameters)
         self._device = self._parameters[0].device
         on_cpu = self._device.type == "cpu"
-        self._multiple = 1
-        if on_cpu and config.cpu_kernels == "onednn" and config.precision == "fp32":
-            use_onednn(model)
-            self._multiple = _ROWS_MULTIPLE
+        self._compiles_shapes = on_cpu and config.cpu_kernels == "onednn"
+        if self._compiles_shapes:
+            use_onednn(self._trained, hidden=torch.bfloat16 if config.precision == "bf16" else torch.float32)
         threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
-        self._gradient = ChunkedGradient(model, threads)
+        self._gradient = ChunkedGradient(self._trained, threads)
         self._optimizer = torch.optim.Adam(
             self._parameters,
             lr=config.learning_rate,
@@ -85,11 +110,20 @@ class PPOTrainer:
             fused=self._device.type in ("cpu", "cuda"),
         )
         self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **self._adam_state()}
+        if config.normalize_value:
+            self._state["value_moments"] = torch.zeros(len(self._streams), 3)  # Σw·mean, Σw·mean square, Σw
+        if auxiliary is not None:
+            self._state |= {f"auxiliary/{name}": tensor for name, tensor in auxiliary.state_dict().items()}
 
     def _adam_state(self) -> dict[str, Tensor]:
         """Give Adam its moments now rather than at the first step, and return them by name."""
         named: dict[str, Tensor] = {}
-        for name, parameter in self._model.named_parameters():
+        parameters = dict(self._model.named_parameters())
+        if self._auxiliary is not None:
+            parameters |= {f"auxiliary/{name}": tensor for name, tensor in self._auxiliary.named_parameters()}
+        for name, parameter in parameters.items():
+            if not parameter.requires_grad:
+                continue
             moments = self._optimizer.state[parameter]
             moments["step"] = torch.zeros((), device=self._device)
             moments["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
@@ -111,91 +145,151 @@ class PPOTrainer:
         """
         batch.check()
         trainable = batch.trainable()
-        chosen = np.flatnonzero(trainable)
-        if not chosen.size:
+        if not trainable.any():
             raise ContractError("ppo: a batch without a single trainable decision")
-        learning_rate, ent_coef = self._schedules(progress)
+        if self._model.recurrent is not None and not batch.initial_state:
+            raise ContractError("ppo: the network is recurrent, but the batch carries no state")
+        schedules = self._schedules(progress)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        source = self._source(batch, trainable, chosen)
+            group["lr"] = schedules.learning_rate
         before = [tensor.clone() for tensor in self._live()]
         try:
             with _torch_threads(1) if self._gradient.threads > 1 else nullcontext():
-                metrics, steps = self._passes(source, chosen, ent_coef=ent_coef)
+                source = self._source(batch, trainable)
+                metrics, samples, steps = self._passes(source, schedules)
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
             if bad:
                 raise ContractError(
                     f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
-                    f"NaN, or lower learning_rate ({learning_rate:g})"
+                    f"NaN, or lower learning_rate ({schedules.learning_rate:g})"
                 )
         except Exception:  # whatever stopped it, an update counts as a whole or not at all
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
             raise
         self._state["updates"] += 1
-        metrics |= _batch_metrics(source, chosen) | {"learning_rate": learning_rate, "ent_coef": ent_coef}
-        passes = steps // min(self._config.num_minibatches, chosen.size)
-        return UpdateResult(metrics=metrics, samples=passes * chosen.size, gradient_steps=steps)
+        metrics |= _batch_metrics(source, self._streams[0].head) | attrs.asdict(schedules)
+        return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
-    def _schedules(self, progress: float) -> tuple[float, float]:
+    def _schedules(self, progress: float) -> _Schedules:
         config = self._config
         share = min(max(progress, 0.0), 1.0)
-        learning_rate = config.learning_rate * (1.0 - share if config.learning_rate_schedule == "linear" else 1.0)
-        final = config.ent_coef if config.ent_coef_final is None else config.ent_coef_final
-        return learning_rate, config.ent_coef + (final - config.ent_coef) * share
 
-    def _source(self, batch: SegmentBatch, trainable: np.ndarray, chosen: np.ndarray) -> RowSource:
-        advantage = self._advantage(batch, torch.from_numpy(trainable))
-        returns = advantage + borrow(batch.extras["value"])
-        if self._config.normalize_advantage:
-            deviation, mean = torch.std_mean(advantage.flatten()[torch.from_numpy(chosen)], correction=0)
-            advantage = (advantage - mean) / (deviation + 1e-8)
-        source = RowSource(batch, advantage=advantage, returns=returns, device=self._device, multiple=self._multiple)
-        if batch.action_mask is not None:
-            self._distribution.check(source.pick("action", chosen), source.pick("action_mask", chosen))
-        return source
+        def between(start: float, end: float | None) -> float:
+            return start if end is None else start + (end - start) * share
 
-    def _advantage(self, batch: SegmentBatch, trainable: Tensor) -> Tensor:
-        elapsed = borrow(batch.elapsed_ticks).float()
-        per_tick = self._config.discount_per == "tick"
-        gamma = torch.tensor(self._config.gamma)
-        return gae(
-            borrow(batch.reward),
-            borrow(batch.extras["value"]),
-            terminated=borrow(batch.terminated),
-            trainable=trainable,
-            discount=gamma**elapsed if per_tick else gamma.expand_as(elapsed),
-            gae_lambda=self._config.gae_lambda,
+        return _Schedules(
+            learning_rate=between(config.learning_rate, 0.0 if config.learning_rate_schedule == "linear" else None),
+            ent_coef=between(config.ent_coef, config.ent_coef_final),
+            clip_epsilon=between(config.clip_epsilon, config.clip_epsilon_final),
         )
 
-    def _passes(self, source: RowSource, chosen: np.ndarray, *, ent_coef: float) -> tuple[dict[str, float], int]:
-        """Make all gradient steps and return the means of their metrics, and how many they were."""
+    # -- what is learned -------------------------------------------------------------------------------------------
+
+    def _source(self, batch: SegmentBatch, trainable: np.ndarray) -> Source:
+        config = self._config
+        present = self._present(batch, trainable) if config.advantage == "vtrace" else None
+        advantage, more = torch.zeros(trainable.shape), {}
+        for stream in self._streams:
+            of_stream, returns = estimate(
+                batch,
+                stream,
+                trainable=trainable,
+                gae_lambda=config.gae_lambda,
+                per_tick=config.discount_per == "tick",
+                present=present,
+            )
+            advantage = advantage + stream.weight * of_stream
+            more[f"returns/{stream.head}"] = returns
+        if config.normalize_advantage:
+            deviation, mean = torch.std_mean(advantage[torch.from_numpy(trainable)], correction=0)
+            advantage = (advantage - mean) / (deviation + 1e-8)
+        source = self._make_source(batch, trainable, {"advantage": advantage, **more}, burn_in=config.burn_in)
+        if batch.action_mask is not None:
+            self._distribution.check(source.pick("action"), source.pick("action_mask"))
+        if self._model.value_scale is not None:
+            self._rescale(source, self._model.value_scale)
+        return source
+
+    def _make_source(
+        self, batch: SegmentBatch, trainable: np.ndarray, more: Mapping[str, Tensor], *, burn_in: int = 0
+    ) -> Source:
+        if batch.initial_state:
+            return SequenceSource(batch, trainable=trainable, more=more, device=self._device, burn_in=burn_in)
+        return RowSource(batch, trainable=trainable, more=more, device=self._device, few_shapes=self._compiles_shapes)
+
+    def _present(self, batch: SegmentBatch, trainable: np.ndarray) -> Present:
+        """Ask today's weights about every decision of the batch and what it may bootstrap from."""
+        source = self._make_source(batch, known(batch), {"advantage": torch.zeros(trainable.shape)})
+        log_ratio = torch.zeros(trainable.size)
+        values = {stream.head: torch.zeros(trainable.size) for stream in self._streams}
+        count = -(-int(trainable.sum()) // _ROWS_AT_ONCE)
+        for part in source.minibatches(np.random.default_rng(0), count=count):
+            entries, rows = source.entries(part), source.take(part)
+            with torch.no_grad(), self._autocast():
+                parameters, found = self._evaluate(self._model, rows)
+            decided = torch.from_numpy(trainable.ravel()[entries])
+            log_prob, _ = self._distribution.terms(
+                parameters[decided],
+                action=rows.action[decided],
+                extras={name: extra[decided] for name, extra in rows.extras.items()},
+                mask=None if rows.action_mask is None else rows.action_mask[decided],
+            )
+            moved = joint_log_prob(
+                log_prob - rows.extras["log_prob"][decided],
+                used=self._distribution.labels_used(rows.action[decided]),
+            )
+            log_ratio[torch.from_numpy(entries)[decided]] = moved.squeeze(1).cpu()
+            for head, value in found.items():
+                values[head][torch.from_numpy(entries)] = value.float().cpu()
+        shape = trainable.shape
+        return Present(log_ratio=log_ratio.view(shape), values={head: v.view(shape) for head, v in values.items()})
+
+    def _rescale(self, source: Source, scale: Tensor) -> None:
+        """Bring the value heads to the scale of the latest returns, as an exponential moving average over updates."""
+        moments = self._state["value_moments"]
+        for index, stream in enumerate(self._streams):
+            returns = source.pick(f"returns/{stream.head}")
+            now = torch.stack([returns.mean(), returns.square().mean(), torch.ones(())])
+            moments[index] = _MOMENTS_DECAY * moments[index] + (1 - _MOMENTS_DECAY) * now
+            mean, square = moments[index, :2] / moments[index, 2]
+            scale[index, 0] = mean
+            scale[index, 1] = (square - mean.square()).clamp(min=_LEAST_VARIANCE).sqrt()
+
+    # -- gradient steps --------------------------------------------------------------------------------------------
+
+    def _passes(self, source: Source, schedules: _Schedules) -> tuple[dict[str, float], int, int]:
+        """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
         config = self._config
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
-        parts = min(config.num_minibatches, chosen.size)
         losses: list[Tensor] = []
         moved: list[Tensor] = []
-        for _ in range(config.epochs):
+        samples = 0
+        whole = int(config.epochs)
+        for share in [1.0] * whole + [config.epochs - whole] * (config.epochs > whole):
             results: list[_ChunkResult] = []
-            for entries in np.array_split(chosen[rng.permutation(chosen.size)], parts):
-                of_step, grad_norm = self._gradient_step(source, entries, ent_coef=ent_coef)
+            count = max(1, round(share * config.num_minibatches))
+            for part in source.minibatches(rng, count=count, share=share):
+                of_step, grad_norm = self._gradient_step(source, part, schedules)
                 losses.append(torch.cat([torch.stack([result.losses for result in of_step]).sum(dim=0), grad_norm]))
                 results += of_step
-            moved.append(self._moved(results))
+            samples += sum(len(result.log_prob) for result in results)
+            moved.append(self._moved(results, schedules.clip_epsilon))
             if config.target_kl and not moved[-1][0].item() <= config.target_kl:
                 break
         means = torch.cat([torch.stack(losses).mean(dim=0), torch.stack(moved).mean(dim=0)])
-        return dict(zip(_METRICS, means.tolist(), strict=True)), len(losses)
+        return dict(zip(_METRICS, means.tolist(), strict=True)), samples, len(losses)
 
     def _gradient_step(
-        self, source: RowSource, entries: np.ndarray, *, ent_coef: float
+        self, source: Source, part: np.ndarray, schedules: _Schedules
     ) -> tuple[list[_ChunkResult], Tensor]:
         """Step along the gradient of a minibatch and return the results of its chunks, and the norm ``[1]``."""
-        chunks = np.array_split(entries, self._chunks(entries.size))
+        size = source.entries(part).size
+        chunks = np.array_split(part, min(part.size, self._chunks(size)))
 
-        def backward(model: nn.Module, chunk: int) -> _ChunkResult:
-            share = chunks[chunk].size / entries.size
-            return self._backward(model, source.take(chunks[chunk]), share=share, ent_coef=ent_coef)
+        def backward(trained: nn.Module, chunk: int) -> _ChunkResult:
+            rows = source.take(chunks[chunk])
+            return self._backward(trained, rows, share=len(rows.action) / size, schedules=schedules)
 
         results = self._gradient.compute(len(chunks), backward)
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
@@ -210,28 +304,51 @@ class PPOTrainer:
         # two for each thread: one that gets less of its core can leave one to another
         return max(1, min(2 * self._gradient.threads, worthwhile))
 
-    def _backward(self, model: nn.Module, rows: Rows, *, share: float, ent_coef: float) -> _ChunkResult:
-        """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the model."""
-        config = self._config
-        with torch.autocast(self._device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-            parameters, value = model(rows.observation, rows.privileged)
-        if value is None:
-            raise ContractError("ppo: the critic reads privileged leaves, but the batch carries none")
-        parameters, value = parameters[: len(rows.action)], value[: len(rows.action)]
+    def _backward(self, trained: nn.Module, rows: Rows, *, share: float, schedules: _Schedules) -> _ChunkResult:
+        """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the modules trained."""
+        model, *auxiliary = trained.children()
+        with self._autocast():
+            parameters, values = self._evaluate(model, rows)
+            others = [module(rows).float() for module in auxiliary]
+        used = self._distribution.labels_used(rows.action)
         log_prob, entropy = self._distribution.terms(
-            parameters.float(), action=rows.action, extras=rows.extras, mask=rows.action_mask
+            parameters, action=rows.action, extras=rows.extras, mask=rows.action_mask
         )
-        used = rows.extras.get("label_used")
         losses = (
-            -self._objective(log_prob, rows, used=used),
-            value_loss(value.float(), rows.returns, old_value=rows.extras["value"], value_clip=config.value_clip),
+            -self._objective(log_prob, rows, used=used, clip_epsilon=schedules.clip_epsilon),
+            self._value_loss(values, rows),
             mean_over_labels_used(entropy, used=used),
+            *others,
         )
-        weights = torch.tensor((share, share * config.vf_coef, -share * ent_coef), device=self._device)
-        torch.autograd.backward(losses, weights.unbind())
-        return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
+        weights = (share, share * self._config.vf_coef, -share * schedules.ent_coef, *[share] * len(others))
+        torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
+        return _ChunkResult(torch.stack(losses[:3]).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
 
-    def _moved(self, results: list[_ChunkResult]) -> Tensor:
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._config.precision == "bf16")
+
+    def _evaluate(self, model: nn.Module, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head."""
+        parameters, values = model(rows.observation, rows.privileged, rows.unrolled)
+        if not values:
+            raise ContractError("ppo: the critic reads privileged leaves, but the batch carries none")
+        count = len(rows.action)  # what follows only fills up
+        return parameters[:count].float(), {head: value[:count].float() for head, value in values.items()}
+
+    def _value_loss(self, values: Mapping[str, Tensor], rows: Rows) -> Tensor:
+        losses = []
+        for index, stream in enumerate(self._streams):
+            loss = value_loss(
+                values[stream.head],
+                rows.returns[stream.head],
+                old_value=rows.extras[stream.head],
+                value_clip=self._config.value_clip,
+            )
+            scale = self._model.value_scale
+            losses.append(loss if scale is None else loss / scale[index, 1].square())
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
+
+    def _moved(self, results: list[_ChunkResult], clip_epsilon: float) -> Tensor:
         """Return how far the policy has moved in a pass: the two `ratio_statistics`."""
         used = (
             None
@@ -242,12 +359,12 @@ class PPOTrainer:
             ratio_statistics(
                 torch.cat([result.log_prob for result in results]),
                 torch.cat([result.old_log_prob for result in results]),
-                clip_epsilon=self._config.clip_epsilon,
+                clip_epsilon=clip_epsilon,
                 used=used,
             )
         )
 
-    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None) -> Tensor:
+    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: float) -> Tensor:
         old_log_prob = rows.extras["log_prob"]
         if self._config.label_objective == "joint":
             log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
@@ -256,10 +373,12 @@ class PPOTrainer:
             log_prob,
             old_log_prob,
             rows.advantage,
-            clip_epsilon=self._config.clip_epsilon,
+            clip_epsilon=clip_epsilon,
             dual_clip=self._config.dual_clip,
         )
         return mean_over_labels_used(objective, used=used)
+
+    # -- weights and state -----------------------------------------------------------------------------------------
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return a copy of the weights."""
@@ -289,9 +408,9 @@ class PPOTrainer:
         return [*self._model.state_dict().values(), *self._state.values()]
 
 
-def _batch_metrics(source: RowSource, chosen: np.ndarray) -> dict[str, float]:
+def _batch_metrics(source: Source, head: str) -> dict[str, float]:
     """Describe the batch as it was played."""
-    value, returns = source.pick("extras/value", chosen), source.pick("returns", chosen)
+    value, returns = source.pick(f"extras/{head}"), source.pick(f"returns/{head}")
     numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
     return dict(zip(("explained_variance", "value_mean", "return_mean"), numbers, strict=True))
 

@@ -1,0 +1,223 @@
+"""Networks that remember: states are played, recorded and unrolled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus import ContractError, Role
+from ludus.algorithm import AlgorithmContext
+from ludus.inference import Span
+from ludus.segment import SegmentBatch
+from ludus_ppo.algorithm import PPO
+from ludus_ppo.config import PPOConfig
+from torch import nn
+
+
+class Memory(nn.Module):
+    """A GRU cell between observation and heads, written as plainly as can be."""
+
+    def __init__(self, request):
+        super().__init__()
+        self.cell = nn.GRUCell(3, 8)
+        sizes = {**request.heads, **request.critic_heads}
+        self.heads = nn.ModuleDict({name: nn.Linear(8, size) for name, size in sizes.items()})
+
+    def forward(self, observation, privileged, state):
+        """Advance by one entry."""
+        memory = self.cell(observation["obs"].float(), state["memory"])
+        return {name: head(memory) for name, head in self.heads.items()}, {"memory": memory}
+
+    def initial_state(self, rows):
+        """Return a half everywhere: not what zeroed memory happens to hold."""
+        return {"memory": torch.full((rows, 8), 0.5)}
+
+    def unroll(self, observation, privileged, state, *, starts):
+        """Step through the entries."""
+        outputs = []
+        for t in range(len(starts)):
+            fresh = self.initial_state(starts.shape[1])["memory"]
+            state = {"memory": torch.where(starts[t][:, None], fresh, state["memory"])}
+            heads, state = self({"obs": observation["obs"][t]}, {}, state)
+            outputs.append(heads)
+        return {name: torch.stack([heads[name] for heads in outputs]) for name in outputs[0]}, state
+
+
+@pytest.fixture
+def ppo():
+    """Return a maker of PPO with a remembering network."""
+    role = Role(
+        name="cat",
+        observation_space=spaces.Box(-1, 1, (3,), np.float32),
+        action_space=spaces.Discrete(4),
+        teams=(0, 1),
+    )
+
+    def make(**options):
+        context = AlgorithmContext(role=role, build_network=Memory)
+        return PPO(PPOConfig(**{"num_minibatches": 1, **options}), context=context)
+
+    return make
+
+
+def play(ppo, *, steps=6, segments=5, seed=0, weights=None):
+    """Return segments that the policy of a trainer played, in which matches end and are cut off."""
+    rng = np.random.default_rng(seed)
+    policy = ppo.make_policy()
+    policy.load(ppo.make_trainer(seed=1).weights() if weights is None else weights)
+    shape = (steps + 1, segments)
+    observation = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
+    batch = SegmentBatch(
+        observation={"obs": observation},
+        action=np.zeros((*shape, 1), np.int64),
+        action_mask=np.ones((*shape, 4), bool),
+        reward=rng.standard_normal(shape).astype(np.float32),
+        terminated=np.zeros(shape, bool),
+        truncated=np.zeros(shape, bool),
+        decided=np.ones(shape, bool),
+        elapsed_ticks=np.ones(shape, np.int32),
+        extras={"log_prob": np.zeros((*shape, 1), np.float32), "value": np.zeros(shape, np.float32)},
+        length=np.full(segments, steps, np.int32),
+        version=np.zeros(segments, np.int64),
+    )
+    batch.terminated[2, 0] = True  # a new match starts at entry 3
+    batch.truncated[1, 1], batch.decided[2, 1] = True, False  # entry 2 is a final observation, entry 3 a new match
+    state = {"memory": rng.uniform(-1, 1, (segments, 8)).astype(np.float32)}
+    batch.initial_state = {name: leaf.copy() for name, leaf in state.items()}
+    for t in range(steps + 1):
+        fresh = np.zeros(segments, bool)
+        if t:
+            fresh = batch.terminated[t - 1] | ~batch.decided[t - 1]
+        state["memory"][fresh] = policy.initial_state(int(fresh.sum()))["memory"]
+        decision = policy.act({"obs": observation[t]}, action_mask=None, privileged={}, state=state, rng=rng)
+        batch.action[t] = decision.action
+        for name in batch.extras:
+            batch.extras[name][t] = decision.extras[name]
+        final = ~batch.decided[t]
+        state["memory"] = np.where(final[:, None], state["memory"], decision.state["memory"])
+    batch.extras["log_prob"][~batch.decided] = np.nan
+    batch.length[4] = 3
+    observation[4:, 4] = np.nan  # undefined
+    return batch
+
+
+def test_what_was_played_is_what_is_unrolled(ppo):
+    """Before the first step all ratios are 1, through ends, cuts and stored states; so nothing has moved."""
+    made = ppo(learning_rate=1e-12)
+    metrics = made.make_trainer(seed=1).update(play(made), progress=0.0).metrics
+    assert metrics["approx_kl"] == pytest.approx(0, abs=1e-9)
+    assert metrics["clip_fraction"] == 0
+
+
+def test_a_state_that_is_not_the_one_played_shows(ppo):
+    """The test above would notice."""
+    made = ppo(learning_rate=1e-12)
+    batch = play(made)
+    batch.initial_state["memory"][:] = 0
+    assert made.make_trainer(seed=1).update(batch, progress=0.0).metrics["approx_kl"] > 1e-5
+
+
+def test_every_trainable_decision_counts(ppo):
+    """Minibatches are whole segments."""
+    made = ppo(num_minibatches=2, epochs=2)
+    batch = play(made)
+    result = made.make_trainer(seed=1).update(batch, progress=0.0)
+    assert (result.samples, result.gradient_steps) == (2 * batch.num_decisions, 4)
+
+
+def test_gradients_reach_back_through_the_segment(ppo):
+    """Equal to a gradient step written down without any of PPO's machinery."""
+    made = ppo(learning_rate=1e-2, max_grad_norm=1e9, normalize_advantage=False, ent_coef=0.0, vf_coef=0.5)
+    batch = play(made)
+    trainer = made.make_trainer(seed=1)
+    model = made._model()
+    model.load_state_dict({name: torch.from_numpy(array) for name, array in trainer.weights().items()})
+    source = trainer._source(batch, batch.trainable())
+    heads, losses = [], []
+    memory = torch.from_numpy(batch.initial_state["memory"])
+    for t in range(6):
+        if t:
+            fresh = torch.from_numpy(batch.terminated[t - 1] | ~batch.decided[t - 1])[:, None]
+            memory = torch.where(fresh, torch.tensor(0.5), memory)
+        observation = torch.from_numpy(np.nan_to_num(batch.observation["obs"][t]))
+        out, state = model.network({"obs": observation}, {}, {"memory": memory})
+        memory = state["memory"]
+        heads.append(out)
+    rows = {name: torch.stack([out[name] for out in heads]) for name in ("policy", "value")}
+    trainable = torch.from_numpy(batch.trainable()[:6])
+    log_prob = rows["policy"].log_softmax(-1).gather(-1, torch.from_numpy(batch.action[:6]))[trainable].squeeze(1)
+    advantage, returns = source.pick("advantage"), source.pick("returns/value")
+    losses = [
+        -((log_prob - log_prob.detach()).exp() * advantage).mean(),
+        0.5 * (rows["value"].squeeze(-1)[trainable] - returns).square().mean(),
+    ]
+    sum(losses).backward()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2, eps=1e-5)
+    optimizer.step()
+    trainer.update(batch, progress=0.0)
+    for name, array in trainer.weights().items():
+        np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_burn_in_is_not_learned_from(ppo):
+    """The first two decisions of every segment only bring the state up to date."""
+    made = ppo(burn_in=2, normalize_advantage=False)
+    batch = play(made)
+    result = made.make_trainer(seed=1).update(batch, progress=0.0)
+    assert result.samples == int(batch.trainable()[2:].sum())
+    assert result.metrics["approx_kl"] < 1e-4
+    changed = play(made)
+    changed.reward[:2] += 5
+    one, other = (made.make_trainer(seed=1) for _ in range(2))
+    one.update(batch, progress=0.0)
+    other.update(changed, progress=0.0)
+    assert all(np.array_equal(array, other.weights()[name]) for name, array in one.weights().items())
+
+
+def test_burn_in_leaves_something(ppo):
+    """All of a segment would be too much."""
+    with pytest.raises(ContractError, match="burn_in = 8 must be less than segment_decisions = 8"):
+        ppo(burn_in=8, segment_decisions=8)
+    made = ppo(burn_in=6)
+    with pytest.raises(ContractError, match="no decision to train on after the first 6 of each segment"):
+        made.make_trainer(seed=1).update(play(made), progress=0.0)
+
+
+def test_vtrace_unrolls_too(ppo):
+    """With fresh decisions at λ = 1 both estimators give the same update."""
+    options = {"gae_lambda": 1.0, "adam_eps": 1e-3}
+    plain, corrected = ppo(**options), ppo(advantage="vtrace", **options)
+    batch = play(plain)
+    trainers = [made.make_trainer(seed=1) for made in (plain, corrected)]
+    for trainer in trainers:
+        trainer.update(batch, progress=0.0)
+    for name, array in trainers[0].weights().items():
+        np.testing.assert_allclose(array, trainers[1].weights()[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_a_batch_without_states_is_refused(ppo):
+    """It was played by another network."""
+    made = ppo()
+    batch = play(made)
+    batch.initial_state = {}
+    with pytest.raises(ContractError, match="the network is recurrent, but the batch carries no state"):
+        made.make_trainer(seed=1).update(batch, progress=0.0)
+
+
+def test_states_of_several_models_are_kept_apart(ppo):
+    """Each span is advanced by its own weights."""
+    made = ppo()
+    weights = [made.make_trainer(seed=seed).weights() for seed in (1, 2)]
+    policy, rng = made.make_policy(), np.random.default_rng(0)
+    for slot, one in enumerate(weights):
+        policy.load(one, slot=slot)
+    observation, state = rng.uniform(-1, 1, (4, 3)).astype(np.float32), policy.initial_state(4)
+    spans = [Span(0, 0, 3), Span(1, 3, 4)]
+    both = policy.act({"obs": observation}, action_mask=None, privileged={}, state=state, rng=rng, spans=spans)
+    single = made.make_policy()
+    single.load(weights[1])
+    alone = single.act(
+        {"obs": observation[3:]}, action_mask=None, privileged={}, state=single.initial_state(1), rng=rng
+    )
+    np.testing.assert_allclose(both.state["memory"][3:], alone.state["memory"], rtol=1e-5)

@@ -1,0 +1,157 @@
+"""Rewards of another kind, each with a value head, and a loss besides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ludus_ppo.advantages import RewardStream, estimate
+from ludus_ppo.algorithm import make_policy
+from ludus_ppo.networks import ActorCritic
+from ludus_ppo.trainer import PPOTrainer
+from torch import nn
+
+HEADS = ("value", "curious")
+
+
+def two_headed(ppo, seed=1):
+    """Return a model with two value heads."""
+    torch.manual_seed(seed)
+    return ActorCritic(ppo._context, ppo._distribution, initial_log_std=0.0, values=HEADS)
+
+
+def trainer_of(ppo, *, auxiliary=None, **curious):
+    """Return a trainer of the match's rewards and of 0.1 for every decision."""
+    stream = RewardStream(
+        head="curious", reward=lambda batch: np.full_like(batch.reward, 0.1), **{"gamma": 0.5, **curious}
+    )
+    streams = (RewardStream(gamma=ppo._config.gamma), stream)
+    return PPOTrainer(
+        ppo._config,
+        two_headed(ppo),
+        distribution=ppo._distribution,
+        seed=1,
+        streams=streams,
+        auxiliary=auxiliary,
+    )
+
+
+def played(ppo, make_batch):
+    """Return a batch with values of both heads."""
+    batch = make_batch(ppo)
+    batch.extras["curious"] = np.random.default_rng(3).standard_normal(batch.reward.shape).astype(np.float32)
+    return batch
+
+
+def test_a_policy_records_all_its_values(make_ppo):
+    """The first one is what it expects to receive."""
+    ppo = make_ppo()
+    policy = make_policy(two_headed(ppo), ppo._distribution, ppo._context, values=HEADS)
+    observation = {"obs": np.ones((2, 3), np.float32)}
+    decision = policy.act(observation, action_mask=None, privileged={}, state={}, rng=np.random.default_rng(0))
+    assert set(decision.extras) == {"log_prob", *HEADS}
+    assert (decision.extras["value"] != decision.extras["curious"]).all()
+    np.testing.assert_array_equal(decision.value, decision.extras["value"])
+
+
+def test_advantages_are_weighted_sums(make_ppo, make_batch):
+    """What the policy learns is the sum over rewards of weight times advantage."""
+    ppo = make_ppo(normalize_advantage=False)
+    batch = played(ppo, make_batch)
+    trainer = trainer_of(ppo, weight=8.0)
+    parts = [
+        estimate(batch, stream, trainable=batch.trainable(), gae_lambda=0.95, per_tick=False)[0]
+        for stream in trainer._streams
+    ]
+    source = trainer._source(batch, batch.trainable())
+    expected = (parts[0] + 8 * parts[1])[torch.from_numpy(batch.trainable())]
+    torch.testing.assert_close(source.pick("advantage"), expected)
+
+
+def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
+    """At λ = 1 an endless reward of 0.1 with gamma 0.5 is worth what comes until the segment ends."""
+    batch = played(make_ppo(), make_batch)
+    batch.terminated[:] = False
+    batch.terminated[3, :] = True
+    batch.terminated[7, 0] = True
+    batch.extras["curious"][:] = 0
+    common = {"trainable": batch.trainable(), "gae_lambda": 1.0, "per_tick": False}
+    endless, bound = (
+        estimate(batch, RewardStream(head="curious", gamma=0.5, ends=ends, reward=reward), **common)[1]
+        for ends, reward in ((False, tenth), (True, tenth))
+    )
+    assert endless[0].tolist() == pytest.approx([0.1 * (2 - 0.5**7)] * 6)
+    assert bound[0].tolist() == pytest.approx([0.1 * (2 - 0.5**3)] * 6)
+
+
+def tenth(batch):
+    """Reward every decision."""
+    return np.full_like(batch.reward, 0.1)
+
+
+def test_both_heads_are_learned(make_ppo, make_batch):
+    """Each from its own returns."""
+    ppo = make_ppo(learning_rate=0.01)
+    trainer, batch = trainer_of(ppo), played(ppo, make_batch)
+    before = trainer.weights()
+    trainer.update(batch, progress=0.0)
+    after = trainer.weights()
+    for head in HEADS:
+        name = f"network.critic_heads.{head}.bias"
+        assert after[name] != before[name]
+
+
+class Guess(nn.Module):
+    """A loss with a weight of its own: its distance from 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, rows):
+        """Return it, and count."""
+        self.steps += 1
+        return (self.weight - 1).square() + 0 * rows.advantage.sum()
+
+
+def test_an_auxiliary_loss_is_trained_and_saved(make_ppo, make_batch):
+    """But its weights do not travel with the model."""
+    ppo = make_ppo(learning_rate=0.01, num_minibatches=2)
+    trainer, batch = trainer_of(ppo, auxiliary=Guess()), played(ppo, make_batch)
+    plain = trainer_of(ppo)
+    for one in (trainer, plain):
+        one.update(batch, progress=0.0)
+    assert trainer.weights().keys() == plain.weights().keys()
+    state = trainer.state()
+    assert state["auxiliary/weight"] > 0
+    assert state["auxiliary/steps"] == 2
+    again = trainer_of(ppo, auxiliary=Guess())
+    again.load_weights(trainer.weights())
+    again.load_state(state)
+    for one in (trainer, again):
+        one.update(batch, progress=0.0)
+    assert all(np.array_equal(array, again.state()[name]) for name, array in trainer.state().items())
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offset):
+    """Large returns are predicted as fast as small ones, and the scale travels with the model."""
+    ppo = make_ppo(normalize_value=True, learning_rate=0.01, epochs=20, gamma=0.0)
+    trainer, batch = ppo.make_trainer(seed=1), make_batch(ppo)
+    batch.reward += offset
+    trainer.update(batch, progress=0.0)
+    policy = ppo.make_policy()
+    policy.load(trainer.weights())
+    mean, deviation = trainer.weights()["value_scale"][0]
+    assert mean == pytest.approx(batch.reward[:8].mean(), abs=1e-3 * max(1, offset))
+    assert deviation == pytest.approx(batch.reward[:8].std(), rel=0.02)
+    observation = {"obs": batch.observation["obs"][:8].reshape(-1, 3)}
+    value = policy.evaluate(observation, action_mask=None, privileged={}, state={})
+    assert value.mean() == pytest.approx(batch.reward[:8].mean(), abs=0.5)
+    np.testing.assert_allclose(
+        value,
+        trainer._model({"obs": torch.from_numpy(observation["obs"])}, {})[1]["value"].detach(),
+        rtol=1e-4,
+        atol=1e-3,
+    )
