@@ -1,0 +1,244 @@
+"""The batch of matches: rules of scoring, and what seats see, do and receive."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from gymnasium import Space, spaces
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick
+from ludus.errors import ContractError
+
+from ludus_pong2p import image, terminal, vector
+from ludus_pong2p.config import Pong2pConfig
+from ludus_pong2p.court import Court
+from ludus_pong2p.image import ImageView
+from ludus_pong2p.scenario import SCENARIOS, starts
+from ludus_pong2p.serve import first_receiver
+from ludus_pong2p.vector import VectorView
+
+__all__ = ["FRAMES_PER_SECOND", "Pong2p", "make_environment"]
+
+FRAMES_PER_SECOND = 30.0
+_DIRECTIONS = np.array([0.0, -1.0, 1.0])  # of the actions
+
+
+def make_environment(config: Pong2pConfig, *, num_matches: int) -> Pong2p:
+    """Return a batch of matches."""
+    return Pong2p(config, num_matches=num_matches)
+
+
+def _spec(config: Pong2pConfig) -> EnvironmentSpec:
+    most = min(config.frame_skip, config.points)  # points in a tick
+    player = Role(
+        name="player",
+        observation_space=_observation_space(config.observation),
+        action_space=spaces.Discrete(len(_DIRECTIONS)),
+        teams=(0, 1),
+    )
+    return EnvironmentSpec(
+        name="pong2p",
+        roles=(player,),
+        turn="simultaneous",
+        tick_s=config.frame_skip / FRAMES_PER_SECOND,
+        max_ticks=config.max_ticks,
+        scenarios=tuple(SCENARIOS),
+        zero_sum=config.hit == 0,
+        constant_sum=True,
+        perfect_information=config.observation != "image",
+        reward_range=(-float(most), most + config.hit * config.frame_skip),
+    )
+
+
+def _observation_space(observation: str) -> Space[np.ndarray]:
+    leaves: dict[str, Space[np.ndarray]] = {
+        "vector": spaces.Box(-1.0, 1.0, (len(vector.NAMES),), np.float32),
+        "image": spaces.Box(0, 255, image.SHAPE, np.uint8),
+    }
+    return spaces.Dict(leaves) if observation == "both" else leaves[observation]  # type: ignore[return-value]
+
+
+class Pong2p:
+    """Two seats, one per team, each of which sees the field from its own side: itself on the left.
+
+    The seats differ in nothing but the direction of a match's first ball, which the seed decides: a match with the
+    seed 2k is the mirror image of the match with 2k + 1 and the same actions by the other seats. As some seat must be
+    first, no seed alone gives a symmetric match, and the spec does not promise it.
+
+    Args:
+        config: The options.
+        num_matches: B, at least 1.
+    """
+
+    def __init__(self, config: Pong2pConfig, *, num_matches: int) -> None:
+        self._config = config
+        self._spec = _spec(config)
+        self._num_matches = num_matches
+        self._all_rows = np.arange(num_matches)
+        self._court = Court(config, num_matches)
+        self._scores = np.zeros((2, num_matches), np.int64)
+        self._ticks = np.zeros(num_matches, np.int64)
+        self._going = np.zeros(num_matches)  # 1 while the match is played, for use as a factor
+        self._views = self._make_views()
+        self._player = self._make_player()
+        self._tick = Tick(
+            roles={"player": self._player},
+            terminated=np.zeros(num_matches, bool),
+            truncated=np.zeros(num_matches, bool),
+            outcome=np.zeros((num_matches, 2), np.float32),
+        )
+
+    def _make_views(self) -> dict[str, VectorView | ImageView]:
+        wanted, points = self._config.observation, self._config.points
+        views: dict[str, VectorView | ImageView] = {}
+        if wanted != "image":
+            views["vector"] = VectorView(self._num_matches, speed=self._config.ball_speed_max, points=points)
+        if wanted != "vector":
+            views["image"] = ImageView(self._num_matches, points=points)
+        return views
+
+    def _make_player(self) -> RoleTick:
+        leaves: Leaves = {name: view.leaf for name, view in self._views.items()}
+        if len(leaves) == 1:
+            leaves = {"obs": leaves.popitem()[1]}
+        shape = (self._num_matches, 2)
+        reward = np.zeros(shape, np.float32)
+        parts = {"point": reward}
+        if self._config.hit:
+            parts = {"point": np.zeros(shape, np.float32), "hit": np.zeros(shape, np.float32)}
+        return RoleTick(
+            observation=leaves,
+            acting=np.zeros(shape, bool),
+            action_mask=None,
+            reward=reward,
+            reward_parts=parts,
+        )
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return self._spec
+
+    @property
+    def num_matches(self) -> int:
+        """Return B, the number of matches stepped at once."""
+        return self._num_matches
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+
+        Raises:
+            ContractError: A scenario or one of its parameters is unknown or out of range.
+        """
+        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        seeds = np.asarray(seeds, np.uint64)
+        start = starts(scenarios, len(rows), points=self._config.points)
+        self._court.prepare(rows, seeds, ball_speed=start.ball_speed, paddles=start.paddles)
+        self._court.serve(rows, np.where(start.receivers >= 0, start.receivers, first_receiver(seeds)))
+        self._scores[:, rows] = start.scores
+        self._ticks[rows] = 0
+        self._going[rows] = 1.0
+        self._player.acting[rows] = True
+        for array in (self._player.reward, *self._player.reward_parts.values()):
+            array[rows] = 0
+        self._tick.terminated[rows] = self._tick.truncated[rows] = False
+        for view in self._views.values():
+            view.start(self._court, self._scores, rows)
+        return self._tick
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Advance every running match by one tick; see `ludus.environment.Environment.step`.
+
+        Raises:
+            ContractError: An action is unknown; no match has been advanced.
+        """
+        directions = self._directions(actions["player"])
+        for array in (self._player.reward, *self._player.reward_parts.values()):
+            array.fill(0)
+        self._tick.terminated.fill(False)
+        self._tick.truncated.fill(False)
+        self._ticks += self._going.astype(np.int64)
+        for _ in range(self._config.frame_skip):
+            self._court.advance(directions * self._going, self._going)
+            self._score()
+        self._truncate()
+        for view in self._views.values():
+            view.show(self._court, self._scores)
+        return self._tick
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to free."""
+
+    def _directions(self, actions: np.ndarray) -> np.ndarray:
+        """Return ``[2, B] float64``: which way the actions ``[B, 2, 1] int64`` move paddles; anything where idle.
+
+        Raises:
+            ContractError: The action of a seat that acts is unknown.
+        """
+        chosen = np.asarray(actions).reshape(self._num_matches, 2)
+        wrong = self._player.acting & ((chosen < 0) | (chosen >= len(_DIRECTIONS)))
+        if wrong.any():
+            row, seat = np.argwhere(wrong)[0]
+            raise ContractError(
+                f"pong2p: seat {seat} of role 'player' in row {row} chose the action {chosen[row, seat]}; "
+                f"expected {terminal.CHOICES}"
+            )
+        return _DIRECTIONS.take(chosen.T, mode="clip")
+
+    def _score(self) -> None:
+        """Count what happened in a frame, and serve again or end the match."""
+        if self._config.hit:
+            self._pay("hit", self._court.hits.T * np.float32(self._config.hit))
+        seats, rows = self._court.conceded.nonzero()
+        if not rows.size:
+            return
+        points = np.zeros((self._num_matches, 2), np.float32)
+        points[rows, seats], points[rows, 1 - seats] = -1.0, 1.0
+        self._pay("point", points)
+        self._scores[1 - seats, rows] += 1
+        won = self._scores[1 - seats, rows] == self._config.points
+        self._court.serve(rows[~won], seats[~won])
+        self._tick.terminated[rows[won]] = True
+        self._finish(rows[won])
+
+    def _pay(self, part: str, amount: np.ndarray) -> None:
+        """Add ``amount [B, 2] float32`` to a part of the rewards and to their sum."""
+        self._player.reward += amount
+        if self._player.reward_parts[part] is not self._player.reward:
+            self._player.reward_parts[part] += amount
+
+    def _truncate(self) -> None:
+        """Cut off the matches whose time is over."""
+        rows = ((self._ticks >= self._config.max_ticks) & (self._going > 0)).nonzero()[0]
+        if rows.size:
+            self._tick.truncated[rows] = True
+            self._finish(rows)
+
+    def _finish(self, rows: np.ndarray) -> None:
+        """End matches; who has more points wins."""
+        self._going[rows] = 0.0
+        self._player.acting[rows] = False
+        left, right = self._scores[:, rows]
+        self._tick.outcome[rows] = 0.5 + 0.5 * np.sign([left - right, right - left]).T
+
+    def render(self, match: int) -> str:
+        """Return the field of row `match` as text with ANSI colours."""
+        return terminal.render(self._court, self._scores, match)
+
+    def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
+        """Return the action as a person would type it."""
+        return terminal.action_name(int(action[0]))
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
+        """Return the action ``[1] int64`` a person typed.
+
+        Raises:
+            ValueError: The text is not an action; the message says what is.
+        """
+        return np.array([terminal.parse_action(text)], np.int64)

@@ -1,0 +1,134 @@
+"""The image observation: 42 by 42 pixels of this tick and of the one before, drawn for all matches at once.
+
+A pixel is a square of 1 by 1; what covers a part of it makes it as bright as that part, so a picture tells positions to
+a fraction of a pixel. Rows 2 to 41 and columns 1 to 40 show the field, columns 0 and 41 the seat's own paddle and the
+opponent's, row 0 the scores: bars of up to 20 pixels that grow from the seat's own edge and from the opponent's.
+
+Only what moves is drawn anew: two balls of 3 by 3 pixels and the columns of the paddles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ludus_pong2p.court import Court
+from ludus_pong2p.field import BALL, SIDE
+
+__all__ = ["SHAPE", "ImageView"]
+
+SHAPE = (42, 42, 2)  # rows, columns, channels: this tick and the one before
+
+_CELLS = int(SIDE)
+_TOP, _BORDER = 2, 1  # where the field starts
+_WHITE = 255.0
+_BAR = _CELLS // 2
+_PATCH = 3  # pixels a ball may touch along one axis
+_DIRECTIONS = np.array([1, -1])  # in which seats count the columns of the court
+_MIDDLES = np.arange(_CELLS) + 0.5 - SIDE / 2  # of cells
+
+
+class ImageView:
+    """Draws the image observations of all matches.
+
+    Args:
+        num_matches: B.
+        points: That win a match.
+
+    Attributes:
+        leaf: ``[B, 2, 42, 42, 2] uint8``.
+    """
+
+    def __init__(self, num_matches: int, *, points: int) -> None:
+        self._points = points
+        self.leaf = np.zeros((num_matches, 2, *SHAPE), np.uint8)
+        self._flat = self.leaf.reshape(-1)
+        self._scores = np.zeros((2, num_matches), np.int64)  # as drawn
+        self._now = np.zeros((num_matches, 2, _PATCH**2), np.int64)  # where balls are drawn, as indices of `_flat`
+        self._before = self._now.copy()
+        self._ball = np.zeros((num_matches, 1, _PATCH**2), np.uint8)
+        self._corners = _corners(num_matches)
+
+    def start(self, court: Court, scores: np.ndarray, rows: np.ndarray) -> None:
+        """Show new matches in the given rows ``[n] int64`` and leave the others as they are; see `show`.
+
+        What was before is the same as what is.
+        """
+        self.leaf[rows] = 0
+        where, ball = self._balls(court, rows)
+        self._now[rows], self._before[rows], self._ball[rows] = where, where, ball
+        self._flat[where] = self._flat[where + 1] = ball
+        own, opponents = self._paddles(court, rows)
+        self.leaf[rows, :, _TOP:, 0] = own[..., None]
+        self.leaf[rows, :, _TOP:, -1] = opponents[..., None]
+        self._draw_scores(scores, rows)
+
+    def show(self, court: Court, scores: np.ndarray) -> None:
+        """Show all matches; what was shown last becomes what was before.
+
+        Args:
+            court: What is to be seen.
+            scores: ``[2, B] int64``.
+        """
+        flat, every = self._flat, slice(None)
+        where, ball = self._balls(court, every)
+        flat[self._before + 1] = 0
+        flat[self._now] = 0
+        flat[self._now + 1] = self._ball
+        flat[where] = ball
+        self._before, self._now, self._ball = self._now, where, ball
+        for column, paddles in zip((0, -1), self._paddles(court, every), strict=True):
+            pixels = self.leaf[:, :, _TOP:, column]
+            pixels[..., 1] = pixels[..., 0]
+            pixels[..., 0] = paddles
+        changed = (scores != self._scores).any(axis=0).nonzero()[0]
+        if changed.size:
+            self._draw_scores(scores, changed)
+
+    def _balls(self, court: Court, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return where to draw balls ``[n, 2, 9] int64`` (in channel 0) and their pixels ``[n, 1, 9] uint8``."""
+        column, across = _covered(court.x[rows])
+        row, down = _covered(court.y[rows])
+        patch = _pixels(down[:, :, None] * across[:, None, :]).reshape(-1, 1, _PATCH**2)
+        shift = SHAPE[2] * (SHAPE[1] * row[:, None] + _DIRECTIONS * column[:, None])
+        return self._corners[rows] + shift[:, :, None], patch
+
+    def _paddles(self, court: Court, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns of pixels of each seat's own paddle and of the opponent's, ``[n, 2, 40] uint8`` each."""
+        half, middle = court.half[:, rows].T[..., None], court.paddle[:, rows].T[..., None]
+        covered = half + 0.5 - np.abs(_MIDDLES - middle)
+        np.minimum(covered, np.minimum(2 * half, 1.0), out=covered)
+        own = _pixels(np.maximum(covered, 0.0, out=covered))
+        return own, own[:, ::-1]
+
+    def _draw_scores(self, scores: np.ndarray, rows: np.ndarray) -> None:
+        """Draw the bars of the given rows in both channels."""
+        length = scores[:, rows].T[..., None] * (_BAR / self._points)
+        own = _pixels(np.clip(length - np.arange(_BAR), 0.0, 1.0))[..., None]  # [n, 2, 20, 1]
+        self.leaf[rows, :, 0, _BORDER : _BORDER + _BAR] = own
+        self.leaf[rows, :, 0, -_BORDER - _BAR : -_BORDER] = own[:, ::-1, ::-1]
+        self._scores[:, rows] = scores[:, rows]
+
+
+def _corners(num_matches: int) -> np.ndarray:
+    """Return ``[B, 2, 9] int64``: the pixels of a ball in the upper corner at the left player's end of each picture."""
+    picture = np.arange(num_matches * 2).reshape(num_matches, 2, 1, 1) * int(np.prod(SHAPE))
+    ends = np.array([_BORDER, SHAPE[1] - 1 - _BORDER]).reshape(2, 1, 1)
+    down, across = np.arange(_PATCH)[:, None], np.arange(_PATCH) * _DIRECTIONS.reshape(2, 1, 1)
+    pixels = SHAPE[1] * (_TOP + down) + ends + across
+    corners: np.ndarray = (picture + SHAPE[2] * pixels).reshape(num_matches, 2, _PATCH**2)
+    return corners
+
+
+def _covered(centre: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first cell each ball touches along an axis ``[n] int64``, and how much of it and the next two."""
+    edge = centre + (SIDE / 2 - BALL)
+    first = np.minimum(edge.astype(np.int64), _CELLS - _PATCH)
+    covered = np.ones((len(edge), _PATCH))
+    covered[:, 2] = edge - first
+    covered[:, 0] -= covered[:, 2]
+    return first, covered
+
+
+def _pixels(share: np.ndarray) -> np.ndarray:
+    """Return shares in [0, 1] as bytes."""
+    return np.rint(share * _WHITE).astype(np.uint8)

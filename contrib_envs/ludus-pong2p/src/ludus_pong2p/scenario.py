@@ -1,0 +1,90 @@
+"""The scenarios: what a match starts with, as parameters that a league can draw at random."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+from ludus.environment import Scenario
+from ludus.errors import ContractError
+
+__all__ = ["SCENARIOS", "Starts", "starts"]
+
+#: Parameters of each scenario and their defaults there.
+SCENARIOS: Mapping[str, Mapping[str, float]] = {
+    "serve-fast": {"ball_speed": 2.0},
+    "long-paddle": {"paddle_0": 2.0, "paddle_1": 1.0},
+    "custom": {"ball_speed": 1.0, "paddle_0": 1.0, "paddle_1": 1.0, "score_0": 0.0, "score_1": 0.0, "serve_to": -1.0},
+}
+
+
+@frozen(kw_only=True)
+class Starts:
+    """What n matches start with.
+
+    Args:
+        ball_speed: ``[n] float64``: factors on the speed of a served ball.
+        paddles: ``[2, n] float64``: factors on the length of each seat's paddle.
+        scores: ``[2, n] int64``: points of each seat.
+        receivers: ``[n] int64``: the seat the first ball flies to, -1 where the seed decides.
+    """
+
+    ball_speed: np.ndarray
+    paddles: np.ndarray
+    scores: np.ndarray
+    receivers: np.ndarray
+
+
+def starts(scenarios: Sequence[Scenario] | None, count: int, *, points: int) -> Starts:
+    """Return what `count` matches start with.
+
+    Args:
+        scenarios: One per match; None means the default scenario everywhere.
+        count: n.
+        points: That win a match.
+
+    Raises:
+        ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
+    """
+    if scenarios is not None and len(scenarios) != count:
+        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
+    values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
+    for row, scenario in enumerate(scenarios or ()):
+        if scenario.name != "default" or scenario.parameters:
+            values[row] = list(_values(scenario, points).values())
+    ball_speed, *others = values.T
+    paddles, scores, receivers = np.array(others[:2]), np.array(others[2:4]), others[4]
+    return Starts(
+        ball_speed=ball_speed, paddles=paddles, scores=scores.astype(np.int64), receivers=receivers.astype(np.int64)
+    )
+
+
+def _values(scenario: Scenario, points: int) -> dict[str, float]:
+    """Return all parameters of a scenario, in the order of those of ``custom``."""
+    if scenario.name != "default" and scenario.name not in SCENARIOS:
+        raise ContractError(f"unknown scenario {scenario.name!r}; there are default, {', '.join(SCENARIOS)}")
+    known = SCENARIOS.get(scenario.name, {})
+    ranges = _ranges(points)
+    for name, value in scenario.parameters.items():
+        if name not in known:
+            takes = f"the parameters {', '.join(known)}" if known else "no parameters"
+            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
+        expected, accepts = ranges[name]
+        if not accepts(value):
+            raise ContractError(f"scenario {scenario.name}: expected {expected} for {name}, got {value!r}")
+    return {**SCENARIOS["custom"], **known, **scenario.parameters}
+
+
+def _ranges(points: int) -> dict[str, tuple[str, Callable[[float], bool]]]:
+    """Return for each parameter what is expected of it, in words and as a test."""
+    factor = ("a factor from 0.1 to 10", lambda value: 0.1 <= value <= 10)
+    score = (f"a whole number from 0 to {points - 1}", lambda value: value in range(points))
+    return {
+        "ball_speed": factor,
+        "paddle_0": factor,
+        "paddle_1": factor,
+        "score_0": score,
+        "score_1": score,
+        "serve_to": ("0, 1 or -1 (by the seed)", lambda value: value in (-1, 0, 1)),
+    }

@@ -1,0 +1,76 @@
+"""The vector observation: ten numbers per seat, all in [-1, 1]."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ludus_pong2p.court import Court
+from ludus_pong2p.field import SIDE
+
+__all__ = ["NAMES", "VectorView"]
+
+#: What the numbers are. Positions are in half fields from the middle, x pointing away from the seat and y down;
+#: velocities in shares of the ball's highest speed; lengths in fields; scores in shares of what wins the match.
+NAMES = (
+    "own_paddle_y",
+    "opponent_paddle_y",
+    "ball_x",
+    "ball_y",
+    "ball_vx",
+    "ball_vy",
+    "own_paddle_length",
+    "opponent_paddle_length",
+    "own_score",
+    "opponent_score",
+)
+
+
+class VectorView:
+    """Writes the vector observations of all matches.
+
+    Args:
+        num_matches: B.
+        speed: The highest a ball can have, in units per frame.
+        points: That win a match.
+
+    Attributes:
+        leaf: ``[B, 2, 10] float32``.
+    """
+
+    def __init__(self, num_matches: int, *, speed: float, points: int) -> None:
+        self._speed, self._points = speed, points
+        self._numbers = np.zeros((2, len(NAMES), num_matches))
+        self.leaf = np.zeros((num_matches, 2, len(NAMES)), np.float32)
+
+    def start(self, court: Court, scores: np.ndarray, rows: np.ndarray) -> None:
+        """Show new matches in the given rows ``[n] int64`` and leave the others as they are; see `show`."""
+        left, right = self._numbers
+        left[6:8, rows] = court.half[:, rows] * (2 / SIDE)
+        right[6:8, rows] = left[7:5:-1, rows]
+        self._update(court, scores)
+        self.leaf[rows] = self._numbers[:, :, rows].transpose(2, 0, 1)
+
+    def show(self, court: Court, scores: np.ndarray) -> None:
+        """Show all matches.
+
+        Args:
+            court: What is to be seen.
+            scores: ``[2, B] int64``.
+        """
+        self._update(court, scores)
+        self.leaf[:] = self._numbers.transpose(2, 0, 1)
+
+    def _update(self, court: Court, scores: np.ndarray) -> None:
+        left, right = self._numbers
+        np.multiply(court.paddle, 2 / SIDE, out=left[0:2])
+        np.multiply(court.x, 2 / SIDE, out=left[2])
+        np.multiply(court.y, 2 / SIDE, out=left[3])
+        np.divide(court.vx, self._speed, out=left[4])
+        np.divide(court.vy, self._speed, out=left[5])
+        np.divide(scores, self._points, out=left[8:10])
+        right[0:2] = left[1::-1]
+        np.negative(left[2], out=right[2])
+        right[3] = left[3]
+        np.negative(left[4], out=right[4])
+        right[5] = left[5]
+        right[8:10] = left[:7:-1]
