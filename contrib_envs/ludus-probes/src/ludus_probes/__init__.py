@@ -1,0 +1,1 @@
+"""Small batched games of known optimum, each decided by one ability of an algorithm."""

@@ -1,0 +1,179 @@
+"""What all probes share: the life of a batch of matches in which every seat acts on every tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from gymnasium import Space
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick
+from ludus.errors import ContractError
+from ludus.spaces import leaf_spaces, legal_actions
+
+from ludus_probes import terminal
+
+__all__ = ["ROLE", "Game", "ProbeEnvironment", "Rows"]
+
+#: The one role of every probe.
+ROLE = "player"
+#: Row numbers ``[n] int64``, or the slice of all rows, which is faster.
+Rows: TypeAlias = "np.ndarray | slice"
+
+
+class Game(Protocol):
+    """The rules of a probe, for all its matches at once.
+
+    A game writes into the arrays it was bound to and leaves to `ProbeEnvironment` who acts and what is running. A match
+    that its rules have not ended by tick `max_ticks` of the spec is truncated.
+    """
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts; there is one role, `ROLE`."""
+
+    @property
+    def words(self) -> Sequence[Sequence[str]]:
+        """Return the choices of every action label as people type them; empty where actions are continuous."""
+
+    def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
+        """Keep the arrays to be written, and make those of the game's own state and its action mask if it has one."""
+
+    def start(self, at: Rows, seeds: np.ndarray) -> None:
+        """Start matches in the given rows with ``seeds [n] uint64``: state, observation, mask, privileged leaves."""
+
+    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+        """Play ``actions [n, S, L]``, which are legal, in the given rows, all of which are running.
+
+        Write observation and reward, and the outcome of the matches that end; other rows must stay as they are.
+
+        Returns:
+            ``[n] bool``: which matches have ended by their rules.
+        """
+
+    def draw(self, match: int) -> str:
+        """Return the match as text."""
+
+
+class ProbeEnvironment:
+    """A batch of matches of a `Game`; see `ludus.environment.Environment`.
+
+    Args:
+        game: The rules.
+        num_matches: B, at least 1.
+    """
+
+    def __init__(self, game: Game, *, num_matches: int) -> None:
+        self._game = game
+        self._num_matches = num_matches
+        self._role = game.spec.role(ROLE)
+        self._player = _make_player(self._role, num_matches)
+        self._tick = Tick(
+            roles={ROLE: self._player},
+            terminated=np.zeros(num_matches, bool),
+            truncated=np.zeros(num_matches, bool),
+            outcome=np.zeros((num_matches, game.spec.num_teams), np.float32),
+        )
+        self._running = np.zeros(num_matches, bool)
+        self._ticks = np.zeros(num_matches, np.int64)
+        game.bind(self._player, self._tick.outcome)
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known before a match starts."""
+        return self._game.spec
+
+    @property
+    def num_matches(self) -> int:
+        """Return B, the number of matches stepped at once."""
+        return self._num_matches
+
+    def reset(
+        self,
+        seeds: np.ndarray,
+        *,
+        rows: np.ndarray | None = None,
+        scenarios: Sequence[Scenario] | None = None,
+    ) -> Tick:
+        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+
+        Raises:
+            ContractError: A scenario other than the default is asked for.
+        """
+        for scenario in scenarios or ():
+            if scenario != Scenario():
+                raise ContractError(f"{self.spec.name}: unknown scenario {scenario.name!r}; there is only 'default'")
+        at: Rows = slice(None) if rows is None else np.asarray(rows, np.int64)
+        self._game.start(at, np.asarray(seeds, np.uint64))
+        self._running[at] = True
+        self._ticks[at] = 0
+        self._player.acting[at] = True
+        self._player.reward[at] = 0.0
+        self._tick.terminated[at] = False
+        self._tick.truncated[at] = False
+        return self._tick
+
+    def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
+        """Play one tick in every running match; see `ludus.environment.Environment.step`.
+
+        Raises:
+            ContractError: An action is illegal; no match has advanced.
+        """
+        at: Rows = slice(None) if self._running.all() else np.flatnonzero(self._running)
+        chosen = actions[ROLE][at]
+        self._require_legal(at, chosen)
+        self._player.reward.fill(0.0)
+        self._tick.terminated.fill(False)
+        self._ticks[at] += 1
+        self._tick.terminated[at] = self._game.advance(at, chosen)
+        limit = self.spec.max_ticks or np.inf
+        np.greater(self._running & (self._ticks >= limit), self._tick.terminated, out=self._tick.truncated)
+        self._running &= ~(self._tick.terminated | self._tick.truncated)
+        self._player.acting[:] = self._running[:, None]
+        return self._tick
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to free."""
+
+    def _require_legal(self, at: Rows, chosen: np.ndarray) -> None:
+        """Raise ContractError for the first illegal action."""
+        mask = None if self._player.action_mask is None else self._player.action_mask[at]
+        legal = legal_actions(self._role.action_space, chosen, mask)
+        if not legal.all():
+            index, seat = map(int, np.argwhere(~legal)[0])
+            row = int(np.arange(self._num_matches)[at][index])
+            raise ContractError(
+                f"{self.spec.name}: seat {seat} of role {ROLE!r} in row {row} chose the illegal action "
+                f"{chosen[index, seat].tolist()}; choose from {self._role.action_space}, among what action_mask allows"
+            )
+
+    def render(self, match: int) -> str:
+        """Return the match in row `match` as text."""
+        return self._game.draw(match)
+
+    def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
+        """Return the action as a person would type it."""
+        return terminal.action_name(self._game.words, action)
+
+    def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
+        """Return the action a person typed, ``[L] int64`` or ``[D] float32``.
+
+        Raises:
+            ValueError: The text is not an action; the message says what is.
+        """
+        return terminal.parse_action(self._game.words, self._role.action_space, text)
+
+
+def _make_player(role: Role, num_matches: int) -> RoleTick:
+    shape = (num_matches, role.seats)
+    return RoleTick(
+        observation=_blank(role.observation_space, shape),
+        acting=np.zeros(shape, bool),
+        action_mask=None,
+        reward=np.zeros(shape, np.float32),
+        privileged=_blank(role.privileged_space, shape),
+    )
+
+
+def _blank(space: Space[object] | None, shape: tuple[int, int]) -> Leaves:
+    return {name: np.zeros((*shape, *(leaf.shape or ())), leaf.dtype) for name, leaf in leaf_spaces(space).items()}

@@ -1,0 +1,135 @@
+"""Options of the probes and their agents."""
+
+from __future__ import annotations
+
+import math
+
+from attrs import frozen
+from ludus.option import Check, above, at_least, between, one_of, option
+
+__all__ = [
+    "CorridorConfig",
+    "LabelsConfig",
+    "MatrixFixedConfig",
+    "MatrixGameConfig",
+    "MemoryGameConfig",
+    "SteerConfig",
+    "TargetsConfig",
+    "TeamGameConfig",
+]
+
+
+def _whole(low: int, high: int) -> Check:
+    return Check(
+        f"a whole number from {low} to {high}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+    )
+
+
+def _is_square(rows: tuple[tuple[float, ...], ...]) -> bool:
+    return len(rows) >= 2 and all(len(row) == len(rows) and all(map(math.isfinite, row)) for row in rows)
+
+
+_PAYOFF = Check(
+    "n rows of n numbers each, n ≥ 2, or an empty list",
+    lambda value: not value or _is_square(value),
+)
+_MIXTURE = Check(
+    "probabilities that sum to 1, or an empty list",
+    lambda value: not value or (min(value) >= 0 and math.isclose(sum(value), 1.0, abs_tol=1e-6)),
+)
+
+
+@frozen(kw_only=True)
+class MatrixGameConfig:
+    """Options of the environment ``matrix-game``."""
+
+    preset: str = option(
+        "rock-paper-scissors",
+        one_of("rock-paper-scissors", "matching-pennies", "prisoners-dilemma"),
+        help="the game, unless payoff is given; matching-pennies: seat 0 wins where both show the same side",
+    )
+    payoff: tuple[tuple[float, ...], ...] = option(
+        (), _PAYOFF, help="what seat 0 receives per round: row = own choice, column = the other's; empty: the preset's"
+    )
+    payoff_second: tuple[tuple[float, ...], ...] = option(
+        (), _PAYOFF, help="what seat 1 receives, rows and columns as in payoff; empty: the negative of payoff"
+    )
+    rounds: int = option(1, _whole(1, 10_000), help="rounds of a match, 1 to 10000; each shows the last choices")
+
+
+@frozen(kw_only=True)
+class MatrixFixedConfig:
+    """Options of the agent ``matrix-fixed``."""
+
+    mixture: tuple[float, ...] = option(
+        (), _MIXTURE, help="probability of each choice; sums to 1; empty: all are equally likely"
+    )
+
+
+@frozen(kw_only=True)
+class MemoryGameConfig:
+    """Options of the environment ``memory-game``."""
+
+    choices: int = option(
+        4, _whole(2, 64), help="different cues, 2 to 64; who does not remember is right once in these"
+    )
+    delay: int = option(6, _whole(1, 10_000), help="ticks between the cue and the question, 1 to 10000")
+    distractor: bool = option(True, help="whether another symbol, drawn by lot, is shown on each tick of the delay")
+
+
+@frozen(kw_only=True)
+class CorridorConfig:
+    """Options of the environment ``corridor``."""
+
+    length: int = option(
+        16, _whole(2, 60), help="cells to walk, 2 to 60; random play arrives in about 1 of 2^(length - 1) matches"
+    )
+    distraction: float = option(
+        0.1, between(0.0, 0.99), help="reward of leaving by the door beside the start; 0 to 0.99; the end is worth 1"
+    )
+    max_ticks: int = option(0, at_least(0), help="truncate a match after so many ticks; 0: four times the length")
+
+
+@frozen(kw_only=True)
+class LabelsConfig:
+    """Options of the environment ``labels``."""
+
+    choices: int = option(6, _whole(2, 64), help="choices of the second and of the third label, 2 to 64")
+    coupled: bool = option(
+        False, help="whether all labels must be right together; otherwise the first says which of the others counts"
+    )
+
+
+@frozen(kw_only=True)
+class TeamGameConfig:
+    """Options of the environment ``team-game``."""
+
+    teams: int = option(1, _whole(1, 2), help="1: a team on its own; 2: two teams, each of which is paid its lead")
+    members: int = option(3, _whole(1, 32), help="seats of a team, 1 to 32")
+    choices: int = option(4, _whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
+    offset: float = option(
+        8.0,
+        at_least(0.0),
+        help="a number drawn from [-offset, offset] is added to every reward of a match; only critics see it",
+    )
+
+
+@frozen(kw_only=True)
+class TargetsConfig:
+    """Options of the environment ``targets``."""
+
+    kinds: int = option(
+        4, _whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of that sought"
+    )
+    buttons: int = option(3, _whole(1, 64), help="different buttons, 1 to 64; the observation says which is right")
+
+
+@frozen(kw_only=True)
+class SteerConfig:
+    """Options of the environment ``steer``."""
+
+    steps: int = option(1, _whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another observation")
+    tolerance: float = option(
+        0.05, above(0.0), help="a match is won with at most this squared distance, mean of its ticks; > 0"
+    )

@@ -1,0 +1,98 @@
+"""``steer``: two real numbers that must follow what is seen, judged by their squared distance."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+
+from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
+from ludus_probes.config import SteerConfig
+from ludus_probes.lots import draw, fractions
+from ludus_probes.reflex import ReflexAgent
+
+__all__ = ["best_actions", "make_steer", "make_steer_agent"]
+
+_SEEN = 3  # numbers in an observation
+
+
+def best_actions(observation: np.ndarray) -> np.ndarray:
+    """Return ``[n, 2] float32``: the best actions for ``observation [n, 3] float32``, (o₀·o₁, (o₁ + o₂)/2)."""
+    first, second, third = observation.T
+    best: np.ndarray = np.stack([first * second, (second + third) / np.float32(2.0)], axis=1)
+    return best
+
+
+def make_steer(config: SteerConfig, *, num_matches: int) -> ProbeEnvironment:
+    """Return a batch of matches."""
+    return ProbeEnvironment(_Steer(config), num_matches=num_matches)
+
+
+def make_steer_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
+    """Return an agent that is right to the bit."""
+
+    def decide(observation: Leaves) -> np.ndarray:
+        return best_actions(observation["obs"])
+
+    return ReflexAgent(decide, value=0.0)
+
+
+class _Steer:
+    """Every tick shows three numbers, uniform in [-1, 1]; the reward is minus the squared distance to `best_actions`.
+
+    A match is won where the mean squared distance of its ticks is within the tolerance.
+    """
+
+    def __init__(self, config: SteerConfig) -> None:
+        self._steps, self._tolerance = config.steps, config.tolerance
+        player = Role(
+            name=ROLE,
+            observation_space=spaces.Box(-1.0, 1.0, (_SEEN,), np.float32),
+            action_space=spaces.Box(-1.0, 1.0, (2,), np.float32),
+            teams=(0,),
+        )
+        self.spec = EnvironmentSpec(
+            name="steer",
+            roles=(player,),
+            turn="simultaneous",
+            max_ticks=config.steps,
+            perfect_information=True,
+            reward_range=(-8.0, 0.0),
+        )
+        self.words = ()
+
+    def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
+        """Make seeds and clocks."""
+        self._obs, self._reward = player.observation["obs"][:, 0], player.reward[:, 0]
+        self._outcome = outcome[:, 0]
+        self._seeds = np.zeros(len(outcome), np.uint64)
+        self._clock = np.zeros(len(outcome), np.int64)
+        self._error = np.zeros(len(outcome))
+
+    def start(self, at: Rows, seeds: np.ndarray) -> None:
+        """Show the first numbers."""
+        self._seeds[at] = seeds
+        self._clock[at] = 0
+        self._error[at] = 0.0
+        self._show(at)
+
+    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+        """Judge, and show the next numbers."""
+        missed = ((actions[:, 0] - best_actions(self._obs[at])) ** 2).sum(axis=1)
+        self._reward[at] = -missed
+        self._error[at] += missed
+        self._clock[at] += 1
+        self._outcome[at] = self._error[at] <= self._tolerance * self._steps
+        self._show(at)
+        ended: np.ndarray = self._clock[at] == self._steps
+        return ended
+
+    def _show(self, at: Rows) -> None:
+        """Write what is seen at this time of the match."""
+        numbers = draw(self._seeds[at, None], _SEEN * self._clock[at, None] + np.arange(_SEEN))
+        self._obs[at] = 2.0 * fractions(numbers) - 1.0
+
+    def draw(self, match: int) -> str:
+        """Return what is seen and the error so far."""
+        seen = " ".join(f"{number:+.3f}" for number in self._obs[match])
+        return f"{seen}; squared distance so far {self._error[match]:.4f}"

@@ -1,0 +1,119 @@
+"""``team-game``: a reward shared by a team and blurred by luck that only a critic with the global state sees."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+
+from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
+from ludus_probes.config import TeamGameConfig
+from ludus_probes.lots import below, draw, fractions
+from ludus_probes.reflex import ReflexAgent
+from ludus_probes.terminal import highlight
+
+__all__ = ["make_team_game", "make_team_game_agent"]
+
+
+def make_team_game(config: TeamGameConfig, *, num_matches: int) -> ProbeEnvironment:
+    """Return a batch of matches."""
+    return ProbeEnvironment(_TeamGame(config), num_matches=num_matches)
+
+
+def make_team_game_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
+    """Return an agent whose every seat answers its sign; its value is that of a match between such agents."""
+
+    def decide(observation: Leaves) -> np.ndarray:
+        return np.asarray(observation["obs"].argmax(axis=1)[:, None])
+
+    return ReflexAgent(decide, value=1.0 if spec.num_teams == 1 else 0.0)
+
+
+def _spec(config: TeamGameConfig) -> EnvironmentSpec:
+    seats = config.teams * config.members
+    hidden: dict[str, Space[Any]] = {
+        "signs": spaces.Box(0.0, 1.0, (seats, config.choices), np.float32),
+        "offset": spaces.Box(-config.offset, config.offset, (1,), np.float32),
+    }
+    player = Role(
+        name=ROLE,
+        observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
+        action_space=spaces.Discrete(config.choices),
+        teams=tuple(team for team in range(config.teams) for _ in range(config.members)),
+        privileged_space=spaces.Dict(hidden),
+    )
+    lowest = 0.0 if config.teams == 1 else -1.0
+    return EnvironmentSpec(
+        name="team-game",
+        roles=(player,),
+        turn="simultaneous",
+        max_ticks=1,
+        zero_sum=config.teams == 2,
+        constant_sum=config.teams == 2,
+        reward_range=(lowest - config.offset, 1.0 + config.offset),
+    )
+
+
+class _TeamGame:
+    """One decision: every seat sees a sign of its own and answers it; a team's share of right answers is its score.
+
+    Each seat of a team is paid the score (of two teams: the lead over the other) plus the offset of the match, which
+    the second team is paid with the opposite sign. Critics see all signs, those of the own team first, and the offset
+    as it is paid. One team wins where every answer is right; of two, the higher score wins.
+    """
+
+    def __init__(self, config: TeamGameConfig) -> None:
+        self.spec = _spec(config)
+        self._teams, self._members, self._choices = config.teams, config.members, config.choices
+        self._width = config.offset
+        self.words = ([str(choice) for choice in range(config.choices)],)
+        self._one_hot = np.eye(config.choices, dtype=np.float32)
+
+    def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
+        """Make room for signs and offsets."""
+        seats = self._teams * self._members
+        self._obs, self._reward, self._outcome = player.observation["obs"], player.reward, outcome
+        self._hidden_signs, self._hidden_offset = player.privileged["signs"], player.privileged["offset"]
+        self._signs = np.zeros((len(outcome), seats), np.int64)
+        self._offset = np.zeros(len(outcome))
+
+    def start(self, at: Rows, seeds: np.ndarray) -> None:
+        """Draw signs and offset."""
+        seats, first = self._teams * self._members, slice(0, self._members)
+        numbers = draw(seeds[:, None], np.arange(seats + 1))
+        signs = below(numbers[:, :seats], self._choices)
+        offset = ((2.0 * fractions(numbers[:, seats]) - 1.0) * self._width).astype(np.float32)
+        shown = self._one_hot[signs]  # [n, S, choices]
+        self._signs[at] = signs
+        self._offset[at] = offset
+        self._obs[at] = shown
+        self._hidden_signs[at, first] = shown[:, None]
+        self._hidden_offset[at, first, 0] = offset[:, None]
+        if self._teams == 2:
+            self._hidden_signs[at, self._members :] = np.roll(shown, -self._members, axis=1)[:, None]
+            self._hidden_offset[at, self._members :, 0] = -offset[:, None]
+
+    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+        """Pay everybody."""
+        right = actions[:, :, 0] == self._signs[at]
+        counts = right.reshape(len(right), self._teams, self._members).sum(axis=2)  # [n, teams]
+        offset = self._offset[at]
+        if self._teams == 1:
+            self._reward[at] = (counts[:, 0] / self._members + offset)[:, None]
+            self._outcome[at, 0] = counts[:, 0] == self._members
+        else:
+            lead = counts[:, 0] - counts[:, 1]
+            paid = (lead / self._members + offset)[:, None]
+            self._reward[at, : self._members] = paid
+            self._reward[at, self._members :] = -paid
+            self._outcome[at, 0] = 0.5 + 0.5 * np.sign(lead)
+            self._outcome[at, 1] = 0.5 - 0.5 * np.sign(lead)
+        return np.ones(len(right), bool)
+
+    def draw(self, match: int) -> str:
+        """Return everybody's sign and the offset."""
+        signs = self._signs[match].reshape(self._teams, self._members)
+        shown = " against ".join(highlight(" ".join(str(sign) for sign in team)) for team in signs)
+        return f"signs {shown}, offset {self._offset[match]:+.2f}"
