@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 
-__all__ = ["cli", "main"]
-
 
 class _LazyGroup(click.Group):
     """A group that imports a command when it is used, and plugins when a name is not built in or for help."""
@@ -27,32 +24,27 @@ class _LazyGroup(click.Group):
         return [*BUILT_IN, *(name for name in load_plugins().components("command") if name not in BUILT_IN)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name in BUILT_IN:
-            module, _, attribute = BUILT_IN[cmd_name].path.partition(":")
-            command: click.Command = getattr(import_module(module), attribute)
-            return command
-        if cmd_name.startswith("-"):
-            return None
-        plugins = load_plugins()
-        if cmd_name not in plugins.components("command"):
-            close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
-            ctx.fail(f"No such command {cmd_name!r}." + (f" Did you mean {close[0]!r}?" if close else ""))
-        return _checked(cmd_name, plugins.get("command", cmd_name).load_factory())
+        component = BUILT_IN.get(cmd_name)
+        if component is None:
+            if cmd_name.startswith("-"):
+                return None
+            plugins = load_plugins()
+            if cmd_name not in plugins.components("command"):
+                close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
+                hint = f" Did you mean {close[0]!r}?" if close else ""
+                ctx.fail(f"No such command {cmd_name!r}.{hint}")
+            component = plugins.get("command", cmd_name)
+        command = component.load_factory()
+        if not isinstance(command, click.Command):
+            raise PluginError(f"command {cmd_name!r} is a {type(command).__name__}, expected a click.Command")
+        return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in BUILT_IN.items()])
-        plugins = load_plugins().components("command")
-        rows = [(name, component.summary) for name, component in plugins.items() if name not in BUILT_IN]
-        if rows:
-            with formatter.section("Commands of plugins"):
-                formatter.write_dl(rows)
-
-
-def _checked(name: str, command: Any) -> click.Command:
-    if not isinstance(command, click.Command):
-        raise PluginError(f"command {name!r} is a {type(command).__name__}, expected a click.Command")
-    return command
+        others = [part for name, part in load_plugins().components("command").items() if name not in BUILT_IN]
+        for title, parts in (("Commands", BUILT_IN.values()), ("Commands of plugins", others)):
+            if parts:
+                with formatter.section(title):
+                    formatter.write_dl([(part.name, part.summary) for part in parts])
 
 
 def _choice(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

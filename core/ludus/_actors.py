@@ -13,7 +13,7 @@ from ludus.agent import Agent, EvaluatingAgent
 from ludus.algorithm import Decision, Policy, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
-from ludus.interface import Interface, View
+from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
 
 __all__ = ["AgentActor", "LiveActor", "PolicyAgent", "restart", "rows_of", "store"]
@@ -140,6 +140,11 @@ class LiveActor:
         self.policy.load(weights)
         self.version = version
 
+    def advance(self, progress: float) -> None:
+        """Tell the interface how much of the training budget is used, in [0, 1]."""
+        if isinstance(self.interface, ScheduledInterface):
+            self.interface.advance(progress)
+
     @property
     def reads(self) -> bool:
         """Return whether its algorithm learns from the opponents' evaluations."""
@@ -211,6 +216,7 @@ class LiveActor:
             observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
             action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
             reward=since.reward,
+            reward_parts=since.parts,
         )
         return view if self.interface is None else self.interface.observe(view, seats.streams)
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
-from importlib.metadata import PackageNotFoundError, version
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
@@ -24,33 +23,34 @@ from ludus._build import (
     player_role,
 )
 from ludus._carriage import ways
+from ludus._config import PlayerConfig, RunConfig
 from ludus._coordinator import Coordinator
 from ludus._league import League
 from ludus._learner import Learner, LearnerOptions
 from ludus._models import load_arrays
 from ludus._opponents import ActorCache, StackActor
+from ludus._plugins import Plugins
 from ludus._recorder import Recorder, SegmentLayout
-from ludus._sampler import Link, Sampler
+from ludus._sampler import Link, Sampler, learner_name
 from ludus._seeding import generator, seed_for
 from ludus._service import ServiceWorker, service_name
 from ludus._shared import SharedFolder
 from ludus._slots import Slots
+from ludus._store import Store
+from ludus._supervisor import WorkerSpec
 from ludus._transport import ipc_address
+from ludus._version import __version__
 from ludus.agent import Agent
+from ludus.algorithm import Policy
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError, ModelError
-from ludus.interface import on_agent
-from ludus.service import ServiceContext, Site
+from ludus.interface import Interface, on_agent
+from ludus.service import Network, ServiceContext, Site
 
-if TYPE_CHECKING:
-    from ludus._config import PlayerConfig, RunConfig
-    from ludus._plugins import Plugins
-    from ludus._store import Store
-    from ludus.algorithm import Policy
-    from ludus.interface import Interface
-    from ludus.service import Network
-
-__all__ = ["Assembly", "load_participant", "open_league"]
+#: What runs in a process of its own, or in turn with the others. They have in common: ``name``; ``start()`` introduces
+#: it; ``handle(peer, message)`` takes a message; ``work()`` does a small piece of work and says whether there was any;
+#: ``count`` of useful things done; ``stopped``: it was told to; ``settled``: all it said is committed; ``close()``.
+Worker: TypeAlias = Sampler | Learner | ServiceWorker
 
 
 @frozen(kw_only=True)
@@ -71,41 +71,82 @@ class Assembly:
     session: int = 0
     sockets: Path | None = None
 
-    def sampler(
-        self, name: str, *, link: Link, clock: Callable[[], float], shared: SharedFolder | None = None
-    ) -> Sampler:
-        """Make a sampler that trains every player of the league; with shared memory if its learners have it."""
-        sampling = self.config.sampling
-        environment = make_environment(self.config.environment, sampling.matches)
-        spec = environment.spec
-        live = {
-            player: self.live(name, player, spec, sampling.matches, shared=shared) for player in self.config.players
-        }
-        return Sampler(
-            name=name,
-            kind="train",
-            environment=environment,
-            live=live,
-            frozen=self.opponents(name, spec, sampling.matches),
-            link=link,
-            clock=clock,
-            rows_per_fixture=sampling.rows_per_fixture,
-            shared=shared,
-        )
+    @cached_property
+    def spec(self) -> EnvironmentSpec:
+        """Return what is known of the environment."""
+        environment = make_environment(self.config.environment, 1)
+        environment.close()
+        return environment.spec
 
-    def evaluator(self, name: str, *, link: Link, clock: Callable[[], float]) -> Sampler:
-        """Make an evaluator: a sampler of frozen models only."""
-        rows = self.config.evaluation.matches
+    def workers(self) -> list[WorkerSpec]:
+        """Return the workers of the run, in the order in which they are started."""
+        run, service = self.config.run, self.config.inference
+        workers = [WorkerSpec(learner_name(player), self.learner_threads()) for player in self.config.players]
+        if run.workers and service is not None and service.component.service is not None:
+            workers.append(WorkerSpec(service_name(service.name), run.sampler_threads))
+        workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(run.workers, 1))]
+        if self.config.evaluation.enabled:
+            workers.append(WorkerSpec("evaluator-0", 1))
+        return workers
+
+    def worker(
+        self,
+        name: str,
+        *,
+        link: Link,
+        clock: Callable[[], float],
+        shared: SharedFolder | None = None,
+        address: str = "",
+    ) -> Worker:
+        """Make one of the workers that `workers` lists.
+
+        Args:
+            name: Of the worker; begins with its kind.
+            link: Where its messages go.
+            clock: Seconds.
+            shared: Its shared memory; None without.
+            address: Where samplers reach a learner.
+        """
+        kind, _, which = name.partition("-")
+        if kind == "learner":
+            return self.learner(which, link=link, clock=clock, shared=shared, address=address)
+        if kind == "service":
+            return self.service(name, link=link, clock=clock)
+        return self.sampler(name, link=link, clock=clock, shared=shared, rates=kind == "evaluator")
+
+    def sampler(
+        self,
+        name: str,
+        *,
+        link: Link,
+        clock: Callable[[], float],
+        shared: SharedFolder | None = None,
+        rates: bool = False,
+    ) -> Sampler:
+        """Make a sampler that trains every player of the league, or an evaluator, which only rates frozen models.
+
+        Args:
+            name: Of the worker.
+            link: Where its messages go.
+            clock: Seconds.
+            shared: Its shared memory, if its learners have it; None without.
+            rates: Whether it is an evaluator.
+        """
+        sampling, rating = self.config.sampling, self.config.evaluation
+        rows = rating.matches if rates else sampling.matches
         environment = make_environment(self.config.environment, rows)
+        spec = environment.spec
+        players = () if rates else self.config.players
         return Sampler(
             name=name,
-            kind="eval",
+            kind="eval" if rates else "train",
             environment=environment,
-            live={},
-            frozen=self.opponents(name, environment.spec, rows),
+            live={player: self.live(name, player, spec, rows, shared=shared) for player in players},
+            frozen=self.opponents(name, spec, rows),
             link=link,
             clock=clock,
-            rows_per_fixture=min(rows, self.config.evaluation.fixture_matches),
+            rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
+            shared=shared,
         )
 
     def learner(
@@ -119,11 +160,10 @@ class Assembly:
     ) -> Learner:
         """Make the learner of a player; with shared memory if its samplers, which reach it at an address, have it."""
         run, chosen = self.config.run, self.config.players[player]
-        environment = make_environment(self.config.environment, 1)
-        role, _ = player_role(chosen, learned_role(chosen, environment.spec))
-        environment.close()
-        algorithm = make_algorithm(chosen, role)
-        trainer = algorithm.make_trainer(seed=seed_for(run.seed, "learner", player), device=run.device)
+        role, _ = player_role(chosen, learned_role(chosen, self.spec))
+        trainer = make_algorithm(chosen, role).make_trainer(
+            seed=seed_for(run.seed, "learner", player), device=run.device
+        )
         if chosen.init:
             path = Path(chosen.init)
             trainer.load_weights(load_arrays(path.parent, path.stem))
@@ -148,17 +188,12 @@ class Assembly:
 
     def coordinator(self, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
         """Make the coordinator on an open store."""
-        environment = make_environment(self.config.environment, 1)
-        spec = environment.spec
-        environment.close()
         return Coordinator(
             config=self.config,
-            spec=spec,
-            league=open_league(store, self.config, spec),
+            spec=self.spec,
+            league=open_league(store, self.config, self.spec),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
-            evaluation=make_evaluation_matchmaker(self.plugins, self.config)
-            if self.config.evaluation.enabled
-            else None,
+            evaluation=make_evaluation_matchmaker(self.plugins, self.config),
             emitter=self.plugins,
             link=link,
             clock=clock,
@@ -169,12 +204,9 @@ class Assembly:
         chosen, sockets = self.config.inference, self.sockets
         assert chosen is not None
         assert sockets is not None
-        environment = make_environment(self.config.environment, 1)
-        spec = environment.spec
-        environment.close()
 
         def networks(player: PlayerConfig) -> list[Network]:
-            return make_networks(player, player_role(player, learned_role(player, spec))[0])
+            return make_networks(player, player_role(player, learned_role(player, self.spec))[0])
 
         context = ServiceContext(
             name=name,
@@ -190,15 +222,13 @@ class Assembly:
         Raises:
             LudusError: The run would not start.
         """
-        environment = make_environment(self.config.environment, 1)
-        environment.close()
         for chosen in self.config.players.values():
-            role, _ = player_role(chosen, learned_role(chosen, environment.spec))
+            role, _ = player_role(chosen, learned_role(chosen, self.spec))
             make_algorithm(chosen, role)
             make_matchmaker(self.plugins, chosen)
         for anchor in self.config.anchors.values():
-            for role_ in environment.spec.roles:
-                make_agent(anchor.agent, environment.spec, role_.name)
+            for role in self.spec.roles:
+                make_agent(anchor.agent, self.spec, role.name)
 
     def learner_threads(self) -> int:
         """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""
@@ -220,10 +250,10 @@ class Assembly:
         rng = generator(config.run.seed, worker, "opponents", self.session)
 
         def anchor(participant: str, role: str) -> AgentActor:
-            return AgentActor(_make_anchor(config, spec, participant, role), rng)
+            return AgentActor(self._anchor(participant, role, spec), rng)
 
         def stack(player: str) -> StackActor:
-            policy, interface = _frozen_parts(config, spec, player, site=_site(config, self.sockets, worker, player))
+            policy, interface = self._frozen(player, spec, site=self._site(worker, player))
             return StackActor(policy=policy, interface=interface, rng=rng, streams=streams)
 
         return ActorCache(
@@ -247,16 +277,14 @@ class Assembly:
             shared: Where its blocks are recorded; on the heap without.
         """
         chosen = self.config.players[player]
-        raw = learned_role(chosen, spec)
-        role, interface = player_role(chosen, raw)
-        algorithm = make_algorithm(
-            chosen, role, runtime=self.config.inference, site=_site(self.config, self.sockets, worker, player)
-        )
+        role, interface = player_role(chosen, learned_role(chosen, spec))
+        site = self._site(worker, player)
+        algorithm = make_algorithm(chosen, role, runtime=self.config.inference, site=site)
         policy = algorithm.make_policy()
         layout = SegmentLayout.of(
             role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
         )
-        streams = rows * raw.seats
+        streams = rows * role.seats
         recorder = Recorder(layout, streams) if shared is None else Recorder(layout, streams, Slots(shared).take)
         return LiveActor(
             player=player,
@@ -269,102 +297,73 @@ class Assembly:
 
     def _manifest(self, player: str) -> dict[str, Any]:
         chosen = self.config.players[player]
-        distributions = sorted({report.distribution for report in self.plugins.reports if report.status == "ok"})
+        versions = {report.distribution: report.version for report in self.plugins.reports if report.status == "ok"}
         return {
             "environment": self.config.environment.name,
             "algorithm": chosen.algorithm.name,
             "network": chosen.network.name if chosen.network else None,
             "config": self.config.data.get("players", {}).get(player, {}),
-            "versions": {name: _version(name) for name in ("ludus", *distributions)},
+            "versions": {"ludus": __version__, **versions},
         }
 
+    def participant(
+        self, name: str, digest: str, role: str, *, spec: EnvironmentSpec, rows: int, deterministic: bool = False
+    ) -> Agent:
+        """Make the agent that plays a frozen model or an anchor.
 
-def load_participant(
-    config: RunConfig,
-    spec: EnvironmentSpec,
-    *,
-    run_dir: Path | None,
-    participant: str,
-    digest: str,
-    role: str,
-    rows: int,
-    deterministic: bool = False,
-) -> Agent:
-    """Make the agent that plays a frozen model or an anchor.
+        Args:
+            name: The participant's.
+            digest: The model's hash; empty for an anchor.
+            role: The role it sits in.
+            spec: The environment's.
+            rows: Matches played at once.
+            deterministic: Take a model's most likely actions instead of sampling.
 
-    Args:
-        config: The configuration of the run they belong to.
-        spec: The environment's.
-        run_dir: Where the model lies; unused for anchors.
-        participant: Its name.
-        digest: The model's hash; empty for an anchor.
-        role: The role it sits in.
-        rows: Matches played at once.
-        deterministic: Take a model's most likely actions instead of sampling.
+        Raises:
+            ModelError: The model cannot be loaded, or belongs to no player of the configuration.
+            ConfigError: There is no such anchor.
+        """
+        if not digest:
+            return self._anchor(name, role, spec)
+        player, players = name.partition("@")[0], self.config.players
+        if player not in players:
+            raise ModelError(f"model {name!r} belongs to no player of this run; there are {', '.join(players)}")
+        policy, interface = self._frozen(player, spec)
+        policy.load(load_arrays(self.run_dir / "models", digest))
+        agent = PolicyAgent(policy, rows * len(spec.seats), deterministic)
+        return agent if interface is None else on_agent(agent, interface)
 
-    Raises:
-        ModelError: The model cannot be loaded, or belongs to no player of the configuration.
-        ConfigError: There is no such anchor.
-    """
-    if not digest:
-        return _make_anchor(config, spec, participant, role)
-    player = participant.partition("@")[0]
-    if player not in config.players or run_dir is None:
-        raise ModelError(
-            f"model {participant!r} belongs to no player of this run; there are {', '.join(config.players)}"
-        )
-    policy, interface = _frozen_parts(config, spec, player)
-    policy.load(load_arrays(run_dir / "models", digest))
-    agent = PolicyAgent(policy, rows * len(spec.seats), deterministic)
-    return agent if interface is None else on_agent(agent, interface)
+    def _anchor(self, participant: str, role: str, spec: EnvironmentSpec) -> Agent:
+        anchors = self.config.anchors
+        if participant not in anchors:
+            raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(anchors)}")
+        return make_agent(anchors[participant].agent, spec, role)
 
+    def _frozen(
+        self, player: str, spec: EnvironmentSpec, *, site: Site | None = None
+    ) -> tuple[Policy, Interface | None]:
+        """Return a policy for models of a player, without weights, and the interface before it."""
+        chosen = self.config.players[player]
+        role, interface = player_role(chosen, learned_role(chosen, spec))
+        return make_algorithm(chosen, role, runtime=self.config.inference, site=site).make_policy(), interface
 
-def _make_anchor(config: RunConfig, spec: EnvironmentSpec, participant: str, role: str) -> Agent:
-    if participant not in config.anchors:
-        raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(config.anchors)}")
-    return make_agent(config.anchors[participant].agent, spec, role)
-
-
-def _frozen_parts(
-    config: RunConfig, spec: EnvironmentSpec, player: str, *, site: Site | None = None
-) -> tuple[Policy, Interface | None]:
-    """Return a policy for models of a player, without weights, and the interface before it."""
-    chosen = config.players[player]
-    role, interface = player_role(chosen, learned_role(chosen, spec))
-    return make_algorithm(chosen, role, runtime=config.inference, site=site).make_policy(), interface
-
-
-def _site(config: RunConfig, sockets: Path | None, worker: str, player: str) -> Site | None:
-    """Return where a worker's runtimes for a player run; None where they have no service."""
-    if sockets is None or config.inference is None or config.inference.component.service is None:
-        return None
-    address = ipc_address(sockets, f"{service_name(config.inference.name)}.ask")
-    return Site(worker=worker, player=_kin(config)[player], sockets=sockets, address=address)
+    def _site(self, worker: str, player: str) -> Site | None:
+        """Return where a worker's runtimes for a player run; None where they have no service."""
+        chosen = self.config.inference
+        if self.sockets is None or chosen is None or chosen.component.service is None:
+            return None
+        address = ipc_address(self.sockets, f"{service_name(chosen.name)}.ask")
+        return Site(worker=worker, player=_kin(self.config)[player], sockets=self.sockets, address=address)
 
 
 def _kin(config: RunConfig) -> dict[str, str]:
     """Return for every player the first one whose models have the same architecture."""
-    kin: dict[str, str] = {}
-    for name, player in config.players.items():
-        parts = (player.algorithm, player.network, player.interfaces, player.role)
-        others = ((other, config.players[other]) for other in kin)
-        same = (o for o, p in others if (p.algorithm, p.network, p.interfaces, p.role) == parts)
-        kin[name] = next(same, name)
-    return kin
+    kinds = {name: (p.algorithm, p.network, p.interfaces, p.role) for name, p in config.players.items()}
+    return {name: next(other for other in kinds if kinds[other] == kind) for name, kind in kinds.items()}
 
 
 def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> League:
     """Return the league of a store with the players of a configuration."""
-    players: dict[str, tuple[str, int | None]] = {}
-    for name, player in config.players.items():
-        role = learned_role(player, spec)
-        teams = set(role.teams)
-        players[name] = (role.name, teams.pop() if len(teams) == 1 else None)
+    roles = {name: learned_role(player, spec) for name, player in config.players.items()}
+    players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
     return League(store, players=players, anchors=tuple(config.anchors), seats=spec.seats)
-
-
-def _version(distribution: str) -> str:
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return "unknown"

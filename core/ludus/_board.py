@@ -18,8 +18,6 @@ from ludus._shared import Layout, SharedFile, SharedFolder
 from ludus.algorithm import Weights
 from ludus.errors import LinkError
 
-__all__ = ["Board", "BoardReader"]
-
 _VERSIONS = slice(4, 6)  # of the words a shared file begins with
 _TRIES = 1000
 _lock = threading.Lock()

@@ -10,44 +10,23 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ludus._config import matchmaker_part
-from ludus.algorithm import AlgorithmContext
+from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part
+from ludus._plugins import Plugins
+from ludus._sections import Chosen
+from ludus.agent import Agent
+from ludus.algorithm import Algorithm, AlgorithmContext
+from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, LudusError, PluginError, UnsupportedNetwork
-from ludus.interface import bind_role, stack
+from ludus.inference import Eager, Inference
+from ludus.interface import Interface, bind_role, stack
+from ludus.matchmaker import Matchmaker
+from ludus.network import NetworkRequest
+from ludus.service import Network, Service, ServiceContext, Site
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from ludus._config import Chosen, EvaluationSection, PlayerConfig, RunConfig
-    from ludus._plugins import Plugins
-    from ludus.agent import Agent
-    from ludus.algorithm import Algorithm
-    from ludus.environment import Environment, EnvironmentSpec, Role
-    from ludus.inference import Inference
-    from ludus.interface import Interface
-    from ludus.launcher import Launcher
-    from ludus.matchmaker import Matchmaker
-    from ludus.metrics import MetricSink
-    from ludus.network import NetworkRequest
-    from ludus.service import Network, Service, ServiceContext, Site
-
-__all__ = [
-    "learned_role",
-    "make_agent",
-    "make_algorithm",
-    "make_environment",
-    "make_evaluation_matchmaker",
-    "make_inference",
-    "make_launcher",
-    "make_matchmaker",
-    "make_networks",
-    "make_service",
-    "make_sink",
-    "player_role",
-]
 
 _log = logging.getLogger("ludus.inference")
 
@@ -59,7 +38,7 @@ def make_environment(chosen: Chosen, num_matches: int) -> Environment:
         PluginError: Its factory raised.
         ContractError: It has another number of matches.
     """
-    environment: Environment = _make(chosen, num_matches=num_matches)
+    environment: Environment = make(chosen, num_matches=num_matches)
     with _blamed(chosen):
         if environment.num_matches != num_matches:
             raise ContractError(f"has {environment.num_matches} matches, expected {num_matches}")
@@ -76,7 +55,7 @@ def make_agent(chosen: Chosen, spec: EnvironmentSpec, role: str) -> Agent:
     plays = chosen.component.environments
     if plays and spec.name not in plays:
         raise ConfigError(f"agent {chosen.name!r} plays {', '.join(plays)}, not {spec.name}")
-    agent: Agent = _make(chosen, spec=spec, role=role)
+    agent: Agent = make(chosen, spec=spec, role=role)
     return agent
 
 
@@ -111,7 +90,7 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
     """
     if not player.interfaces:
         return role, None
-    interface = stack(*(_make(chosen) for chosen in player.interfaces))
+    interface = stack(*(make(chosen) for chosen in player.interfaces))
     with _blamed(*player.interfaces):
         return bind_role(role, interface), interface
 
@@ -139,9 +118,6 @@ def make_networks(player: PlayerConfig, role: Role) -> list[Network]:
     Raises:
         PluginError: A factory raised.
     """
-    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
-    from ludus.service import Network  # noqa: PLC0415
-
     made: list[Network] = []
 
     def keep(module: nn.Module, request: NetworkRequest) -> Inference:
@@ -160,11 +136,11 @@ def _algorithm(
             raise ConfigError(
                 f"players.{player.name}.network: missing; the algorithm {player.algorithm.name!r} needs a network"
             )
-        network: nn.Module = _make(player.network, request=request)
+        network: nn.Module = make(player.network, request=request)
         return network
 
     context = AlgorithmContext(role=role, build_network=build_network, build_inference=build_inference)
-    algorithm: Algorithm = _make(player.algorithm, context=context)
+    algorithm: Algorithm = make(player.algorithm, context=context)
     return algorithm
 
 
@@ -178,12 +154,10 @@ def make_inference(
     Raises:
         PluginError: Its factory raised anything but `UnsupportedNetwork`.
     """
-    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
-
     if chosen is not None:
         try:
             where = {} if chosen.component.service is None else {"site": site}
-            inference: Inference = _make(chosen, module=module, request=request, **where)
+            inference: Inference = make(chosen, module=module, request=request, **where)
         except UnsupportedNetwork as error:
             _log.info("inference %r cannot run this network (%s); torch runs it", chosen.name, error)
         else:
@@ -214,48 +188,37 @@ def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection)
     if section.matchmaker is None:
         raise ConfigError("evaluation.matchmaker: missing")
 
-    def make(name: str, path: tuple[str, ...]) -> Matchmaker:
+    def named(name: str, path: tuple[str, ...]) -> Matchmaker:
         if name in path:
             raise ConfigError(f"matchmaker {' → '.join((*path, name))}: contains itself")
-        build: Callable[[str], Matchmaker] = lambda part: make(part, (*path, name))  # noqa: E731
-        matchmaker: Matchmaker = _make(matchmaker_part(section, plugins, name), build=build)
+        build: Callable[[str], Matchmaker] = lambda part: named(part, (*path, name))  # noqa: E731
+        matchmaker: Matchmaker = make(matchmaker_part(section, plugins, name), build=build)
         return matchmaker
 
-    return make(section.matchmaker.name, ())
+    return named(section.matchmaker.name, ())
 
 
-def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmaker:
+def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmaker | None:
     """Make the matchmaker that chooses rating matches: the one configured, or that of the first player.
+
+    Returns:
+        None where no rating matches are played.
 
     Raises:
         ConfigError: As `make_matchmaker`.
         PluginError: A factory raised.
     """
     first = next(iter(config.players.values()))
-    return make_matchmaker(plugins, first if config.evaluation.matchmaker is None else config.evaluation)
+    section = first if config.evaluation.matchmaker is None else config.evaluation
+    return make_matchmaker(plugins, section) if config.evaluation.enabled else None
 
 
-def make_sink(chosen: Chosen, run_dir: Path) -> MetricSink:
-    """Make a metric sink that may write below `run_dir`.
-
-    Raises:
-        PluginError: Its factory raised.
-    """
-    sink: MetricSink = _make(chosen, run_dir=run_dir)
-    return sink
-
-
-def make_launcher(chosen: Chosen) -> Launcher:
-    """Make a launcher.
+def make(chosen: Chosen, **arguments: object) -> Any:
+    """Make a component whose factory needs nothing but these arguments.
 
     Raises:
         PluginError: Its factory raised.
     """
-    launcher: Launcher = _make(chosen)
-    return launcher
-
-
-def _make(chosen: Chosen, **arguments: object) -> Any:
     factory = chosen.component.load_factory()
     with _blamed(chosen):
         return factory(chosen.config, **arguments)

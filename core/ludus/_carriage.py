@@ -22,8 +22,6 @@ from ludus._wire import MAX_TOTAL_BYTES, check_bools
 from ludus.errors import WireError
 from ludus.segment import SegmentBatch
 
-__all__ = ["LZ4", "SLOT", "load", "unload", "ways"]
-
 SLOT, LZ4 = "slot", "lz4"
 
 

@@ -14,33 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import field, frozen
 
+from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml, write_toml
 from ludus.option import above, at_least, name, option
-
-if TYPE_CHECKING:
-    from ludus._plugins import Plugins
-
-__all__ = [
-    "AnchorConfig",
-    "Chosen",
-    "EvaluationSection",
-    "MetricsSection",
-    "PlayerConfig",
-    "RunConfig",
-    "RunSection",
-    "SamplingSection",
-    "choose_components",
-    "dump_config",
-    "load_config",
-    "matchmaker_part",
-    "parse_config",
-]
 
 
 @frozen(kw_only=True)
@@ -74,7 +56,7 @@ class SamplingSection:
         name(),
         help="Component that runs networks in samplers; eager: torch; auto: lean where installed, else eager.",
     )
-    opponent_cache_mb: int = option(256, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
+    opponent_cache_mb: int = option(64, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
 
 
 @frozen(kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from attrs import define, evolve, field
@@ -34,16 +34,12 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_manifest
+from ludus._plugins import Plugins
 from ludus._sampler import Link, learner_name
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
 from ludus.matchmaker import Matchmaker, Pairing
-
-if TYPE_CHECKING:
-    from ludus._plugins import Plugins
-
-__all__ = ["Coordinator"]
 
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
 
@@ -208,7 +204,6 @@ class Coordinator:
             # numbered here: a learner and its successor may both have meant the same number
             participant = self.league.freeze(
                 message.player,
-                1 + len(models),
                 hash=message.hash,
                 decisions=message.decisions,
                 version=message.version,

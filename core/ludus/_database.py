@@ -15,8 +15,6 @@ from urllib.parse import quote
 
 from ludus.errors import RunError, StoreError
 
-__all__ = ["DATABASE", "SCHEMA_VERSION", "RunLock", "connect_reader", "connect_writer"]
-
 DATABASE = "league.sqlite"
 SCHEMA_VERSION = 1
 _BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment

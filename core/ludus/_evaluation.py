@@ -13,8 +13,6 @@ from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec, Scenario
 from ludus.errors import ContractError
 
-__all__ = ["Record", "play_out", "play_pair"]
-
 
 @frozen(kw_only=True)
 class Record:
@@ -113,7 +111,7 @@ def _seats(spec: EnvironmentSpec, sides: int, shift: int) -> tuple[str, ...]:
 
 
 def _record(spec: EnvironmentSpec, fixtures: Sequence[Fixture], played: dict[str, np.ndarray]) -> Record:
-    wins = draws = losses = 0
+    leads: list[np.ndarray] = []
     returns: list[np.ndarray] = []
     for fixture in fixtures:
         chosen = played["fixture"] == fixture.id
@@ -121,15 +119,13 @@ def _record(spec: EnvironmentSpec, fixtures: Sequence[Fixture], played: dict[str
         team = spec.seats[mine[0]].team
         outcome = played["outcome"][chosen]
         others = np.delete(outcome, team, axis=1) if outcome.shape[1] > 1 else np.full_like(outcome, 0.5)
-        lead = outcome[:, team] - others.max(axis=1)
-        wins += int(np.count_nonzero(lead > 0))
-        draws += int(np.count_nonzero(lead == 0))
-        losses += int(np.count_nonzero(lead < 0))
+        leads.append(outcome[:, team] - others.max(axis=1))
         returns.append(played["returns"][chosen][:, mine].mean(axis=1))
+    lead = np.concatenate(leads)
     return Record(
-        wins=wins,
-        draws=draws,
-        losses=losses,
+        wins=int(np.count_nonzero(lead > 0)),
+        draws=int(np.count_nonzero(lead == 0)),
+        losses=int(np.count_nonzero(lead < 0)),
         mean_return=float(np.concatenate(returns).mean()),
         mean_ticks=float(played["ticks"].mean()),
     )

@@ -15,17 +15,15 @@ import attrs
 import numpy as np
 from attrs import frozen
 
+from ludus._match_log import Recorded
 from ludus._messages import Fixture
 from ludus._ratings import EloTable
 from ludus._records import ModelRecord
 from ludus._store import Player, Store
 from ludus._structuring import did_you_mean
-from ludus._tally import Recorded
 from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating
-
-__all__ = ["League", "Name", "parse"]
 
 _GENERATIONS = 16  # older ones would weigh less than 1/65,536 of a match
 
@@ -156,7 +154,7 @@ class League:
             fixture: What is to be played; its id and the hashes of its models are given here.
 
         Raises:
-            StoreError: A participant is unknown, or the number of seats is not that of the environment.
+            StoreError: A participant cannot play now.
         """
         for participant in fixture.seats:
             if not self._is_playable(participant):
@@ -196,25 +194,11 @@ class League:
             self._count(kind, a, b, count)
         return recorded
 
-    def freeze(
-        self, player: str, number: int, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]
-    ) -> str:
-        """Add a frozen model, whose file is on the disk, and return its name; repeating the same one is harmless.
-
-        Raises:
-            StoreError: The number is not the next one, or the same number was frozen with another hash.
-        """
-        participant = f"{player}@{number}"
-        known = self.models.get(participant)
-        if known is not None and known.hash == hash:
-            return participant
-        if player not in self.players:
-            raise StoreError(f"{participant}: there is no player {player!r}")
-        expected = 1 + len(self.players[player].models)
-        if known is not None or number != expected:
-            raise StoreError(f"{participant}: expected the next model of {player} to be number {expected}")
+    def freeze(self, player: str, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]) -> str:
+        """Add the next frozen model of a player, whose file is on the disk, and return its name."""
+        number = 1 + len(self.players[player].models)
         model = ModelRecord(
-            participant=participant,
+            participant=f"{player}@{number}",
             player=player,
             number=number,
             hash=hash,
@@ -227,7 +211,7 @@ class League:
         self.store.add_model(model)
         self._add_model(model)
         self.set_decisions(player, max(decisions, self.players[player].decisions))
-        return participant
+        return model.participant
 
     def apply(self, changes: Iterable[PoolChange]) -> None:
         """Let models enter and leave pools. A change that changes nothing is not logged.

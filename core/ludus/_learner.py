@@ -43,8 +43,6 @@ from ludus.algorithm import Trainer, Weights
 from ludus.errors import ContractError, LinkError, WireError
 from ludus.segment import SegmentBatch
 
-__all__ = ["Learner", "LearnerOptions"]
-
 _RESEND_S = 5.0
 _log = logging.getLogger(__name__)
 _BAD_UPDATES = 3  # so many refused updates in a row end the run: the weights themselves must be broken
@@ -146,8 +144,8 @@ class Learner:
                 self._settle_checkpoint(message.path)
             case Stop() if not self.stopped:
                 self.stopped = True
-                if self._welcome is not None:
-                    self._finish()
+                if self._welcome is not None:  # the last weights stay, as a model and a checkpoint
+                    self._save(freeze=self.decisions > self._frozen_at)
 
     @property
     def _folder(self) -> Path:
@@ -230,6 +228,7 @@ class Learner:
             pid=sender.pid,
             released=self._queue.released(sender),
             ways=self.ways,
+            progress=self.progress,
             weights=self._weights if board is None and sender.version != self.version else {},
             board="" if board is None else board.file.name,
             layout={} if board is None or sender.version >= 0 else board.layout.specs,
@@ -255,11 +254,9 @@ class Learner:
             return False
         self._meter.goes_on(now)
         self._update()
-        if self.decisions - self._frozen_at >= self.options.freeze_every_decisions:
-            self._freeze()
-            self._checkpoint()
-        elif now - self._checkpointed_s > self.options.checkpoint_s:
-            self._checkpoint()
+        freeze = self.decisions - self._frozen_at >= self.options.freeze_every_decisions
+        if freeze or now - self._checkpointed_s > self.options.checkpoint_s:
+            self._save(freeze=freeze)
         return True
 
     def _update(self) -> None:
@@ -309,49 +306,25 @@ class Learner:
 
     # -- durable things ----------------------------------------------------------------------------------------
 
-    def _freeze(self) -> None:
-        self._models += 1
-        manifest = {
-            **self.options.manifest,
-            "player": self.player,
-            "decisions": self.decisions,
-            "version": self.version,
-        }
-        digest = save_arrays(self.run_dir / "models", dict(self._weights), manifest)
-        self._frozen_at = self.decisions
-        self._promise(
-            f"model-{self._models}",
-            ModelFrozen(
-                player=self.player,
-                number=self._models,
-                hash=digest,
-                decisions=self.decisions,
-                version=self.version,
-            ),
-        )
-
-    def _checkpoint(self) -> None:
+    def _save(self, *, freeze: bool) -> None:
+        """Write a checkpoint, and the weights as a model before it where asked to."""
+        if freeze:
+            self._models += 1
+            model = save_arrays(self.run_dir / "models", self._weights, self.options.manifest | self._stamp)
+            self._frozen_at = self.decisions
+            self._promise(f"model-{self._models}", ModelFrozen(number=self._models, hash=model, **self._stamp))
         arrays = {f"weights/{name}": array for name, array in self._weights.items()}
         arrays |= {f"state/{name}": array for name, array in self.trainer.state().items()}
-        counters = {
-            "version": float(self.version),
-            "decisions": float(self.decisions),
-            "frozen_at": float(self._frozen_at),
-            **self._meter.totals(),
-        }
+        counts = {"version": self.version, "decisions": self.decisions, "frozen_at": self._frozen_at}
+        counters = {name: float(count) for name, count in (counts | self._meter.totals()).items()}
         path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()
-        self._promise(
-            "checkpoint",
-            Checkpoint(
-                player=self.player,
-                path=path,
-                hash=digest,
-                version=self.version,
-                decisions=self.decisions,
-                counters=counters,
-            ),
-        )
+        self._promise("checkpoint", Checkpoint(path=path, hash=digest, counters=counters, **self._stamp))
+
+    @property
+    def _stamp(self) -> dict[str, Any]:
+        """Return what is said of everything durable."""
+        return {"player": self.player, "decisions": self.decisions, "version": self.version}
 
     def _promise(self, key: str, message: ModelFrozen | Checkpoint) -> None:
         self._unacked[key] = (self.clock(), message)
@@ -368,12 +341,6 @@ class Learner:
         for key, (sent_s, message) in list(self._unacked.items()):
             if now - sent_s > _RESEND_S:
                 self._promise(key, message)
-
-    def _finish(self) -> None:
-        """Leave the last weights as a model and a checkpoint."""
-        if self.decisions > self._frozen_at:
-            self._freeze()
-        self._checkpoint()
 
     @property
     def count(self) -> int:

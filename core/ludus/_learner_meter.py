@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ludus.algorithm import UpdateResult
 
-__all__ = ["LearnerMeter"]
+_TOTALS = ("received", "samples", "updates", "gradient_steps")
 
 
 @define
@@ -50,19 +50,14 @@ class LearnerMeter:
         self.gradient_steps += result.gradient_steps
         self._latest = dict(result.metrics)
 
-    def totals(self) -> dict[str, float]:
+    def totals(self) -> dict[str, int]:
         """Return what a resumed run counts on from."""
-        return {
-            "received": float(self.received),
-            "samples": float(self.samples),
-            "updates": float(self.updates),
-            "gradient_steps": float(self.gradient_steps),
-        }
+        return {name: getattr(self, name) for name in _TOTALS}
 
     def restore(self, totals: dict[str, Any]) -> None:
         """Count on from `totals`."""
-        self.received, self.samples = int(totals["received"]), int(totals["samples"])
-        self.updates, self.gradient_steps = int(totals["updates"]), int(totals["gradient_steps"])
+        for name in _TOTALS:
+            setattr(self, name, int(totals[name]))
 
     def report(self, now: float) -> dict[str, float] | None:
         """Return the values for one report, None when the last one is less than a second old."""

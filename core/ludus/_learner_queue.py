@@ -10,8 +10,6 @@ from ludus._shared import SharedFolder
 from ludus._slots import SlotReader
 from ludus.segment import SegmentBatch
 
-__all__ = ["BlockQueue", "Sender"]
-
 
 @define(eq=False)
 class Sender:

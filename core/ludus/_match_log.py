@@ -10,28 +10,63 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
+from numpy.typing import NDArray
 
 from ludus._messages import Fixture
 from ludus._records import FIXTURE_COLUMNS, MatchRecord, fixture_of
 from ludus._seeding import match_seeds
-from ludus._tally import FixtureSummary, Payoffs, Recorded, accumulate, tally
 from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["MatchLog"]
-
 _CHUNK = 50_000  # matches read at once when the whole log is counted
 _RESULTS = {"fixture": np.int64, "number": np.int64, "ticks": np.int32, "outcome": np.float32}
+
+
+#: (kind, a, b) → ``[3] int64``: wins, draws and losses of a against b in matches of that kind.
+Payoffs: TypeAlias = dict[tuple[str, str, str], NDArray[np.int64]]
+
+
+@frozen(kw_only=True)
+class FixtureSummary:
+    """New matches of one fixture in one report.
+
+    Attributes:
+        fixture: What was played.
+        outcome: Points per team summed over the new matches (1 win, ½ draw, 0 loss each).
+        matches: How many new matches.
+        finished: Whether these were the last ones of the fixture.
+    """
+
+    fixture: Fixture
+    outcome: tuple[float, ...]
+    matches: int
+    finished: bool
+
+
+@frozen(kw_only=True)
+class Recorded:
+    """What a report added to the log.
+
+    Attributes:
+        new: ``[k] int64``: rows of the report that are new.
+        duplicates: Rows that were already in the log, or twice in the report.
+        refused: Rows of unknown fixtures, or of match numbers that their fixture does not have.
+        fixtures: One summary per fixture with new matches, by id.
+        payoffs: What the new matches add to the payoffs.
+    """
+
+    new: NDArray[np.int64]
+    duplicates: int
+    refused: int
+    fixtures: tuple[FixtureSummary, ...] = ()
+    payoffs: Payoffs = field(factory=dict)
 
 
 @frozen
@@ -39,7 +74,7 @@ class _Group:
     """What a report says of one fixture: the rows that are new, and whether no match is missing any more."""
 
     fixture: Fixture
-    new: list[int]
+    new: np.ndarray
     finished: bool
 
 
@@ -77,13 +112,8 @@ class MatchLog:
         Args:
             fixture: What is fixed before its matches start; its `id` and `models` are of no account.
 
-        Raises:
-            StoreError: The number of seats is not that of the environment, or there is no match to play.
         """
-        f, seats = fixture, len(self.seats())
-        if len(f.seats) != seats or f.matches < 1:
-            wanted = f"{seats} participants and at least 1 match"
-            raise StoreError(f"a fixture needs {wanted}, got {', '.join(f.seats)} and {f.matches}")
+        f = fixture
         scenario = json.dumps([f.scenario.name, dict(f.scenario.parameters)])
         row = (f.kind, f.player, json.dumps(f.seats), f.seed, f.matches, scenario, f.reason, f.paired, time.time())
         return evolve(f, id=self._write("INSERT INTO fixtures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", *row))
@@ -108,42 +138,33 @@ class MatchLog:
             WireError: The arrays have other shapes or dtypes, or outcomes outside [0, 1].
         """
         fixture, number, ticks, outcome = self._checked_results(arrays)
-        numbers: list[int] = number.tolist()
-        rows_of: dict[int, list[int]] = {}
-        for row, which in enumerate(fixture.tolist()):
-            rows_of.setdefault(which, []).append(row)
         groups, refused = [], 0
-        for which, rows in sorted(rows_of.items()):
-            records = self._fixtures("id = ?", which)
-            inside = [row for row in rows if records and 0 <= numbers[row] < records[0].matches]
-            refused += len(rows) - len(inside)
-            if inside:
-                groups.append(self._group(records[0], {row: numbers[row] for row in inside}))
-        new = np.array([row for group in groups for row in group.new], np.int64)
-        self._insert(fixture[new], number[new], ticks=ticks[new], outcome=outcome[new])
+        for which in np.unique(fixture).tolist():
+            rows, records = np.flatnonzero(fixture == which), self._fixtures("id = ?", which)
+            matches = records[0].matches if records else 0
+            inside = rows[(number[rows] >= 0) & (number[rows] < matches)]
+            refused += rows.size - inside.size
+            if inside.size:
+                groups.append(self._group(records[0], inside, number[inside]))
+        new = np.concatenate([np.zeros(0, np.int64), *(group.new for group in groups)])
+        blobs = (points.tobytes() for points in outcome[new])
+        rows_new = zip(fixture[new].tolist(), number[new].tolist(), ticks[new].tolist(), blobs, strict=True)
+        with self._writing() as database:
+            database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", rows_new)
         duplicates = len(fixture) - len(new) - refused
         for name, count in (("results_duplicate", duplicates), ("results_refused", refused)):
             if count:
                 self.add_counter(name, count)
-        payoffs, summaries = self._count([group for group in groups if group.new], outcome[new])
+        payoffs, summaries = self._count([group for group in groups if group.new.size], outcome[new])
         return Recorded(new=new, duplicates=duplicates, refused=refused, fixtures=summaries, payoffs=payoffs)
 
-    def _group(self, fixture: Fixture, numbers: Mapping[int, int]) -> _Group:
+    def _group(self, fixture: Fixture, rows: np.ndarray, numbers: np.ndarray) -> _Group:
         """Find out which rows, given with their match numbers, are new: the first ones about matches not in the log."""
         found = self._db.execute("SELECT number FROM matches WHERE fixture = ?", (fixture.id,))
-        played = {row[0] for row in found}
-        new = []
-        for row, match in numbers.items():
-            if match not in played:
-                played.add(match)
-                new.append(row)
-        return _Group(fixture, new, finished=len(played) == fixture.matches)
-
-    def _insert(self, fixture: np.ndarray, number: np.ndarray, *, ticks: np.ndarray, outcome: np.ndarray) -> None:
-        blobs = (points.tobytes() for points in outcome)
-        rows = zip(fixture.tolist(), number.tolist(), ticks.tolist(), blobs, strict=True)
-        with self._writing() as database:
-            database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", rows)
+        played = [row[0] for row in found]
+        _, first = np.unique(numbers, return_index=True)
+        new = np.sort(first[~np.isin(numbers[first], played)])
+        return _Group(fixture, rows[new], finished=len(played) + new.size == fixture.matches)
 
     def _count(self, groups: list[_Group], outcome: np.ndarray) -> tuple[Payoffs, tuple[FixtureSummary, ...]]:
         """Add new matches, which lie together fixture by fixture, to the payoffs, and describe them."""
@@ -274,3 +295,49 @@ class MatchLog:
 def _starts(fixture: np.ndarray) -> NDArray[np.int64]:
     """Return ``[G]``: where the runs of equal values begin."""
     return np.flatnonzero(np.diff(fixture, prepend=fixture[:1] - 1))
+
+
+def tally(
+    fixtures: Sequence[Fixture], starts: NDArray[np.int64], outcome: NDArray[np.float32], *, teams: Sequence[int]
+) -> Payoffs:
+    """Count who beat whom.
+
+    Args:
+        fixtures: G fixtures.
+        starts: ``[G] int64``: the first row of each fixture; its rows lie together, in the order of `fixtures`.
+        outcome: ``[n, teams] float32``.
+        teams: The team of every seat.
+
+    Returns:
+        The counts of every ordered pair of different participants who sat in different teams.
+    """
+    meetings = [_meetings(fixture.seats, teams) for fixture in fixtures]
+    counts = {
+        (i, j): _counts(outcome[:, i], outcome[:, j], starts)
+        for i, j in {(i, j) for met in meetings for i, j, _, _ in met}
+    }
+    result: Payoffs = {}
+    for group, (fixture, met) in enumerate(zip(fixtures, meetings, strict=True)):
+        for i, j, a, b in met:
+            row = counts[i, j][group]
+            accumulate(result, {(fixture.kind, a, b): row})
+            accumulate(result, {(fixture.kind, b, a): row[::-1]})
+    return result
+
+
+def _meetings(seats: Sequence[str], teams: Sequence[int]) -> list[tuple[int, int, str, str]]:
+    """Return ``(i, j, a, b)`` where a in team i met b in team j, i < j, a ≠ b; each once."""
+    sides = sorted(set(zip(teams, seats, strict=True)))
+    return [(i, j, a, b) for i, a in sides for j, b in sides if i < j and a != b]
+
+
+def _counts(mine: NDArray[np.float32], theirs: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return ``[G, 3]``: how often the points of one team were more, the same, and less than those of another."""
+    tests = (mine > theirs, mine == theirs, mine < theirs)
+    return np.stack([np.add.reduceat(test, starts, dtype=np.int64) for test in tests], axis=1)
+
+
+def accumulate(total: Payoffs, more: Mapping[tuple[str, str, str], NDArray[np.int64]]) -> None:
+    """Add counts to sums in place."""
+    for key, count in more.items():
+        total[key] = total[key] + count if key in total else count

@@ -209,6 +209,7 @@ class Credit:
         pid: Process of the sampler whose blocks are counted; to another of its name the counts mean nothing.
         released: No block up to this number is read any more.
         ways: How blocks may come besides plain arrays, see `ludus._carriage`.
+        progress: Share of the training budget used, in [0, 1].
         weights: The weights, empty when the sampler already has this version or finds them on the board.
         board: Name of the shared memory that holds the newest weights; empty without.
         layout: What is on the board; empty when the sampler has been told.
@@ -221,6 +222,7 @@ class Credit:
     pid: int = 0
     released: int = 0
     ways: tuple[str, ...] = ()
+    progress: float = 0.0
     weights: Arrays = field(factory=dict)
     board: str = ""
     layout: Mapping[str, ArraySpec] = field(factory=dict)

@@ -9,13 +9,12 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from ludus.errors import RunError
 from ludus.metrics import Metric
-
-__all__ = ["JsonLines", "read_metrics"]
 
 
 class JsonLines:
@@ -33,7 +32,7 @@ class JsonLines:
         """Append metrics; those of one moment share a line."""
         lines = [
             json.dumps({"t": elapsed_s, "d": decisions, "m": {metric.name: _finite(metric.value) for metric in group}})
-            for (elapsed_s, decisions), group in groupby(metrics, key=_moment)
+            for (elapsed_s, decisions), group in groupby(metrics, key=attrgetter("elapsed_s", "decisions"))
         ]
         self._file.write("".join(f"{line}\n" for line in lines).encode())
 
@@ -62,10 +61,6 @@ def _parse(line: bytes, *, where: str) -> Iterator[Metric]:
             yield Metric(name=name, value=number, decisions=int(entry["d"]), elapsed_s=float(entry["t"]))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise RunError(f"{where}: damaged metric line ({error}); remove the line to go on") from None
-
-
-def _moment(metric: Metric) -> tuple[float, int]:
-    return metric.elapsed_s, metric.decisions
 
 
 def _finite(value: float) -> float | None:

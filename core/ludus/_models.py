@@ -24,17 +24,6 @@ import safetensors.numpy
 
 from ludus.errors import ModelError
 
-__all__ = [
-    "SavedCheckpoint",
-    "check_model",
-    "load_arrays",
-    "load_checkpoint",
-    "load_manifest",
-    "prune_checkpoints",
-    "save_arrays",
-    "save_checkpoint",
-]
-
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"learners/[a-z0-9][a-z0-9._-]{0,63}/[0-9]{8}\.safetensors")
 _META = "ludus"  # the one key in a checkpoint's safetensors header; one key keeps the bytes reproducible
@@ -61,7 +50,7 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
     digest = hashlib.sha256(data).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
     target, description = folder / f"{digest}.safetensors", folder / f"{digest}.json"
-    if not _holds(target, digest):
+    if not target.exists() or hashlib.sha256(target.read_bytes()).hexdigest() != digest:
         _write_durably(target, data)
     if not description.exists():
         _write_durably(description, json.dumps({**manifest, "hash": digest}, indent=2, sort_keys=True).encode())
@@ -164,10 +153,6 @@ def _model_path(folder: Path, hash: str, suffix: str) -> Path:
     if not _HASH.fullmatch(hash):
         raise ModelError(f"model hash {hash!r}: expected 64 hexadecimal digits")
     return folder / f"{hash}{suffix}"
-
-
-def _holds(path: Path, digest: str) -> bool:
-    return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == digest
 
 
 def _verified(path: Path, hash: str) -> bytes:

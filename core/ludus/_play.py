@@ -67,10 +67,17 @@ class Seats:
 
 @define
 class Reward:
-    """What n seats received since their last decisions: ``reward [n] float32`` and ``elapsed_ticks [n] int32``."""
+    """What n seats received since their last decisions.
+
+    Attributes:
+        reward: ``[n] float32``.
+        elapsed_ticks: ``[n] int32``.
+        parts: The reward's named parts, ``[n] float32`` each.
+    """
 
     reward: np.ndarray
     elapsed_ticks: np.ndarray
+    parts: dict[str, np.ndarray] = field(factory=dict)
 
 
 class Actor(Protocol):
@@ -110,6 +117,8 @@ class _RolePart:
         rows, seats = reward.shape
         self.name, self.seats = role.name, role.seats
         self.reward, self.elapsed, self.returns = reward[:, columns], elapsed[:, columns], returns[:, columns]
+        self.reward_parts: dict[str, np.ndarray] = {}  # [B, seats of the role] since the seat's last decision
+        self.part_returns: dict[str, np.ndarray] = {}  # likewise since the start of the match
         self.is_all = role.seats == seats
         self.streams = np.arange(rows * seats).reshape(rows, seats)[:, columns].ravel()
         self.labels = np.cumsum([0, *label_sizes(role.action_space)]).tolist()  # where each label's mask starts
@@ -121,6 +130,16 @@ class _RolePart:
         """Return the index (see `Seats`) of all its seats in the given rows."""
         index: np.ndarray = (rows[:, None] * self.seats + np.arange(self.seats)).ravel()
         return index
+
+    def collect(self, tick: RoleTick) -> None:
+        """Add what the seats received on a tick."""
+        self.reward += tick.reward
+        self.returns += tick.reward
+        for name, values in tick.reward_parts.items():
+            if name not in self.reward_parts:
+                self.reward_parts[name], self.part_returns[name] = np.zeros((2, *self.reward.shape), np.float32)
+            self.reward_parts[name] += values
+            self.part_returns[name] += values
 
     def streams_of(self, index: np.ndarray) -> np.ndarray:
         """Return the identities over all roles of its seats with this index."""
@@ -136,7 +155,8 @@ class Play:
         resolve: Fixture and seat number → actor and slot, called when a table takes the fixture. The slot must keep
             its model while it is among `slots_in_use`.
         on_results: Called with arrays ``fixture, number, ticks, outcome`` of matches that ended and, for whoever
-            measures, ``returns [n, seats] float32``, the sum of each seat's rewards.
+            measures, ``returns [n, seats] float32``, the sum of each seat's rewards, and sums ``"part/ROLE/NAME" [n]``
+            of the rewards' parts, as means over the seats of a role.
         rows_per_fixture: Rows of one table.
         readers: Those who hear what their opponents think. They decide last on a tick.
     """
@@ -212,6 +232,9 @@ class Play:
         self._idle[rows] = False
         self._since[rows] = self._now
         self._reward[rows], self._elapsed[rows], self._returns[rows] = 0, 0, 0
+        for part in self._parts:
+            for sums in (*part.reward_parts.values(), *part.part_returns.values()):
+                sums[rows] = 0
         seats = self._reward.shape[1]
         streams = (rows[:, None] * seats + np.arange(seats)).ravel()
         for actor, chosen in self._tables.by_actor(streams):
@@ -279,22 +302,28 @@ class Play:
         index = acting.ravel().nonzero()[0]
         streams = part.streams_of(index)
         for actor, chosen in self._tables.by_actor(streams):
-            seats, since = self._seats(tick, index, streams, chosen)
+            seats, since = self._seats(part, tick, index, chosen)
             reader = next((reader for reader in self.readers if reader is actor), None)
             if reader is None:
                 part.flat_actions[seats.index] = actor.act(seats, since)
             else:
                 late.append((part, reader, seats, since))
-        np.copyto(part.reward, 0, where=acting)
+        for sums in (part.reward, *part.reward_parts.values()):
+            np.copyto(sums, 0, where=acting)
         np.copyto(part.elapsed, 0, where=acting)
         self.decisions += index.size
 
     def _seats(
-        self, tick: RoleTick, index: np.ndarray, streams: np.ndarray, chosen: np.ndarray | None
+        self, part: _RolePart, tick: RoleTick, index: np.ndarray, chosen: np.ndarray | None
     ) -> tuple[Seats, Reward]:
         if chosen is not None:
-            index, streams = index.take(chosen), streams.take(chosen)
-        since = Reward(self._reward.ravel().take(streams), self._elapsed.ravel().take(streams))
+            index = index.take(chosen)
+        streams = part.streams_of(index)
+        since = Reward(
+            self._reward.ravel().take(streams),
+            self._elapsed.ravel().take(streams),
+            {name: sums.ravel().take(index) for name, sums in part.reward_parts.items()},
+        )
         return Seats(tick, index, streams, self._tables.slot.ravel().take(streams), self._values), since
 
     def _tell(self, values: np.ndarray) -> None:
@@ -321,8 +350,7 @@ class Play:
                     f"{reward[row, seat]} in match row {row} after {self._now - self._since[row]} ticks; expected a "
                     f"finite number — run `ludus check` on it"
                 )
-            part.reward += reward
-            part.returns += reward
+            part.collect(tick.roles[part.name])
 
     def _check_masks(self, part: _RolePart, acting: np.ndarray, mask: np.ndarray) -> None:
         for label, (low, high) in enumerate(zip(part.labels, part.labels[1:], strict=False)):
@@ -341,7 +369,7 @@ class Play:
             index = part.seats_of(rows)
             streams = part.streams_of(index)
             for actor, chosen in self._tables.by_actor(streams):
-                seats, since = self._seats(tick.roles[part.name], index, streams, chosen)
+                seats, since = self._seats(part, tick.roles[part.name], index, chosen)
                 at = seats.rows
                 actor.end(seats, since, terminated=tick.terminated.take(at), truncated=tick.truncated.take(at))
         self.on_results(
@@ -351,11 +379,19 @@ class Play:
                 "ticks": (self._now - self._since.take(rows)).astype(np.int32),
                 "outcome": tick.outcome.take(rows, axis=0).astype(np.float32, copy=False),
                 "returns": self._returns.take(rows, axis=0),
+                **self._part_returns(rows),
             }
         )
         self._idle[rows] = True
         self._num_idle += rows.size
         self._start(rows)
+
+    def _part_returns(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        return {
+            f"part/{part.name}/{name}": sums.take(rows, axis=0).mean(axis=1)
+            for part in self._parts
+            for name, sums in part.part_returns.items()
+        }
 
     def _blame(self, error: Exception, call: str) -> ContractError:
         return ContractError(

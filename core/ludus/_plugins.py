@@ -22,8 +22,6 @@ from ludus import hookspecs
 from ludus.component import KINDS, Component
 from ludus.errors import PluginError, UnknownComponent
 
-__all__ = ["ALLOW_VARIABLE", "BLOCK_VARIABLE", "EVENTS", "GROUP", "PluginReport", "Plugins", "load_plugins"]
-
 #: The entry-point group of plugins.
 GROUP = "ludus"
 #: Comma-separated plugins to load; nothing else is. Inherited by worker processes.

@@ -10,8 +10,6 @@ import threading
 import time
 from pathlib import Path
 
-__all__ = ["die_with_parent", "prepare_to_compute", "set_process_title"]
-
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
 _TITLE_BYTES = 15  # what the kernel keeps of a name

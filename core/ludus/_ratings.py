@@ -7,17 +7,12 @@ first anchor, else (without anchors) the mean of everybody rated.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ludus.matchmaker import Rating
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-__all__ = ["PRIOR", "EloTable"]
 
 #: What is believed of a participant without matches; so weak that a dozen matches outweigh it.
 PRIOR = Rating(0.0, 1000.0, 0)
@@ -58,13 +53,9 @@ class EloTable:
 
     def rating(self, participant: str) -> Rating:
         """Return a rating in Elo points; `PRIOR` for somebody without matches."""
-        return self.ratings().get(participant, PRIOR)
-
-    def ratings(self) -> Mapping[str, Rating]:
-        """Return the ratings of everybody who has played, refitted if there are new matches."""
         if self._stale:
             self._fit()
-        return self._ratings
+        return self._ratings.get(participant, PRIOR)
 
     def _fit(self) -> None:
         n = len(self._index)

@@ -12,15 +12,6 @@ from attrs import frozen
 from ludus._messages import Fixture
 from ludus.environment import Scenario
 
-__all__ = [
-    "FIXTURE_COLUMNS",
-    "MatchRecord",
-    "ModelRecord",
-    "fixture_of",
-    "record_of",
-    "row_of",
-]
-
 #: The columns of the table of fixtures that make a `Fixture`; its id is given by the database.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _JSON = {"counters", "manifest", "scenario", "seats"}

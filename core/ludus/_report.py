@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 from attrs import define, field, frozen
@@ -12,22 +12,11 @@ from attrs import define, field, frozen
 from ludus._columns import columns
 from ludus._statistics import Score, score
 from ludus.matchmaker import Rating
-from ludus.metrics import Metric, MetricSink
+from ludus.metrics import Metric
 
 if TYPE_CHECKING:
     from ludus._coordinator import Coordinator
     from ludus._league import League
-
-__all__ = [
-    "ConsoleReporter",
-    "PlayerReport",
-    "QuietReporter",
-    "Reporter",
-    "Snapshot",
-    "measure",
-    "summary",
-    "summary_json",
-]
 
 
 @frozen(kw_only=True)
@@ -39,7 +28,7 @@ class PlayerReport:
         newest: Its newest frozen model, empty if none.
         models: How many it has frozen.
         decisions: Decisions learned from.
-        rating: Of the newest model.
+        rating: Of the newest model; the prior without one.
         rating_history: Of every frozen model, oldest first.
         anchors: Record of the newest model against every anchor.
         milestones: Record of the newest model against a few earlier ones, spread evenly.
@@ -50,7 +39,7 @@ class PlayerReport:
     newest: str
     models: int
     decisions: int
-    rating: Rating | None
+    rating: Rating
     rating_history: tuple[Rating, ...]
     anchors: dict[str, Score]
     milestones: dict[str, Score]
@@ -76,7 +65,7 @@ class Snapshot:
             values[f"league/{player.name}/models"] = float(player.models)
             values[f"league/{player.name}/decisions"] = float(player.decisions)
             values |= {f"learner/{player.name}/{name}": value for name, value in player.learner.items()}
-            if player.rating is not None and player.rating.matches:
+            if player.rating.matches:
                 values[f"league/{player.name}/rating"] = player.rating.mean
                 values[f"league/{player.name}/rating_deviation"] = player.rating.deviation
             for anchor, result in player.anchors.items():
@@ -102,7 +91,7 @@ def measure(coordinator: Coordinator) -> Snapshot:
                 newest=newest,
                 models=len(view.models),
                 decisions=view.decisions,
-                rating=league.rating(newest) if newest else None,
+                rating=league.rating(newest),
                 rating_history=tuple(league.rating(model) for model in view.models),
                 anchors=_records(league, newest, league.anchors),
                 milestones=_records(league, newest, milestones(view.models)),
@@ -148,33 +137,11 @@ def _sampling(values: dict[str, dict[str, float]]) -> dict[str, float]:
     return combined
 
 
-class Reporter(Protocol):
-    """Shows a run to a person."""
-
-    def start(self) -> None:
-        """Start showing."""
-
-    def stop(self) -> None:
-        """Stop showing; `say` still works."""
-
-    def say(self, line: str) -> None:
-        """Tell one line."""
-
-    def show(self, snapshot: Snapshot) -> None:
-        """Show the newest numbers."""
-
-
 @define
 class QuietReporter:
     """Keeps what it is told; for tests and ``--json``."""
 
     lines: list[str] = field(factory=list)
-
-    def start(self) -> None:
-        """Do nothing."""
-
-    def stop(self) -> None:
-        """Do nothing."""
 
     def say(self, line: str) -> None:
         """Keep the line."""
@@ -186,35 +153,26 @@ class QuietReporter:
 
 @define
 class ConsoleReporter:
-    """Prints lines. Numbers go to a display if there is one; else they are a line every ten seconds."""
+    """Prints lines; numbers too, every ten seconds, unless a metric sink shows them."""
 
-    make_display: Callable[[], MetricSink] | None = None
+    numbers: bool = True
     every_s: float = 10.0
-    _display: MetricSink | None = field(init=False, default=None)
     _shown_s: float = field(init=False, default=-1e9)
-
-    def start(self) -> None:
-        """Open the display."""
-        self._display = self.make_display() if self.make_display else None
-
-    def stop(self) -> None:
-        """Close the display."""
-        if self._display is not None:
-            self._display.close()
-            self._display = None
 
     def say(self, line: str) -> None:
         """Print the line."""
         click.echo(line)
 
     def show(self, snapshot: Snapshot) -> None:
-        """Refresh the display, or print a line when it is time."""
-        if self._display is not None:
-            self._display.write(snapshot.metrics())
-        elif time.monotonic() - self._shown_s > self.every_s:
+        """Print a line for every player when it is time."""
+        if self.numbers and time.monotonic() - self._shown_s > self.every_s:
             self._shown_s = time.monotonic()
             for player in snapshot.players:
                 click.echo(_line(snapshot, player))
+
+
+#: Shows a run to a person.
+Reporter: TypeAlias = QuietReporter | ConsoleReporter
 
 
 def _line(snapshot: Snapshot, player: PlayerReport) -> str:
@@ -228,7 +186,7 @@ def _line(snapshot: Snapshot, player: PlayerReport) -> str:
         f"staleness {learner.get('staleness_mean', 0):.1f}",
         f"entropy {learner.get('entropy', float('nan')):.2f}",
     ]
-    if player.rating is not None and player.rating.matches:
+    if player.rating.matches:
         parts.append(f"{player.newest} rated {player.rating.mean:.0f} ± {2 * player.rating.deviation:.0f}")
     for name, result in player.anchors.items():
         if result.matches:

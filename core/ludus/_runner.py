@@ -10,38 +10,31 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from ludus._assembly import Assembly
-from ludus._build import make_environment, make_launcher, make_sink
-from ludus._config import dump_config, load_config
+from ludus._assembly import Assembly, Worker
+from ludus._build import make, make_environment
+from ludus._config import RunConfig, dump_config, load_config
 from ludus._coordinator import Coordinator
 from ludus._database import DATABASE
 from ludus._evaluation import play_out
-from ludus._inproc import InprocNetwork
+from ludus._inproc import InprocEndpoint, InprocNetwork
 from ludus._metrics import JsonLines
+from ludus._plugins import Plugins
 from ludus._process import prepare_to_compute
 from ludus._report import Reporter, Snapshot, measure, milestones
-from ludus._sampler import COORDINATOR, learner_name
-from ludus._service import service_name
+from ludus._sampler import COORDINATOR
+from ludus._sections import Chosen
 from ludus._shared import shared_path
 from ludus._store import Store
-from ludus._supervisor import Supervisor, WorkerSpec
-from ludus._transport import Endpoint, ZmqEndpoint, ipc_address, private_ipc_dir
-from ludus._worker import Worker
+from ludus._supervisor import Supervisor
+from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus.errors import LudusError, RunError, StoreError, WorkerError
 from ludus.metrics import MetricSink
-
-if TYPE_CHECKING:
-    from ludus._config import RunConfig
-    from ludus._plugins import Plugins
-
-__all__ = ["Outcome", "resume", "train"]
 
 _STOP_S = 30.0
 
@@ -61,8 +54,17 @@ class Outcome:
     interrupted: bool = False
 
 
-def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Reporter) -> Outcome:
+def train(
+    config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Reporter, displays: Sequence[Chosen] = ()
+) -> Outcome:
     """Start a new run.
+
+    Args:
+        config: Its configuration.
+        plugins: What is installed.
+        run_dir: Its folder.
+        reporter: Hears about it.
+        displays: Metric sinks besides those of the configuration.
 
     Raises:
         RunError: The folder holds a run already.
@@ -79,11 +81,18 @@ def train(config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Repor
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         _write(run_dir / "run.toml", text)
-        return _Run(config, plugins, run_dir, store, reporter).go()
+        return _Run(config, plugins, run_dir, store, reporter).go(displays)
 
 
-def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tuple[str, ...] = ()) -> Outcome:
-    """Continue a run from its last committed state.
+def resume(
+    run_dir: Path,
+    *,
+    plugins: Plugins,
+    reporter: Reporter,
+    overrides: tuple[str, ...] = (),
+    displays: Sequence[Chosen] = (),
+) -> Outcome:
+    """Continue a run from its last committed state; arguments as for `train`.
 
     Raises:
         RunError: The folder holds no run, or another process is running it.
@@ -100,7 +109,7 @@ def resume(run_dir: Path, *, plugins: Plugins, reporter: Reporter, overrides: tu
         config = load_config(path, overrides=overrides, plugins=plugins)
         if overrides:
             _write(path, dump_config(config))
-        return _Run(config, plugins, run_dir, store, reporter).go()
+        return _Run(config, plugins, run_dir, store, reporter).go(displays)
 
 
 @contextmanager
@@ -140,15 +149,14 @@ class _Run:
     _sinks: list[MetricSink] = field(init=False, factory=list)
     _reported_s: float = field(init=False, default=0.0)
 
-    def go(self) -> Outcome:
+    def go(self, displays: Sequence[Chosen]) -> Outcome:
         session = int(self.store.counters().get("sessions", 0)) + 1
         self.store.set_counter("sessions", session)
         self.store.commit()
         self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
-        self._sinks += [make_sink(chosen, self.run_dir) for chosen in self.config.metrics.sinks]
+        self._sinks += [make(chosen, run_dir=self.run_dir) for chosen in (*self.config.metrics.sinks, *displays)]
         try:
-            self.reporter.start()
             with self._signals():
                 drive = self._alone if self.config.run.workers == 0 else self._together
                 coordinator = drive(session)
@@ -160,7 +168,6 @@ class _Run:
                 self._measure(coordinator, force=True)
                 return Outcome(reason, measure(coordinator), bool(self._signal))
         finally:
-            self.reporter.stop()
             for sink in self._sinks:
                 sink.close()
 
@@ -171,9 +178,11 @@ class _Run:
         prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
         network = InprocNetwork()
         endpoint = network.endpoint(COORDINATOR)
-        endpoint.bind(COORDINATOR)
         coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
-        workers = self._workers(network)
+        workers: list[tuple[Worker, InprocEndpoint]] = []
+        for spec in self._assembly.workers():
+            link = network.endpoint(spec.name)
+            workers.append((self._assembly.worker(spec.name, link=link, clock=time.monotonic), link))
         try:
             for worker, _ in workers:
                 worker.start()
@@ -191,30 +200,10 @@ class _Run:
                 worker.close()
         return coordinator
 
-    def _workers(self, network: InprocNetwork) -> list[tuple[Worker, Endpoint]]:
-        assembly, clock = self._assembly, time.monotonic
-        workers: list[tuple[Worker, Endpoint]] = []
-
-        def endpoint(name: str) -> Endpoint:
-            made = network.endpoint(name)
-            made.connect(COORDINATOR, COORDINATOR)
-            return made
-
-        for player in self.config.players:
-            link = endpoint(learner_name(player))
-            link.bind(learner_name(player))
-            workers.append((assembly.learner(player, link=link, clock=clock), link))
-        link = endpoint("sampler-0")
-        for player in self.config.players:
-            link.connect(learner_name(player), learner_name(player))
-        workers.append((assembly.sampler("sampler-0", link=link, clock=clock), link))
-        if self.config.evaluation.enabled:
-            link = endpoint("evaluator-0")
-            workers.append((assembly.evaluator("evaluator-0", link=link, clock=clock), link))
-        return workers
-
     @staticmethod
-    def _round(coordinator: Coordinator, endpoint: Endpoint, workers: list[tuple[Worker, Endpoint]]) -> None:
+    def _round(
+        coordinator: Coordinator, endpoint: InprocEndpoint, workers: list[tuple[Worker, InprocEndpoint]]
+    ) -> None:
         for peer, message in endpoint.receive(0.0):
             coordinator.handle(peer, message)
         coordinator.pump()
@@ -232,7 +221,7 @@ class _Run:
         sockets = private_ipc_dir()
         endpoint = ZmqEndpoint(COORDINATOR)
         supervisor = Supervisor(
-            launcher=make_launcher(self.config.launcher),
+            launcher=make(self.config.launcher),
             run_dir=self.run_dir,
             sockets=sockets,
             stall_s=self.config.run.stall_s,
@@ -243,7 +232,7 @@ class _Run:
         try:
             endpoint.bind(ipc_address(sockets, COORDINATOR))
             coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
-            supervisor.start(self._specs())
+            supervisor.start(self._assembly.workers())
             self._supervise(coordinator, endpoint, supervisor)
             return coordinator
         finally:
@@ -251,20 +240,6 @@ class _Run:
             endpoint.close()
             for folder in (sockets, shared_path(sockets)):
                 shutil.rmtree(folder, ignore_errors=True)
-
-    def _specs(self) -> list[WorkerSpec]:
-        threads = self._assembly.learner_threads()
-        run = self.config.run
-        specs = [WorkerSpec(name=learner_name(p), kind="learner", threads=threads) for p in self.config.players]
-        chosen = self.config.inference
-        if chosen is not None and chosen.component.service is not None:
-            specs.append(WorkerSpec(name=service_name(chosen.name), kind="service", threads=run.sampler_threads))
-        specs += [
-            WorkerSpec(name=f"sampler-{i}", kind="sampler", threads=run.sampler_threads) for i in range(run.workers)
-        ]
-        if self.config.evaluation.enabled:
-            specs.append(WorkerSpec(name="evaluator-0", kind="evaluator", threads=1))
-        return specs
 
     def _supervise(self, coordinator: Coordinator, endpoint: ZmqEndpoint, supervisor: Supervisor) -> None:
         failure: LudusError | None = None

@@ -125,6 +125,7 @@ class Sampler:
     _ended: int = field(init=False, default=0)  # matches since the last metrics, and sums over them
     _returns: float = field(init=False, default=0.0)
     _length: int = field(init=False, default=0)
+    _parts: dict[str, float] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         shares = self.shared is not None
@@ -173,6 +174,7 @@ class Sampler:
             while lane.held and lane.held[0][0] <= min(credit.released, lane.sent):
                 lane.held.popleft()[1].release()
         lane.credits, lane.ways = credit.credits, credit.ways
+        lane.actor.advance(credit.progress)
         if credit.weights:
             lane.newest, lane.board = credit, None
         if credit.layout and (lane.board is None or lane.board.name != credit.board):
@@ -263,6 +265,9 @@ class Sampler:
 
     def _take_results(self, arrays: dict[str, np.ndarray]) -> None:
         returns = arrays.pop("returns")
+        for name in [name for name in arrays if name.startswith("part/")]:
+            whose = name.removeprefix("part/")
+            self._parts[whose] = self._parts.get(whose, 0.0) + float(arrays.pop(name).sum())
         self._ended += returns.shape[0]
         self._returns += float(returns.mean(axis=1).sum())
         self._length += int(arrays["ticks"].sum())
@@ -301,9 +306,11 @@ class Sampler:
             }
             if self._ended:
                 values |= {"return_mean": self._returns / self._ended, "match_ticks": self._length / self._ended}
+                values |= {f"return/{name}": total / self._ended for name, total in self._parts.items()}
             self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
         self._metered = (now, self._play.ticks, self._play.decisions)
         self._ended, self._returns, self._length = 0, 0.0, 0
+        self._parts.clear()
 
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
         participant = fixture.seats[seat]

@@ -7,18 +7,14 @@ plain options of the section. Problems are collected, so that one reading finds 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, evolve, field, frozen
 
+from ludus._plugins import Plugins
 from ludus._structuring import Problem, StructuringError, did_you_mean, structure, structure_fields
 from ludus.component import KINDS, Component
 from ludus.errors import ConfigError, PluginError
-
-if TYPE_CHECKING:
-    from ludus._plugins import Plugins
-
-__all__ = ["Chosen", "Reader", "Section"]
 
 S = TypeVar("S")
 

@@ -6,8 +6,6 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["generator", "match_seeds", "seed_for"]
-
 
 def seed_for(seed: int, *names: str | int) -> int:
     """Return a 63-bit seed for the stream called `names` under the run's `seed`."""

@@ -12,8 +12,6 @@ from ludus._messages import Hello, MetricsReport
 from ludus._sampler import COORDINATOR, Link
 from ludus.service import Service
 
-__all__ = ["ServiceWorker", "service_name"]
-
 _REPORT_S = 1.0
 
 

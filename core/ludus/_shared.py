@@ -28,22 +28,11 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import field, frozen
 
 from ludus._messages import ArraySpec
 from ludus._wire import DTYPES
 from ludus.errors import LinkError, WireError
-
-__all__ = [
-    "Layout",
-    "Shapes",
-    "SharedFile",
-    "SharedFolder",
-    "check_private",
-    "is_running",
-    "remove_stale",
-    "shared_path",
-]
 
 Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
 
@@ -256,26 +245,17 @@ class Layout:
         }
 
 
-@define(eq=False, init=False)
 class SharedFile:
     """A mapped file; it stays mapped for as long as something refers to its arrays.
 
     Attributes:
         path: Where it is.
+        name: Its name within the folder.
         words: ``[8] int64``: what it begins with.
         copies: The arrays of each copy by flat name.
     """
 
-    path: Path
-    words: np.ndarray
-    copies: list[dict[str, np.ndarray]]
-
     def __init__(self, path: Path, memory: mmap.mmap, layout: Layout, copies: int) -> None:
-        self.path = path
+        self.path, self.name = path, path.name
         self.words = np.frombuffer(memory, np.int64, _WORDS)
         self.copies = [layout.arrays(memory, copy) for copy in range(copies)]
-
-    @property
-    def name(self) -> str:
-        """Return its name within the folder."""
-        return self.path.name

@@ -17,8 +17,6 @@ from ludus._shared import Layout, Shapes, SharedFile, SharedFolder
 from ludus._wire import check_bools
 from ludus.errors import LinkError, WireError
 
-__all__ = ["Slot", "SlotReader", "Slots"]
-
 _GENERATION, _STATE = 4, 5  # of the words a shared file begins with
 _WRITING, _READY = 1, 2
 _MOST_SLOTS = 256  # of one sampler and player

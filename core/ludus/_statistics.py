@@ -7,8 +7,6 @@ from typing import Any
 
 from attrs import frozen
 
-__all__ = ["Score", "score"]
-
 _Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
 
 

@@ -10,9 +10,9 @@ import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ludus import _database
 from ludus._match_log import MatchLog
@@ -22,16 +22,11 @@ from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
-
-__all__ = ["Player", "Store"]
-
 #: Its role, and the team of that role where it has one fixed team.
 Player: TypeAlias = "tuple[str, int | None]"
 
 
-class Store(MatchLog):
+class Store(MatchLog, AbstractContextManager["Store"]):
     """The league's database. Made by `create`, `open` or `read`; used by one thread.
 
     Args:
@@ -99,12 +94,7 @@ class Store(MatchLog):
         if self._lock is not None:
             self._lock.release()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # --- meta, players, counters, checkpoints ---------------------------------------------------------------------

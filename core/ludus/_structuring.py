@@ -1,24 +1,22 @@
 """From plain TOML values to typed records: strictly, and with every problem found at once.
 
-One cattrs converter dispatches on the declared types. Its hooks refuse what cattrs would convert by default (4.7 to 4,
-``"7"`` to 7, ``"abc"`` to ``["a", "b", "c"]``) and unknown keys; only an integer may stand for a float.
+One cattrs converter dispatches on the declared types: bool, int, float, str, lists and tuples of one type, mappings,
+unions of those, and attrs classes. Its hooks refuse what cattrs would convert by default (4.7 to 4, ``"7"`` to 7,
+``"abc"`` to ``["a", "b", "c"]``) and unknown keys; only an integer may stand for a float. All other types, such as
+enumerations and paths, are read as cattrs reads them.
 """
 
 from __future__ import annotations
 
 import difflib
-import enum
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import attrs
 from cattrs import Converter
 
 from ludus.option import Check
-
-__all__ = ["Problem", "StructuringError", "did_you_mean", "structure", "structure_fields"]
 
 T = TypeVar("T")
 
@@ -58,7 +56,7 @@ def structure(value: object, kind: type[T]) -> T:
     Raises:
         StructuringError: It does not fit.
     """
-    return _converter.structure(value, kind)
+    return converter.structure(value, kind)
 
 
 def structure_fields(table: object, cls: type[Any], *, given: Mapping[str, object] | None = None) -> dict[str, Any]:
@@ -102,7 +100,7 @@ def _checked(value: object, attribute: attrs.Attribute[Any]) -> Any:
     check = attribute.validator
     if isinstance(check, Check) and not check.accepts(structured):
         hint = did_you_mean(value, check.choices)
-        raise StructuringError(Problem((), f"expected {check.expected}, got {_shown(value)}{hint}"))
+        raise _mismatch(check.expected, value, hint)
     return structured
 
 
@@ -126,7 +124,6 @@ _WORDS = {
     int: "an integer",
     float: "a number",
     str: "a string",
-    Path: "a path as a string",
     dict: "a table",
     Mapping: "a table",
     list: "a list",
@@ -145,27 +142,11 @@ def _type_words(kind: Any) -> str:
 
 def _strict(*accepted: type) -> Callable[[object, Any], Any]:
     def hook(value: object, kind: Any) -> Any:
-        if issubclass(kind, enum.Enum):  # an IntEnum is an int to the dispatch
-            return _enum(value, kind)
-        if type(value) not in accepted:
+        if not isinstance(value, accepted) or (type(value) is bool and kind is not bool):
             raise _mismatch(_type_words(kind), value)
         return kind(value)
 
     return hook
-
-
-def _enum(value: object, kind: Any) -> Any:
-    choices = {member.value: member for member in kind}
-    if isinstance(value, list | dict) or value not in choices:
-        raise _mismatch("one of " + ", ".join(map(str, choices)), value, did_you_mean(value, map(str, choices)))
-    return choices[value]
-
-
-def _literal(value: object, kind: Any) -> Any:
-    choices = get_args(kind)
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise _mismatch("one of " + ", ".join(map(str, choices)), value, did_you_mean(value, map(str, choices)))
-    return value
 
 
 def _attrs_class(value: object, kind: Any) -> Any:
@@ -177,24 +158,24 @@ def _attrs_class(value: object, kind: Any) -> Any:
         raise StructuringError(Problem((), text)) from error
 
 
+def _is_sequence(kind: Any) -> bool:
+    return (get_origin(kind) or kind) in (list, tuple, Sequence) and get_args(kind)[1:] in ((), (...,))
+
+
 def _sequence(value: object, kind: Any) -> Any:
-    if not isinstance(value, list):
+    if not isinstance(value, list | tuple):
         raise _mismatch("a list", value)
-    made: type = get_origin(kind) or kind
-    made = made if made in (list, tuple, set, frozenset) else tuple
-    args = get_args(kind) or (Any,)
-    if made is tuple and args[-1] is not Ellipsis and get_origin(kind) is tuple:
-        if len(value) != len(args):
-            raise _mismatch(f"a list of {len(args)}", value)
-        return made(_each(zip(range(len(value)), value, args, strict=True)))
-    return made(_each((i, item, args[0]) for i, item in enumerate(value)))
+    item_kind, *_ = get_args(kind) or (Any,)
+    made = list if (get_origin(kind) or kind) is list else tuple
+    return made(_each((i, item, item_kind) for i, item in enumerate(value)))
 
 
 def _mapping(value: object, kind: Any) -> Any:
-    if not isinstance(value, dict):
+    if not isinstance(value, Mapping):
         raise _mismatch("a table", value)
-    item_kind = get_args(kind)[1] if get_args(kind) else Any
-    return dict(zip(value, _each((key, item, item_kind) for key, item in value.items()), strict=True))
+    key_kind, item_kind = get_args(kind) or (Any, Any)
+    keys = _each((str(key), key, key_kind) for key in value)
+    return dict(zip(keys, _each((key, item, item_kind) for key, item in value.items()), strict=True))
 
 
 def _each(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
@@ -230,22 +211,15 @@ def _union(value: object, kind: Any) -> Any:
     raise _mismatch(_type_words(kind), value)
 
 
-_SEQUENCES = (list, tuple, set, frozenset, Sequence)
-_MAPPINGS = (dict, Mapping)
-
-
 def _make_converter() -> Converter:
     converter = Converter(detailed_validation=False)
     converter.register_structure_hook(bool, _strict(bool))
     converter.register_structure_hook(int, _strict(int))
     converter.register_structure_hook(float, _strict(float, int))
     converter.register_structure_hook(str, _strict(str))
-    converter.register_structure_hook(Path, _strict(str))
-    converter.register_structure_hook(enum.Enum, _enum)
     hooks: list[tuple[Callable[[Any], bool], Callable[[Any, Any], Any]]] = [
-        (lambda kind: get_origin(kind) is Literal, _literal),
-        (lambda kind: (get_origin(kind) or kind) in _SEQUENCES, _sequence),
-        (lambda kind: (get_origin(kind) or kind) in _MAPPINGS, _mapping),
+        (_is_sequence, _sequence),
+        (lambda kind: (get_origin(kind) or kind) in (dict, Mapping), _mapping),
         (_is_union, _union),
         (attrs.has, _attrs_class),
     ]
@@ -254,4 +228,4 @@ def _make_converter() -> Converter:
     return converter
 
 
-_converter = _make_converter()
+converter = _make_converter()

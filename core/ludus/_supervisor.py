@@ -14,19 +14,16 @@ from attrs import define, field, frozen
 from ludus.errors import WorkerError
 from ludus.launcher import Launched, Launcher, WorkerCommand
 
-__all__ = ["Supervisor", "WorkerSpec"]
-
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 
-@frozen(kw_only=True)
+@frozen
 class WorkerSpec:
-    """One worker: its name, kind (``sampler``, ``learner``, ``evaluator``, ``service``) and threads."""
+    """One worker: its name, which begins with its kind, and its threads."""
 
     name: str
-    kind: str
     threads: int
 
 
@@ -77,7 +74,7 @@ class Supervisor:
 
     def _launch(self, spec: WorkerSpec) -> Launched:
         argv = [sys.executable, "-m", "ludus._worker", "--run", str(self.run_dir), "--name", spec.name]
-        argv += ["--kind", spec.kind, "--session", str(self.session + 1000 * self.restarts)]
+        argv += ["--session", str(self.session + 1000 * self.restarts)]
         argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid())]
         threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         return self.launcher.launch(
@@ -158,7 +155,7 @@ class Supervisor:
 
     @property
     def _awaited(self) -> list[str]:
-        return [name for name in self.alive if self._processes[name].spec.kind != "service"]
+        return [name for name in self.alive if not name.startswith("service-")]
 
 
 def _end(processes: list[Launched]) -> None:

@@ -18,8 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Table", "apply_overrides", "read_toml", "write_toml"]
-
 #: A table as `tomllib` returns it: str, int, float, bool, lists and tables of those.
 Table: TypeAlias = "dict[str, Any]"
 

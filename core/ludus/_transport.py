@@ -1,4 +1,4 @@
-"""How messages get from process to process: one `Endpoint` per worker, used by one thread.
+"""How messages get from process to process: one endpoint per worker, used by one thread.
 
 Peers are known by name. A worker that others report to binds; its peers connect and are then reachable under their own
 names, so one endpoint can do both (a learner binds for samplers and connects to the coordinator).
@@ -16,9 +16,7 @@ import os
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 import zmq
 
@@ -26,8 +24,6 @@ from ludus import _wire
 from ludus._shared import check_private, remove_stale, shared_path
 from ludus._wire import Frame, Message
 from ludus.errors import LinkError, WireError
-
-__all__ = ["Drops", "Endpoint", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
 
 #: Messages queued per peer and direction before `send` answers False. Bytes are bounded by credits, one layer up.
 HIGH_WATER = 256
@@ -41,71 +37,6 @@ _PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _log = logging.getLogger(__name__)
 
 
-class Endpoint(Protocol):
-    """One worker's place in the network. All methods belong to one thread."""
-
-    @property
-    def drops(self) -> Mapping[str, int]:
-        """Return how many received messages were dropped, by reason."""
-
-    def bind(self, address: str) -> str:
-        """Accept peers at an address and return it, with the port filled in where it was 0.
-
-        Raises:
-            LinkError: The address is not allowed or taken.
-        """
-
-    def connect(self, peer: str, address: str) -> None:
-        """Reach a peer at the address it binds, now or later, and again whenever the connection is lost.
-
-        Raises:
-            LinkError: The address is not allowed.
-        """
-
-    def send(self, peer: str, message: Message) -> bool:
-        """Send without ever blocking; the arrays of the message must not be written to afterwards.
-
-        Messages to a peer that this endpoint connects to wait while it is away, up to `HIGH_WATER` of them.
-
-        Returns:
-            False when the peer is unknown or gone, or its queue is full. True is no promise that it arrives.
-
-        Raises:
-            WireError: The message cannot be encoded.
-        """
-
-    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
-        """Return what has arrived as (peer, message), waiting at most `timeout_s` for the first."""
-
-    def close(self) -> None:
-        """Give what was sent half a second to leave, then free everything. May be called again."""
-
-
-class Drops:
-    """Decodes what arrives, and counts and logs what has to be dropped."""
-
-    def __init__(self, owner: str) -> None:
-        self.counts: Counter[str] = Counter()
-        self._owner = owner
-
-    def decode(self, peer: str, frames: Sequence[Frame]) -> Message | None:
-        """Return the message, or None after counting why there is none."""
-        if not _PEER_NAME.fullmatch(peer):
-            self._drop("unnamed", peer, "not a valid name of a peer")
-            return None
-        try:
-            return _wire.decode(frames)
-        except WireError as error:
-            self._drop("undecodable" if _wire.fits(frames) else "oversized", peer, str(error))
-            return None
-
-    def _drop(self, reason: str, peer: str, problem: str) -> None:
-        self.counts[reason] += 1
-        count = self.counts[reason]
-        if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
-            _log.warning("%s dropped %s message %d, from %r: %s", self._owner, reason, count, peer[:64], problem)
-
-
 class ZmqEndpoint:
     """An endpoint over zmq: a ROUTER for all who connect here, a DEALER for each peer connected to.
 
@@ -115,6 +46,9 @@ class ZmqEndpoint:
     Args:
         name: This worker's name, by which its peers answer.
         high_water: Messages queued per peer and direction.
+
+    Attributes:
+        drops: How many received messages were dropped, by reason.
     """
 
     def __init__(self, name: str, *, high_water: int = HIGH_WATER) -> None:
@@ -126,15 +60,14 @@ class ZmqEndpoint:
         self._router: zmq.Socket[bytes] | None = None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._poller = zmq.Poller()
-        self._drops = Drops(name)
-
-    @property
-    def drops(self) -> Mapping[str, int]:
-        """Return how many received messages were dropped, by reason."""
-        return self._drops.counts
+        self.drops: Counter[str] = Counter()
 
     def bind(self, address: str) -> str:
-        """Accept peers, see `Endpoint.bind`."""
+        """Accept peers at an address and return it, with the port filled in where it was 0.
+
+        Raises:
+            LinkError: The address is not allowed or taken.
+        """
         _check_address(address)
         if self._router is None:
             self._router = self._socket(zmq.ROUTER)
@@ -147,21 +80,31 @@ class ZmqEndpoint:
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def connect(self, peer: str, address: str) -> None:
-        """Reach a peer, see `Endpoint.connect`."""
+        """Reach a peer at the address it binds, now or later, and again whenever the connection is lost.
+
+        Raises:
+            LinkError: The address is not allowed.
+        """
         _check_address(address)
-        if peer in self._dealers:
-            self._forget(self._dealers.pop(peer))
         dealer = self._socket(zmq.DEALER)
         dealer.setsockopt(zmq.IDENTITY, self._name.encode())
         try:
             dealer.connect(address)
         except zmq.ZMQError as error:
-            self._forget(dealer)
             raise LinkError(f"{self._name} cannot connect to {peer} at {address}: {error}") from None
         self._dealers[peer] = dealer
 
     def send(self, peer: str, message: Message) -> bool:
-        """Send without blocking, see `Endpoint.send`."""
+        """Send without ever blocking; the arrays of the message must not be written to afterwards.
+
+        Messages to a peer that this endpoint connects to wait while it is away, up to `HIGH_WATER` of them.
+
+        Returns:
+            False when the peer is unknown or gone, or its queue is full. True is no promise that it arrives.
+
+        Raises:
+            WireError: The message cannot be encoded.
+        """
         frames = _wire.encode(message)
         socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
         if socket is None:
@@ -170,16 +113,14 @@ class ZmqEndpoint:
             return False
         try:
             socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
-        except zmq.Again:  # its queue is full
-            return False
         except zmq.ZMQError as error:
-            if error.errno == zmq.EHOSTUNREACH:
+            if error.errno in {zmq.EAGAIN, zmq.EHOSTUNREACH}:  # its queue is full, or it is gone
                 return False
             raise
         return True
 
     def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
-        """Return what has arrived, see `Endpoint.receive`."""
+        """Return what has arrived as (peer, message), waiting at most `timeout_s` for the first."""
         received: list[tuple[str, Message]] = []
         ready = {socket for socket, _ in self._poller.poll(math.ceil(timeout_s * 1000))}
         if self._router is not None and self._router in ready:
@@ -190,7 +131,7 @@ class ZmqEndpoint:
         return received
 
     def close(self) -> None:
-        """Free everything, see `Endpoint.close`."""
+        """Give what was sent half a second to leave, then free everything. May be called again."""
         self._context.destroy(linger=LINGER_MS)
         self._router = None
         self._dealers.clear()
@@ -208,10 +149,6 @@ class ZmqEndpoint:
         self._poller.register(socket, zmq.POLLIN)
         return socket
 
-    def _forget(self, socket: zmq.Socket[bytes]) -> None:
-        self._poller.unregister(socket)
-        socket.close(linger=LINGER_MS)
-
     def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
         """Take all that waits in a socket; without `peer` the first frame names the sender."""
         for _ in range(MAX_BATCH):
@@ -220,9 +157,19 @@ class ZmqEndpoint:
                 frames = _rest_of_message(socket)
             except zmq.Again:
                 return
-            message = self._drops.decode(sender, frames)
-            if message is not None:
-                received.append((sender, message))
+            if not _PEER_NAME.fullmatch(sender):
+                self._drop("unnamed", sender, "not a valid name of a peer")
+                continue
+            try:
+                received.append((sender, _wire.decode(frames)))
+            except WireError as error:
+                self._drop("undecodable" if _wire.fits(frames) else "oversized", sender, str(error))
+
+    def _drop(self, reason: str, peer: str, problem: str) -> None:
+        self.drops[reason] += 1
+        count = self.drops[reason]
+        if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
+            _log.warning("%s dropped %s message %d, from %r: %s", self._name, reason, count, peer[:64], problem)
 
 
 def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:

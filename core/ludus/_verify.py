@@ -12,8 +12,6 @@ from ludus._models import check_model, load_checkpoint, load_manifest
 from ludus._store import Store
 from ludus.errors import ModelError, StoreError
 
-__all__ = ["verify"]
-
 _LOOKS = 3
 
 

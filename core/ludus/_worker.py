@@ -11,58 +11,23 @@ import sys
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Protocol
 
-from ludus._assembly import Assembly
+from ludus._assembly import Assembly, Worker
 from ludus._config import load_config
 from ludus._messages import Failure, Progress
 from ludus._plugins import load_plugins
 from ludus._process import die_with_parent, prepare_to_compute, set_process_title
 from ludus._sampler import COORDINATOR, learner_name
 from ludus._shared import SharedFolder
-from ludus._transport import Endpoint, ZmqEndpoint, ipc_address
+from ludus._transport import ZmqEndpoint, ipc_address
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError
-
-__all__ = ["Worker", "main", "serve"]
 
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
 _BEAT_S = 1.0
 _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
 
 
-class Worker(Protocol):
-    """What samplers, evaluators and learners have in common."""
-
-    @property
-    def name(self) -> str:
-        """Return its unique name."""
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether it was told to stop."""
-
-    @property
-    def settled(self) -> bool:
-        """Return whether everything it said is committed."""
-
-    @property
-    def count(self) -> int:
-        """Return how many useful things were done so far."""
-
-    def start(self) -> None:
-        """Introduce itself."""
-
-    def handle(self, peer: str, message: Any) -> None:
-        """Take one message."""
-
-    def work(self) -> bool:
-        """Do a small piece of work and say whether there was any."""
-
-    def close(self) -> None:
-        """Free everything."""
-
-
-def serve(worker: Worker, endpoint: Endpoint) -> None:
+def serve(worker: Worker, endpoint: ZmqEndpoint) -> None:
     """Run a worker until it is told to stop and all it said is acknowledged."""
     worker.start()
     busy, beat_s, stopped_s = False, 0.0, None
@@ -115,32 +80,20 @@ def _make(options: argparse.Namespace, endpoint: ZmqEndpoint, sockets: Path) -> 
     run_dir = Path(options.run)
     config = load_config(run_dir / "run.toml", plugins=plugins)
     assembly = Assembly(config=config, plugins=plugins, run_dir=run_dir, session=options.session, sockets=sockets)
-    if options.kind == "learner":
-        prepare_to_compute(assembly.learner_threads())
+    kind, address = options.name.partition("-")[0], ""
+    prepare_to_compute(assembly.learner_threads() if kind == "learner" else config.run.sampler_threads)
+    if kind == "learner":
         address = endpoint.bind(ipc_address(sockets, options.name))
-        return assembly.learner(
-            options.name.removeprefix(learner_name("")),
-            link=endpoint,
-            clock=time.monotonic,
-            shared=SharedFolder.beside(sockets, options.name),
-            address=address,
-        )
-    prepare_to_compute(config.run.sampler_threads)
-    if options.kind == "service":
-        return assembly.service(options.name, link=endpoint, clock=time.monotonic)
-    if options.kind == "evaluator":
-        return assembly.evaluator(options.name, link=endpoint, clock=time.monotonic)
-    for player in config.players:
+    for player in config.players if kind == "sampler" else ():
         endpoint.connect(learner_name(player), ipc_address(sockets, learner_name(player)))
-    shared = SharedFolder.beside(sockets, options.name)
-    return assembly.sampler(options.name, link=endpoint, clock=time.monotonic, shared=shared)
+    shared = SharedFolder.beside(sockets, options.name) if kind in {"learner", "sampler"} else None
+    return assembly.worker(options.name, link=endpoint, clock=time.monotonic, shared=shared, address=address)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ludus._worker", description="A worker of a run; started by ludus itself.")
     parser.add_argument("--run", required=True)
     parser.add_argument("--name", required=True)
-    parser.add_argument("--kind", choices=["sampler", "learner", "evaluator", "service"], required=True)
     parser.add_argument("--session", type=int, required=True)
     parser.add_argument("--sockets", required=True)
     parser.add_argument("--parent", type=int, required=True)

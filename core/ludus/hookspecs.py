@@ -7,6 +7,8 @@ registered by import path and loaded when a run asks for them.
 Hooks are wiring. None is called per environment step or per gradient step.
 """
 
+# mypy: disable-error-code="empty-body"
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -59,7 +61,6 @@ def ludus_register_environments() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -72,7 +73,6 @@ def ludus_register_interfaces() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -85,7 +85,6 @@ def ludus_register_agents() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -98,7 +97,6 @@ def ludus_register_networks() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -115,7 +113,6 @@ def ludus_register_inference() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -128,7 +125,6 @@ def ludus_register_algorithms() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -141,7 +137,6 @@ def ludus_register_matchmakers() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -154,7 +149,6 @@ def ludus_register_launchers() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -167,7 +161,6 @@ def ludus_register_metric_sinks() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -179,7 +172,6 @@ def ludus_register_commands() -> Iterable[Component]:
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -200,7 +192,6 @@ def ludus_match_ended(fixture: str, participants: Sequence[str], outcome: Sequen
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -214,7 +205,6 @@ def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) 
 
     Since 0.1.
     """
-    raise NotImplementedError
 
 
 @hookspec
@@ -226,4 +216,3 @@ def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
 
     Since 0.1.
     """
-    raise NotImplementedError

@@ -14,11 +14,11 @@ stateful interface thus counts in decisions, and sees the same whether it sits o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import attrs
 import numpy as np
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from ludus.agent import EvaluatingAgent
 from ludus.environment import Leaves, Role
@@ -29,7 +29,17 @@ if TYPE_CHECKING:
 
     from ludus.agent import Agent
 
-__all__ = ["Identity", "Interface", "Spaces", "View", "bind_role", "on_agent", "require_distinct", "stack"]
+__all__ = [
+    "Identity",
+    "Interface",
+    "ScheduledInterface",
+    "Spaces",
+    "View",
+    "bind_role",
+    "on_agent",
+    "require_distinct",
+    "stack",
+]
 
 
 @frozen
@@ -48,11 +58,13 @@ class View:
         observation: Leaves ``[n, …]``.
         action_mask: ``[n, A] bool`` or None.
         reward: ``[n] float32``: what each seat received since it was last observed.
+        reward_parts: The named parts of it, each ``[n] float32``, where the environment gives any.
     """
 
     observation: Leaves
     action_mask: np.ndarray | None
     reward: np.ndarray
+    reward_parts: dict[str, np.ndarray] = field(factory=dict)
 
 
 class Interface(Protocol):
@@ -82,6 +94,14 @@ class Interface(Protocol):
 
     def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
         """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``."""
+
+
+@runtime_checkable
+class ScheduledInterface(Interface, Protocol):
+    """An interface that changes in the course of training; an optional part of the contract."""
+
+    def advance(self, progress: float) -> None:
+        """Hear how much of the training budget is used, in [0, 1]; called now and then, between decisions."""
 
 
 class Identity:
@@ -148,6 +168,11 @@ class _Stack:
         for interface in reversed(self.interfaces):
             action = interface.act(action, streams)
         return action
+
+    def advance(self, progress: float) -> None:
+        for interface in self.interfaces:
+            if isinstance(interface, ScheduledInterface):
+                interface.advance(progress)
 
 
 def bind_role(role: Role, interface: Interface) -> Role:

@@ -14,6 +14,7 @@ Nothing here writes, and nothing imports torch before an agent is made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,8 @@ from ludus.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
-    from typing_extensions import Self
 
-    from ludus._config import Chosen
+    from ludus._sections import Chosen
     from ludus.agent import Agent
     from ludus.environment import Environment, Seat
     from ludus.matchmaker import LeagueView
@@ -70,7 +70,7 @@ def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
     return Run(Path(folder), overrides=overrides)
 
 
-class Run:
+class Run(AbstractContextManager["Run"]):
     """A run as it was when it was opened. Made by `open_run`; leaving the ``with`` block ends the snapshot.
 
     Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. A snapshot
@@ -98,9 +98,6 @@ class Run:
         self.seats: tuple[Seat, ...] = self._league.seats
         self.models: Mapping[str, ModelRecord] = self._league.models
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._store.close()
@@ -184,7 +181,7 @@ class Run:
             ConfigError: There is no such participant, or it is not frozen.
             ModelError: The model cannot be loaded.
         """
-        from ludus._assembly import load_participant  # noqa: PLC0415 - imports torch
+        from ludus._assembly import Assembly  # noqa: PLC0415 - imports torch
 
         league = self._league
         known = name.partition("@")[0] in league.players or name in league.anchors
@@ -196,13 +193,12 @@ class Run:
         if model is None and participant not in league.anchors:
             first = f"{name.partition('@')[0]}@1"
             raise ConfigError(f"{name} is no frozen model; name one, for example {first}, or a scripted agent")
-        return load_participant(
-            self.config,
-            environment.spec,
-            run_dir=self.folder,
-            participant=participant,
-            digest=model.hash if model else "",
-            role=role,
+        assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.folder)
+        return assembly.participant(
+            participant,
+            model.hash if model else "",
+            role,
+            spec=environment.spec,
             rows=environment.num_matches,
             deterministic=deterministic,
         )

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from ludus._assembly import Assembly, load_participant, open_league
+from ludus._assembly import Assembly, open_league
 from ludus._build import make_environment
 from ludus._config import parse_config
 from ludus._models import save_arrays
@@ -54,7 +54,7 @@ def test_samplers_and_restarts_have_their_own_randomness(assemble):
 
 def test_an_evaluator_learns_nothing(assemble):
     """It has no live actors and its own number of rows."""
-    made = assemble(evaluation={"matches": 6}).evaluator("evaluator-0", link=None, clock=lambda: 0.0)
+    made = assemble(evaluation={"matches": 6}).worker("evaluator-0", link=None, clock=lambda: 0.0)
     assert (made.kind, made.live, made.environment.num_matches) == ("eval", {}, 6)
 
 
@@ -123,15 +123,7 @@ def test_participants_that_cannot_be_loaded_are_told(assemble, tmp_path, partici
     """The line names the participant and who there is."""
     assembly = assemble()
     with pytest.raises(error, match=message):
-        load_participant(
-            assembly.config,
-            spec_of(assembly),
-            run_dir=tmp_path,
-            participant=participant,
-            digest=digest,
-            role="player",
-            rows=1,
-        )
+        assembly.participant(participant, digest, "player", spec=spec_of(assembly), rows=1)
 
 
 def test_players_configured_alike_share_the_memory_of_their_models(assemble):

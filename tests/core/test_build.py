@@ -11,13 +11,12 @@ from attrs import frozen
 from gymnasium import spaces
 from ludus._build import (
     learned_role,
+    make,
     make_agent,
     make_algorithm,
     make_environment,
     make_evaluation_matchmaker,
-    make_launcher,
     make_matchmaker,
-    make_sink,
     player_role,
 )
 from ludus._config import parse_config
@@ -323,6 +322,6 @@ def test_evaluation_section_without_matchmaker(configure, plugins):
 def test_sink_and_launcher(configure, tmp_path):
     """A sink is told where to write; a launcher only its options."""
     config = configure('metrics.sinks=["console"]')
-    assert make_sink(config.metrics.sinks[0], tmp_path).arguments == {"run_dir": tmp_path}
+    assert make(config.metrics.sinks[0], run_dir=tmp_path).arguments == {"run_dir": tmp_path}
     assert config.launcher is not None
-    assert make_launcher(config.launcher).arguments == {}
+    assert make(config.launcher).arguments == {}

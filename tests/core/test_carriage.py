@@ -195,7 +195,7 @@ def test_packed_garbage_is_refused():
     with pytest.raises(WireError, match="packed array reward"):
         unload(evolve(message, arrays=junk), None)
     twos = np.full((7, 8), 2, np.uint8)
-    with pytest.raises(WireError, match="decided a bool array"):
+    with pytest.raises(WireError, match="decided: a bool array"):
         unload(evolve(message, arrays=dict(message.arrays) | {"decided": _carriage._pack(twos)}), None)
     with pytest.raises(WireError, match="not those declared"):
         unload(evolve(message, arrays={}), None)

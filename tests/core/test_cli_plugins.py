@@ -31,7 +31,7 @@ def command(monkeypatch):
 
     def install(function):
         made = click.command("train")(function)
-        monkeypatch.setitem(BUILT_IN, "train", SimpleNamespace(path="ludus_test_command:train", help=""))
+        monkeypatch.setitem(BUILT_IN, "train", Component(name="train", factory="ludus_test_command:train"))
         monkeypatch.setitem(sys.modules, "ludus_test_command", SimpleNamespace(train=made))
 
     return install
@@ -151,7 +151,7 @@ def test_help_lists_every_command(capsys):
     """Built-in ones with their lines, those of plugins apart."""
     assert __main__.main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(name in out and entry.help in out for name, entry in BUILT_IN.items())
+    assert all(name in out and entry.summary in out for name, entry in BUILT_IN.items())
     assert out.index("resume") < out.index("Commands of plugins") < out.index("Greets you by name.")
 
 

@@ -29,7 +29,7 @@ def freeze(league, player="main", *, times=1):
     for _ in range(times):
         number = 1 + len(league.players[player].models)
         digest = f"{len(league.models) + 1:064x}"
-        name = league.freeze(player, number, hash=digest, decisions=10 * number, version=number, manifest={})
+        name = league.freeze(player, hash=digest, decisions=10 * number, version=number, manifest={})
     return name
 
 
@@ -109,24 +109,9 @@ def test_freezing_starts_the_next_generation(league):
     assert league.players["exploiter"].models == ()
 
 
-def test_freezing_the_same_again_is_harmless(league):
-    """A learner that did not hear the answer asks again."""
-    for _ in range(2):
-        league.freeze("main", 1, hash="a" * 64, decisions=10, version=1, manifest={})
-    assert league.players["main"].models == ("main@1",)
-
-
-@pytest.mark.parametrize(("player", "number", "digest"), [("main", 1, "b"), ("main", 3, "b"), ("nobody", 1, "b")])
-def test_a_model_out_of_order_is_refused(league, player, number, digest):
-    """Neither another model of the same number, nor a gap, nor an unknown player."""
-    league.freeze("main", 1, hash="a" * 64, decisions=10, version=1, manifest={})
-    with pytest.raises(StoreError, match=f"{player}@{number}: "):
-        league.freeze(player, number, hash=digest * 64, decisions=10, version=1, manifest={})
-
-
 def test_the_parent_of_a_model_comes_from_its_manifest(league):
     """Lineage is kept with the model."""
-    league.freeze("main", 1, hash="a" * 64, decisions=1, version=1, manifest={"parent": "c" * 64})
+    league.freeze("main", hash="a" * 64, decisions=1, version=1, manifest={"parent": "c" * 64})
     assert league.models["main@1"].parent == "c" * 64
 
 

@@ -203,11 +203,11 @@ def share(monkeypatch, tmp_path):
         path.mkdir(mode=0o700)
 
         def shared_sampler(assembly, name, **rest):
-            return sampler(assembly, name, shared=SharedFolder(path, name), **rest)
+            return sampler(assembly, name, **rest | {"shared": SharedFolder(path, name)})
 
         def shared_learner(assembly, player, **rest):
             shared = SharedFolder(path, learner_name(player))
-            return learner(assembly, player, shared=shared, address="ipc:///x", **rest)
+            return learner(assembly, player, **rest | {"shared": shared, "address": "ipc:///x"})
 
         monkeypatch.setattr(Assembly, "sampler", shared_sampler)
         monkeypatch.setattr(Assembly, "learner", shared_learner)

@@ -10,12 +10,12 @@ import pytest
 from attrs import evolve
 from ludus._assembly import Assembly
 from ludus._build import make_inference, make_service
-from ludus._config import Chosen, load_config
+from ludus._config import load_config
 from ludus._messages import Hello, MetricsReport, Stop
 from ludus._plugins import load_plugins
-from ludus._report import QuietReporter, measure
-from ludus._runner import _Run
+from ludus._report import measure
 from ludus._sampler import COORDINATOR
+from ludus._sections import Chosen
 from ludus._service import ServiceWorker, service_name
 from ludus._supervisor import Supervisor, WorkerSpec
 from ludus.component import Component
@@ -183,12 +183,10 @@ def test_a_service_that_cannot_be_made_is_named():
 
 def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config, tmp_path):
     """One per run, before samplers; none where the runtime has no service."""
-    run = _Run(config, load_plugins(), tmp_path, None, QuietReporter())
-    run._assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path)
-    kinds = [spec.kind for spec in run._specs()]
-    assert kinds == ["learner", "service", "sampler"]
-    run.config = evolve(config, inference=None)
-    assert "service" not in [spec.kind for spec in run._specs()]
+    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path)
+    assert [spec.name for spec in assembly.workers()] == ["learner-main_agent", "service-placed", "sampler-0"]
+    without = evolve(assembly, config=evolve(config, inference=None))
+    assert [spec.name for spec in without.workers()] == ["learner-main_agent", "sampler-0"]
 
 
 def test_nobody_waits_for_it_at_the_end(tmp_path):
@@ -209,9 +207,7 @@ def test_nobody_waits_for_it_at_the_end(tmp_path):
         session=1,
         say=lambda line: None,
     )
-    supervisor.start(
-        [WorkerSpec(name=name, kind=name.split("-")[0], threads=1) for name in ("service-placed", "sampler-0")]
-    )
+    supervisor.start([WorkerSpec(name=name, threads=1) for name in ("service-placed", "sampler-0")])
     start = time.monotonic()
     assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
     assert time.monotonic() - start < 20

@@ -166,7 +166,7 @@ def test_bytes_that_are_no_bools_are_refused(folder, reader):
     slot = taken(folder)
     slot.arrays["flag"].view(np.uint8)[0, 0] = 2
     slot.seal()
-    with pytest.raises(WireError, match="flag a bool array holds bytes other than 0 and 1"):
+    with pytest.raises(WireError, match="flag: a bool array holds bytes other than 0 and 1"):
         read(reader, slot)
 
 

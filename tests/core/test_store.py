@@ -332,13 +332,6 @@ def test_ids_go_on_after_a_restart(tmp_path):
         assert add_fixture(store).id == first[-1] + 1 == 4
 
 
-@pytest.mark.parametrize(("seats", "matches"), [(("main@0+",), 5), (("main@0+", "random"), 0)])
-def test_a_fixture_must_fit_the_environment(store, seats, matches):
-    """Every seat is filled and there is a match to play."""
-    with pytest.raises(StoreError, match="a fixture needs 2 participants and at least 1 match"):
-        add_fixture(store, seats, matches=matches)
-
-
 def test_what_is_not_finished_is_open(tmp_path):
     """Also after a restart; a finished or closed fixture is not open."""
     with make(tmp_path) as store:

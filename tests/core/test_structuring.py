@@ -16,11 +16,6 @@ from ludus.option import at_least, one_of, option
 
 class Color(enum.Enum):
     RED = "red"
-    BLUE = "blue"
-
-
-class Level(enum.IntEnum):
-    LOW = 1
 
 
 @frozen(kw_only=True)
@@ -62,13 +57,12 @@ def lines(error: pytest.ExceptionInfo[StructuringError]) -> list[str]:
         ("a", str, "a"),
         ("a/b", Path, Path("a/b")),
         ("red", Color, Color.RED),
-        (1, Level, Level.LOW),
         ("x", Literal["x", "y"], "x"),
+        ([1, "a"], tuple[int, str], (1, "a")),
+        ([1, 1], set[int], {1}),
         ([1, 2], list[int], [1, 2]),
         ([1, 2], tuple[int, ...], (1, 2)),
         ([1, 2], Sequence[int], (1, 2)),
-        ([1, "a"], tuple[int, str], (1, "a")),
-        ([1, 1], set[int], {1}),
         ({"a": 1}, dict[str, float], {"a": 1.0}),
         ({"a": 1}, Mapping[str, int], {"a": 1}),
         (4, int | None, 4),
@@ -97,19 +91,12 @@ def test_accepts(value, kind, expected):
         (1, bool, "expected true or false, got 1"),
         ("true", bool, "expected true or false, got 'true'"),
         (7, str, "expected a string, got 7"),
-        (7, Path, "expected a path as a string, got 7"),
         ("abc", list[str], "expected a list, got 'abc'"),
         ({"a": 1}, tuple[str, ...], "expected a list, got {'a': 1}"),
-        ([1], tuple[int, int], "expected a list of 2, got [1]"),
         ([1], dict[str, int], "expected a table, got [1]"),
         (3, Inner, "expected a table, got 3"),
         ("x", int | None, "expected an integer, got 'x'"),
         ([], float | str, "expected a number or a string, got []"),
-        ("reb", Color, "expected one of red, blue, got 'reb' — did you mean 'red'?"),
-        ([1], Color, "expected one of red, blue, got [1]"),
-        (2, Level, "expected one of 1, got 2"),
-        ("slwo", Literal["fast", "slow"], "expected one of fast, slow, got 'slwo' — did you mean 'slow'?"),
-        (True, Literal[1], "expected one of 1, got True"),
         ("x" * 200, int, "expected an integer, got '" + "x" * 76 + "…"),
     ],
 )

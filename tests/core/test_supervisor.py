@@ -15,7 +15,7 @@ from ludus_local.launcher import LocalLauncher
 
 SLEEP = "import time; time.sleep(60)"
 LEAVE = "import sys; sys.exit(3)"
-SPEC = WorkerSpec(name="sampler-0", kind="sampler", threads=2)
+SPEC = WorkerSpec(name="sampler-0", threads=2)
 
 
 class Scripts:
@@ -74,7 +74,7 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     supervisor, _ = supervise()
     (command,) = supervisor.launcher.commands
     line = " ".join(command.argv)
-    assert f"-m ludus._worker --run {tmp_path} --name sampler-0 --kind sampler --session 2" in line
+    assert f"-m ludus._worker --run {tmp_path} --name sampler-0 --session 2" in line
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")

@@ -1,4 +1,4 @@
-"""Endpoints over zmq and in process: one suite for both, then what is particular to each."""
+"""Endpoints over zmq, through sockets of both kinds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 import zmq
 from ludus import _wire
-from ludus._inproc import InprocNetwork
 from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
 from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus.errors import LinkError, WireError
@@ -30,11 +29,10 @@ class Hub:
     def __init__(self, kind, directory):
         self.kind = kind
         self._directory = directory
-        self._network = InprocNetwork(through_wire=kind == "inproc-wire", high_water=64)
         self._open = []
 
     def endpoint(self, name):
-        endpoint = ZmqEndpoint(name, high_water=64) if self.kind in ("ipc", "tcp") else self._network.endpoint(name)
+        endpoint = ZmqEndpoint(name, high_water=64)
         self._open.append(endpoint)
         return endpoint
 
@@ -46,11 +44,8 @@ class Hub:
     def address(self, name):
         return "tcp://127.0.0.1:0" if self.kind == "tcp" else ipc_address(self._directory, name)
 
-    def send_garbage(self, address, endpoint, name, frames):
-        """Deliver raw frames to an endpoint, as a broken or hostile peer would."""
-        if self.kind == "inproc-wire":
-            endpoint._inbox.append((name.decode("latin-1"), frames))
-            return
+    def send_garbage(self, address, name, frames):
+        """Deliver raw frames to an address, as a broken or hostile peer would."""
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             if not name.startswith(b"\x00"):  # libzmq makes up such identities for those who give none
                 socket.setsockopt(zmq.IDENTITY, name)
@@ -71,17 +66,9 @@ def directory():
     shutil.rmtree(made)
 
 
-@pytest.fixture(params=["ipc", "tcp", "inproc", "inproc-wire"])
+@pytest.fixture(params=["ipc", "tcp"])
 def hub(request, directory):
     """Return each transport in turn."""
-    made = Hub(request.param, directory)
-    yield made
-    made.close()
-
-
-@pytest.fixture(params=["ipc", "tcp", "inproc-wire"])
-def bytes_hub(request, directory):
-    """The transports that carry bytes, and can therefore receive garbage."""
     made = Hub(request.param, directory)
     yield made
     made.close()
@@ -261,15 +248,6 @@ def test_a_restarted_host_is_found_again(hub):
     assert collect(client, 1) == [("coordinator", Stop(reason="welcome back"))]
 
 
-def test_connecting_again_replaces_the_address(hub):
-    """A peer that moved is reached at its new address only."""
-    _, client, _ = linked(hub)
-    moved, address = hub.bound("coordinator-2")
-    client.connect("coordinator", address)
-    send(client, "coordinator", Stop())
-    assert collect(moved, 1) == [("sampler-0", Stop())]
-
-
 def test_big_arrays_arrive_unchanged(hub):
     """64 MB travel in one message."""
     server, client, _ = linked(hub)
@@ -321,35 +299,35 @@ def test_receive_waits_no_longer_than_told(hub):
     assert time.monotonic() - start < 1.0
 
 
-def test_a_message_that_cannot_be_encoded_is_the_senders_error(bytes_hub):
+def test_a_message_that_cannot_be_encoded_is_the_senders_error(hub):
     """The sender hears of its own mistake instead of the receiver."""
-    _, client, _ = linked(bytes_hub)
+    _, client, _ = linked(hub)
     with pytest.raises(WireError, match=r"ResultsAck\.report"):
         client.send("coordinator", ResultsAck(report="1"))
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"garbage"], [b"LUDS\x01\x00\xc1"], [os.urandom(200), b"x" * 100]])
-def test_garbage_is_dropped_counted_and_logged(bytes_hub, frames, caplog):
+def test_garbage_is_dropped_counted_and_logged(hub, frames, caplog):
     """What cannot be decoded neither arrives nor breaks anything, and its sender is named."""
-    server, address = bytes_hub.bound("coordinator")
+    server, address = hub.bound("coordinator")
     with caplog.at_level(logging.WARNING, logger="ludus"):
-        bytes_hub.send_garbage(address, server, b"rogue", frames)
+        hub.send_garbage(address, b"rogue", frames)
         eventually(lambda: server.receive(0.01) == [] and server.drops.get("undecodable") == 1)
     assert "rogue" in caplog.text
 
 
-def test_messages_after_garbage_still_arrive(bytes_hub):
+def test_messages_after_garbage_still_arrive(hub):
     """One broken peer does not stop the others."""
-    server, _, address = linked(bytes_hub)
-    bytes_hub.send_garbage(address, server, b"rogue", [b"garbage"])
-    bytes_hub.send_garbage(address, server, b"sampler-1", _wire.encode(Hello(worker="sampler-1")))
+    server, _, address = linked(hub)
+    hub.send_garbage(address, b"rogue", [b"garbage"])
+    hub.send_garbage(address, b"sampler-1", _wire.encode(Hello(worker="sampler-1")))
     assert collect(server, 1) == [("sampler-1", Hello(worker="sampler-1"))]
 
 
-def test_too_many_frames_count_as_oversized(bytes_hub):
+def test_too_many_frames_count_as_oversized(hub):
     """A message of more frames than allowed is dropped under its own reason."""
-    server, address = bytes_hub.bound("coordinator")
-    bytes_hub.send_garbage(address, server, b"rogue", [*_wire.encode(Stop()), *[b"x"] * 5000])
+    server, address = hub.bound("coordinator")
+    hub.send_garbage(address, b"rogue", [*_wire.encode(Stop()), *[b"x"] * 5000])
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("oversized") == 1)
 
 
@@ -359,53 +337,30 @@ def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkey
     monkeypatch.setattr(_wire, "MAX_FRAME_BYTES", 1000)
     hub = Hub(kind, directory)
     server, _, address = linked(hub)
-    hub.send_garbage(address, server, b"rogue", [*_wire.encode(Stop()), b"x" * 1001])
-    hub.send_garbage(address, server, b"sampler-1", _wire.encode(Stop()))
+    hub.send_garbage(address, b"rogue", [*_wire.encode(Stop()), b"x" * 1001])
+    hub.send_garbage(address, b"sampler-1", _wire.encode(Stop()))
     assert collect(server, 1) == [("sampler-1", Stop())]
     assert server.drops == {}
     hub.close()
 
 
 @pytest.mark.parametrize("name", [b"../up", b"Loud", b"\x00\x01\x02\x03\x04", b"a" * 65, "ä".encode()])
-def test_peers_without_a_valid_name_are_dropped(bytes_hub, name):
+def test_peers_without_a_valid_name_are_dropped(hub, name):
     """Names become dictionary keys and log lines, so odd ones are refused."""
-    server, address = bytes_hub.bound("coordinator")
-    bytes_hub.send_garbage(address, server, name, _wire.encode(Stop()))
+    server, address = hub.bound("coordinator")
+    hub.send_garbage(address, name, _wire.encode(Stop()))
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("unnamed") == 1)
 
 
 def test_a_flood_of_garbage_does_not_flood_the_log(directory, caplog):
     """A thousand drops are counted, but logged about ten times."""
-    hub = Hub("inproc-wire", directory)
-    server, address = hub.bound("coordinator")
+    hub = Hub("ipc", directory)
+    server, _ = hub.bound("coordinator")
     for _ in range(1000):
-        hub.send_garbage(address, server, b"rogue", [b"garbage"])
-    server.receive(0.0)
+        server._drop("undecodable", "rogue", "garbage")
     assert server.drops["undecodable"] == 1000
     assert len(caplog.records) == 10
-
-
-def test_in_process_messages_are_handed_over_without_a_copy(directory):
-    """By default the receiver gets the sender's own object."""
-    server, client, _ = linked(Hub("inproc", directory))
-    message = Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)})
-    client.send("coordinator", message)
-    assert server.receive(0.0)[0][1] is message
-
-
-def test_in_process_arrays_through_the_wire_are_read_only(directory):
-    """Tests through the wire see what another process would see."""
-    server, client, _ = linked(Hub("inproc-wire", directory))
-    client.send("coordinator", Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)}))
-    assert not server.receive(0.0)[0][1].arrays["x"].flags.writeable
-
-
-def test_one_address_cannot_be_bound_twice_in_process(directory):
-    """Two hosts at one address would be a mistake in the wiring."""
-    hub = Hub("inproc", directory)
-    _, address = hub.bound("coordinator")
-    with pytest.raises(LinkError, match="in use"):
-        hub.endpoint("other").bind(address)
+    hub.close()
 
 
 def test_a_taken_port_is_a_link_error(directory):

@@ -23,7 +23,7 @@ def run(tmp_path):
         seats = (Seat("player", 0, 0), Seat("player", 1, 1))
         league = League(store, players={"main": ("player", None)}, anchors=["random"], seats=seats)
         digest = save_arrays(tmp_path / "models", {"w": np.ones(3)}, {"player": "main"})
-        league.freeze("main", 1, hash=digest, decisions=1, version=1, manifest={})
+        league.freeze("main", hash=digest, decisions=1, version=1, manifest={})
         league.apply([PoolChange(pool="p", model="main@1", enters=True)])
         saved = save_checkpoint(tmp_path / "learners" / "main", {"w": np.ones(3)}, {})
         store.put_checkpoint(

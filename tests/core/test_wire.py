@@ -98,7 +98,7 @@ def fits_hint(value, hint):
     return type(value) is hint and (not attrs.has(hint) or well_typed(value))
 
 
-def raw(kind, fields, *buffers, prefix=b"LUDS\x02\x00"):
+def raw(kind, fields, *buffers, prefix=b"LUDS\x03\x00"):
     """Build frames by hand."""
     return [prefix + msgpack.packb([kind, fields]), *buffers]
 
@@ -141,7 +141,7 @@ def test_random_frames_are_refused(frames):
 def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
     """The parser behind magic and version is as strict."""
     with pytest.raises(WireError):
-        decode([b"LUDS\x02\x00" + header, *buffers])
+        decode([b"LUDS\x03\x00" + header, *buffers])
 
 
 _json = st.recursive(
@@ -192,7 +192,7 @@ def test_missing_and_additional_frames_are_refused(message, data):
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; changing it means raising PROTOCOL."""
     frames = encode(Results(report=3, worker="w", arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 2)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 3)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "worker": "w", "arrays": {"ticks": ["<i4", [1, 2]]}},
@@ -236,29 +236,37 @@ def test_a_decoded_message_can_be_passed_on():
     assert same(decode(encode(once)), once)
 
 
-def test_integers_are_accepted_for_floats_by_the_sender_only():
-    """A sender may say 3 for 3.0; what arrives is a float."""
-    assert encode(MetricsReport(worker="w", values={"a": 3})) == encode(MetricsReport(worker="w", values={"a": 3.0}))
-    with pytest.raises(WireError, match=r"MetricsReport\.values: expected float, got int 3"):
-        decode(raw("MetricsReport", {"worker": "w", "values": {"a": 3}}))
+@pytest.mark.parametrize("three", [3, np.float64(3)])
+def test_integers_are_accepted_for_floats(three):
+    """A sender may say 3 for 3.0; a float leaves, and whatever comes, a float arrives."""
+    assert encode(MetricsReport(worker="w", values={"a": three})) == encode(
+        MetricsReport(worker="w", values={"a": 3.0})
+    )
+    arrived = decode(raw("MetricsReport", {"worker": "w", "values": {"a": int(three)}}))
+    assert type(arrived.values["a"]) is float
+
+
+def test_lists_are_accepted_for_tuples_by_the_sender():
+    """What arrives is a tuple all the same."""
+    assert decode(encode(Fixtures(fixtures=[]))) == Fixtures(fixtures=())
 
 
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(worker="w", count=True), r"Progress\.count: expected int, got bool True"),
-        (Progress(worker="w", count=np.int64(1)), r"Progress\.count: expected int, got int64"),
-        (Progress(worker="w", count=1.0), r"Progress\.count: expected int, got float 1\.0"),
+        (Progress(worker="w", count=True), r"Progress\.count: expected an integer, got True"),
+        (Progress(worker="w", count=np.int64(1)), r"Progress\.count: expected an integer, got np\.int64"),
+        (Progress(worker="w", count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
         (Progress(worker="w", count=2**64), "out of range"),
-        (Progress(worker=b"w", count=1), r"Progress\.worker: expected str, got bytes"),
+        (Progress(worker=b"w", count=1), r"Progress\.worker: expected a string, got b'w'"),
         (Stop(reason="\ud800"), "surrogate"),
-        (Fixtures(fixtures=[]), r"Fixtures\.fixtures: expected a tuple, got list"),
-        (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures: expected Fixture, got Stop"),
-        (MetricsReport(worker="w", values={1: 2.0}), "expected a mapping from str"),
-        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values: expected float, got str 'b'"),
+        (Fixtures(fixtures="ab"), r"Fixtures\.fixtures: expected a list, got 'ab'"),
+        (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures\.0\.\w+: "),
+        (MetricsReport(worker="w", values={1: 2.0}), r"MetricsReport\.values\.1: expected a string, got 1"),
+        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values\.a: expected a number, got 'b'"),
         (MetricsReport(worker="w", values={"a": 10**400}), "too large"),
-        (MetricsReport(worker="w", values=None), "expected a mapping from str, got NoneType"),
-        (segments(x=[1, 2]), r"Segments\.arrays: expected an array, got list"),
+        (MetricsReport(worker="w", values=None), "expected a table, got None"),
+        (segments(x=[1, 2]), r"Segments\.arrays\.x: expected an array, got \[1, 2\]"),
         (segments(x=np.array(["a"])), "dtype <U1"),
         (segments(x=np.array([None])), r"dtype \|O"),
         (segments(x=np.zeros(2, ">f4")), "dtype >f4"),
@@ -280,22 +288,22 @@ def test_senders_hear_what_is_wrong(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 2"),
-        ([b"LUDS\x02\x00\xc1"], "not valid msgpack"),
-        ([b"LUDS\x02\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
-        ([b"LUDS\x02\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
-        ([b"LUDS\x02\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 3"),
+        ([b"LUDS\x03\x00\xc1"], "not valid msgpack"),
+        ([b"LUDS\x03\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([b"LUDS\x03\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([b"LUDS\x03\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
         (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
         (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
         (raw("Mapping", {}), "unknown message kind 'Mapping'"),
         (raw("Stop", {}), "expected exactly the fields reason"),
-        (raw("Stop", {"reason": "", "more": 1}), "Stop has more, reason, expected exactly the fields reason"),
-        (raw("Stop", ["reason"]), "Stop has list"),
-        (raw("Stop", {"reason": None}), r"Stop\.reason: expected str, got NoneType None"),
-        (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected str, got list"),
-        (raw("Progress", {"worker": "w", "count": True}), r"expected int, got bool"),
-        (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got dict"),
-        (raw("MetricsReport", {"worker": "w", "values": []}), "expected a map from str, got list"),
+        (raw("Stop", {"reason": "", "more": 1}), r"Stop has \['more', 'reason'\], expected exactly the fields reason"),
+        (raw("Stop", ["reason"]), r"Stop has \['reason'\], expected exactly"),
+        (raw("Stop", {"reason": None}), r"Stop\.reason: expected a string, got None"),
+        (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected a string, got \[\["),
+        (raw("Progress", {"worker": "w", "count": True}), r"Progress\.count: expected an integer, got True"),
+        (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got {}"),
+        (raw("MetricsReport", {"worker": "w", "values": []}), r"expected a table, got \[\]"),
         (raw("Stop", {"reason": ""}, b"x"), "more frames than declared"),
     ],
 )
@@ -343,7 +351,7 @@ def test_class_validators_apply_to_what_arrives():
     """A scenario's name obeys the naming rule wherever it comes from."""
     fixture = Fixture(id=1, kind="train", player="p", seats=("p", "p"), seed=0, matches=1, reason="test")
     frames = encode(Fixtures(fixtures=(fixture,)))
-    with pytest.raises(WireError, match=r"Fixtures\.fixtures: Fixture\.scenario: Scenario: expected a name"):
+    with pytest.raises(WireError, match=r"Fixtures\.fixtures\.0\.scenario\.name: expected a name"):
         decode([frames[0].replace(b"\xa7default", b"\xa7../../x")])
 
 
@@ -367,7 +375,7 @@ def test_the_number_of_arrays_is_limited():
 
 def test_the_number_of_items_is_limited():
     """Lists and maps have a bound that the receiver enforces while parsing."""
-    with pytest.raises(WireError, match="4097 items"):
+    with pytest.raises(WireError, match="4097 exceeds"):
         encode(MetricsReport(worker="w", values={str(number): 0.0 for number in range(4097)}))
     with pytest.raises(WireError, match="not valid msgpack"):
         decode(raw("Fixtures", {"fixtures": [0] * 4097}))
@@ -388,7 +396,7 @@ def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
 
 def test_lies_about_lengths_allocate_little():
     """A small header that announces huge nested lists does not make the parser reserve memory for them."""
-    liar = b"LUDS\x02\x00" + b"\xdc\x0f\xff" * 900
+    liar = b"LUDS\x03\x00" + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
         decode([liar])
@@ -401,14 +409,3 @@ def test_kinds_are_the_message_classes():
     """The registry follows the module: adding a class there is all it takes."""
     assert _wire._kinds()["Hello"] is Hello
     assert all(kind.__module__ == _messages.__name__ for kind in MESSAGES)
-
-
-def test_fields_of_unknown_types_are_the_authors_mistake():
-    """A message class with a field that cannot travel fails as soon as it is used."""
-
-    @attrs.frozen
-    class Odd:
-        what: complex
-
-    with pytest.raises(TypeError, match="complex"):
-        _wire._record(Odd)

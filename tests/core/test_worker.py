@@ -103,7 +103,7 @@ def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
         raise error
 
     monkeypatch.setattr(_worker, "_make", fail)
-    arguments = ["--run", str(tmp_path), "--name", "sampler-0", "--kind", "sampler", "--session", "1"]
+    arguments = ["--run", str(tmp_path), "--name", "sampler-0", "--session", "1"]
     assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
     assert made[0].sent == [(COORDINATOR, Failure(worker="sampler-0", error=str(error), fatal=fatal))]
     assert made[0].closed

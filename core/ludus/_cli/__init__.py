@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from attrs import frozen
+from ludus.component import Component
 
-__all__ = ["BUILT_IN", "Entry"]
-
-
-@frozen
-class Entry:
-    """Where a command lives and the line that ``ludus --help`` shows for it."""
-
-    path: str
-    help: str
-
+_TRAIN = "Train the players of a TOML file, from the start or further."
+_PLUGINS = "List what is installed and what each plugin offers."
 
 #: What trains, and what helps when no plugin works. Commands of plugins come after them and cannot replace them.
 BUILT_IN = {
-    "train": Entry("ludus._cli.train:train", "Train the players of a TOML file, from the start or further."),
-    "resume": Entry("ludus._cli.train:resume", "Go on with an interrupted run."),
-    "plugins": Entry("ludus._cli.plugins:plugins", "List what is installed and what each plugin offers."),
+    "train": Component(name="train", factory="ludus._cli.train:train", summary=_TRAIN),
+    "resume": Component(name="resume", factory="ludus._cli.train:resume", summary="Go on with an interrupted run."),
+    "plugins": Component(name="plugins", factory="ludus._cli.plugins:plugins", summary=_PLUGINS),
 }

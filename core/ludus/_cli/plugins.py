@@ -15,8 +15,6 @@ from ludus._plugins import Plugins, load_plugins
 from ludus.component import KINDS, Component
 from ludus.errors import ConfigError
 
-__all__ = ["plugins"]
-
 
 @click.group(invoke_without_command=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

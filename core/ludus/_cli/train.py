@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ludus._plugins import load_plugins
+from ludus._plugins import Plugins, load_plugins
 
 if TYPE_CHECKING:
-    from ludus._plugins import Plugins
-    from ludus._report import Reporter
     from ludus._runner import Outcome
-
-__all__ = ["resume", "train"]
 
 _DISPLAY = "terminal"  # the metric sink that shows a run in a terminal, where it is installed
 
@@ -56,7 +52,7 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
     plugins = load_plugins()
     config = load_config(path, overrides=_overrides(**given), plugins=plugins)
     folder = Path(run_dir) if run_dir else Path("runs") / Path(path).stem
-    outcome = run(config, plugins=plugins, run_dir=folder, reporter=_reporter(plugins, folder, as_json=as_json))
+    outcome = run(config, plugins=plugins, run_dir=folder, **_shown(plugins, as_json=as_json))
     _finish(context, outcome, folder, as_json=as_json)
 
 
@@ -71,8 +67,7 @@ def resume(context: click.Context, *, run_dir: str, as_json: bool, **given: Any)
     from ludus._runner import resume as run  # noqa: PLC0415 - only here: help must be fast
 
     plugins, folder = load_plugins(), Path(run_dir)
-    reporter = _reporter(plugins, folder, as_json=as_json)
-    outcome = run(folder, plugins=plugins, reporter=reporter, overrides=_overrides(**given))
+    outcome = run(folder, plugins=plugins, overrides=_overrides(**given), **_shown(plugins, as_json=as_json))
     _finish(context, outcome, folder, as_json=as_json)
 
 
@@ -81,17 +76,16 @@ def _overrides(*, overrides: tuple[str, ...], minutes: float | None, workers: in
     return (*overrides, *(f"{key}={value}" for key, value in given.items() if value is not None))
 
 
-def _reporter(plugins: Plugins, folder: Path, *, as_json: bool) -> Reporter:
-    from ludus._build import make_sink  # noqa: PLC0415 - only here: help must be fast
-    from ludus._config import choose_components  # noqa: PLC0415
+def _shown(plugins: Plugins, *, as_json: bool) -> dict[str, Any]:
+    """Return who shows the run, as arguments of the runner."""
+    from ludus._config import choose_components  # noqa: PLC0415 - only here: help must be fast
     from ludus._report import ConsoleReporter, QuietReporter  # noqa: PLC0415
 
     if as_json:
-        return QuietReporter()
-    if sys.stdout.isatty() and _DISPLAY in plugins.components("metric-sink"):
-        [display] = choose_components(plugins, [("metric-sink", _DISPLAY)])
-        return ConsoleReporter(lambda: make_sink(display, folder))
-    return ConsoleReporter()
+        return {"reporter": QuietReporter()}
+    live = sys.stdout.isatty() and _DISPLAY in plugins.components("metric-sink")
+    displays = choose_components(plugins, [("metric-sink", _DISPLAY)]) if live else []
+    return {"reporter": ConsoleReporter(numbers=not displays), "displays": displays}
 
 
 def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: bool) -> None:

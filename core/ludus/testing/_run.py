@@ -296,8 +296,9 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
         pairing = make_matchmaker(plugins, player).next_fixture(league, name, rng)
         _check_participants(f"the matchmaker of {name}", pairing.opponents, spec.num_teams - 1, known)
         yield f"{name} would first play {', '.join(pairing.opponents) or 'alone'} ({pairing.reason})"
-    if config.evaluation.enabled:
-        teams = make_evaluation_matchmaker(plugins, config).next_evaluation(league, rng)
+    evaluation = make_evaluation_matchmaker(plugins, config)
+    if evaluation is not None:
+        teams = evaluation.next_evaluation(league, rng)
         if teams is not None:
             _check_participants("the evaluation's matchmaker", teams, spec.num_teams, known)
 

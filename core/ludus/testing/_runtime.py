@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from ludus._assembly import Assembly
+from ludus._assembly import Assembly, Worker
 from ludus._config import parse_config
 from ludus._coordinator import Coordinator
 from ludus._inproc import InprocEndpoint, InprocNetwork
@@ -18,6 +18,7 @@ from ludus._learner import Learner
 from ludus._plugins import load_plugins
 from ludus._sampler import COORDINATOR, Sampler, learner_name
 from ludus._store import Store
+from ludus._wire import decode, encode
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
@@ -48,23 +49,20 @@ class LeagueRunner:
     coordinator: Coordinator = field(init=False)
     _network: InprocNetwork = field(init=False)
     _center: InprocEndpoint = field(init=False)
-    _workers: dict[str, tuple[Sampler | Learner, InprocEndpoint]] = field(init=False, factory=dict)
+    _workers: dict[str, tuple[Worker, InprocEndpoint]] = field(init=False, factory=dict)
     _sessions: Iterator[int] = field(init=False, factory=itertools.count)
 
     def __attrs_post_init__(self) -> None:
-        self._network = InprocNetwork(through_wire=True)
+        self._network = InprocNetwork()
         self._center = self._endpoint(COORDINATOR)
-        self._center.bind(COORDINATOR)
-        self.coordinator = self._assembly().coordinator(self.store, link=self._center, clock=self.clock)
-        for player in self.config.players:
-            self.start(learner_name(player))
-        self.start("sampler-0")
-        if self.config.evaluation.enabled:
-            self.start("evaluator-0")
+        assembly = self._assembly()
+        self.coordinator = assembly.coordinator(self.store, link=self._center, clock=self.clock)
+        for spec in assembly.workers():
+            self.start(spec.name)
 
     def _assembly(self) -> Assembly:
-        session = next(self._sessions)
-        return Assembly(config=self.config, plugins=load_plugins(), run_dir=self.run_dir, session=session)
+        config = evolve(self.config, run=evolve(self.config.run, workers=0))  # one process
+        return Assembly(config=config, plugins=load_plugins(), run_dir=self.run_dir, session=next(self._sessions))
 
     def clock(self) -> float:
         """Return the time that everybody sees."""
@@ -88,18 +86,8 @@ class LeagueRunner:
             worker, old = self._workers.pop(name)
             old.close()
             worker.close()
-        link, assembly = self._endpoint(name), self._assembly()
-        link.connect(COORDINATOR, COORDINATOR)
-        made: Sampler | Learner
-        if name.startswith(learner_name("")):
-            link.bind(name)
-            made = assembly.learner(name.removeprefix(learner_name("")), link=link, clock=self.clock)
-        elif name.startswith("evaluator"):
-            made = assembly.evaluator(name, link=link, clock=self.clock)
-        else:
-            for player in self.config.players:
-                link.connect(learner_name(player), learner_name(player))
-            made = assembly.sampler(name, link=link, clock=self.clock)
+        link = self._endpoint(name)
+        made = self._assembly().worker(name, link=link, clock=self.clock)
         self._workers[name] = (made, link)
         made.start()
 
@@ -108,7 +96,7 @@ class LeagueRunner:
         send = endpoint.send
 
         def note(peer: str, message: Any) -> bool:
-            taken = send(peer, message)
+            taken = send(peer, decode(encode(message)))  # as between processes
             if taken:
                 self.sent.append((name, peer, message))
             return taken

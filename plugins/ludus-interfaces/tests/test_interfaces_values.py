@@ -12,7 +12,7 @@ from ludus.testing import check_interface
 from ludus_interfaces.actions import MergeLabels
 from ludus_interfaces.frames import FrameStack
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
-from ludus_interfaces.rewards import ScaleReward
+from ludus_interfaces.rewards import RewardParts, ScaleReward
 
 ACTION = spaces.MultiDiscrete([3, 2])
 LEAVES = spaces.Dict(
@@ -225,3 +225,64 @@ def test_merge_labels_refuses_real_actions():
 def test_interface_passes_the_kit(make):
     """Each interface, and all of them stacked, keep the contract."""
     check_interface(make, RAW)
+
+
+# -- reward parts ------------------------------------------------------------------------------------------------------
+
+
+def seen(interface, streams, **parts):
+    """Return the reward that the interface makes of parts."""
+    arrays = {name: np.asarray(values, np.float32) for name, values in parts.items()}
+    total = np.sum(list(arrays.values()), axis=0).astype(np.float32) if arrays else np.zeros(len(streams), np.float32)
+    view = View(
+        observation={"obs": np.zeros((len(streams), 1), np.float32)},
+        action_mask=None,
+        reward=total,
+        reward_parts=arrays,
+    )
+    return interface.observe(view, np.asarray(streams)).reward.tolist()
+
+
+def test_parts_are_weighted():
+    """Those that are not named keep what they earned."""
+    interface = RewardParts({"hit": 0.5, "taken": 0.0})
+    assert seen(interface, [0, 1], win=[1, 0], hit=[4, 2], taken=[-8, -8]) == [3, 1]
+
+
+def test_guidance_fades():
+    """Linearly, until its share of the training budget is used."""
+    interface = RewardParts({"hint": 2.0}, fade={"hint": 0.5})
+    rewards = []
+    for progress in (0.0, 0.25, 0.5, 0.75):
+        interface.advance(progress)
+        rewards.append(seen(interface, [0], win=[1], hint=[1])[0])
+    assert rewards == [3, 2, 1, 1]
+
+
+def test_what_counts_once_counts_again_in_the_next_match():
+    """By stream; nothing received does not use it up."""
+    interface = RewardParts({}, once=("cheese",))
+    interface.reset(np.array([0, 7]))
+    assert seen(interface, [0, 7], cheese=[0, 5]) == [0, 5]
+    assert seen(interface, [7, 0], cheese=[5, 5]) == [0, 5]
+    interface.reset(np.array([7]))
+    assert seen(interface, [0, 7], cheese=[5, 5]) == [0, 5]
+
+
+def test_a_part_that_the_game_does_not_have_is_an_error():
+    """The message names those that it has."""
+    with pytest.raises(ContractError, match="gives no reward part 'chese'; it gives cheese, win"):
+        seen(RewardParts({"chese": 1.0}), [0], cheese=[1], win=[0])
+
+
+def test_without_parts_nothing_changes():
+    """Agents see no rewards, and before the first tick nobody has received any."""
+    assert seen(RewardParts({"win": 2.0}), [0]) == [0]
+
+
+def test_an_interface_on_top_sees_the_new_parts():
+    """And hears of the progress."""
+    below, above = RewardParts({"hit": 0.5}), RewardParts({"hit": 0.5}, fade={"hit": 1.0})
+    stacked = stack(below, above)
+    stacked.advance(0.5)
+    assert seen(stacked, [0], hit=[8]) == [1]

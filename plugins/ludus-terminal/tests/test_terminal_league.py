@@ -36,7 +36,7 @@ def freeze(league, number, parent=None):
     """Write a model file and freeze it."""
     folder = league.store.run_dir / "models"
     digest = save_arrays(folder, {"w": np.full(3, number)}, {"player": "main", "parent": parent})
-    league.freeze("main", number, hash=digest, decisions=1000 * number, version=number, manifest={"parent": parent})
+    league.freeze("main", hash=digest, decisions=1000 * number, version=number, manifest={"parent": parent})
     return digest
 
 

@@ -16,10 +16,11 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, player_role
-from ludus._config import Chosen, PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
 from ludus._models import save_arrays
 from ludus._process import prepare_to_compute
+from ludus._sections import Chosen
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
 from ludus.algorithm import Algorithm, Policy, Trainer, Weights

@@ -12,6 +12,10 @@ def _leaf_names(value: object) -> bool:
     return isinstance(value, tuple) and len(value) > 0 and all(isinstance(name, str) for name in value)
 
 
+def _are_shares(value: object) -> bool:
+    return isinstance(value, dict) and all(0 < share <= 1 for share in value.values())
+
+
 @frozen(kw_only=True)
 class FrameStackConfig:
     """Options of ``frame-stack``."""
@@ -31,6 +35,19 @@ class OneHotConfig:
     """Options of ``one-hot``."""
 
     leaves: tuple[str, ...] = option((), help=_LEAVES)
+
+
+@frozen(kw_only=True)
+class RewardPartsConfig:
+    """Options of ``reward-parts``."""
+
+    weights: dict[str, float] = option({}, help="Factors of reward parts, by name; others keep what they earned.")
+    fade: dict[str, float] = option(
+        {},
+        Check("shares of the training budget in (0, 1]", _are_shares),
+        help="When the factor of a part has fallen to 0, by name, as a share of the training budget.",
+    )
+    once: tuple[str, ...] = option((), help="Parts of which only the first one in a match counts.")
 
 
 @frozen(kw_only=True)

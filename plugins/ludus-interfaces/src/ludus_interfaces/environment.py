@@ -52,6 +52,7 @@ class _Seen:
     tick: RoleTick
     pending: np.ndarray  # [B, S] float32: raw reward the interface has not been shown
     actions: np.ndarray  # [B, S, L'] raw actions
+    pending_parts: dict[str, np.ndarray] = field(factory=dict)  # likewise the reward's parts
 
     @classmethod
     def make(cls, raw: Role, interface: Interface, matches: int) -> _Seen:
@@ -81,13 +82,16 @@ class _Seen:
         everybody = np.zeros_like(tick.acting)
         everybody[rows] = True
         self.interface.reset(self.streams(*np.nonzero(everybody)))
-        self.pending[rows] = 0
+        for pending in (self.pending, *self.pending_parts.values()):
+            pending[rows] = 0
         self._look(tick, everybody)
         self.tick.reward[rows] = 0
         self.interface.reset(self.streams(*np.nonzero(everybody & ~tick.acting)))
 
     def advance(self, tick: RoleTick, ended: np.ndarray) -> None:
         self.pending += tick.reward
+        for name, values in tick.reward_parts.items():
+            self.pending_parts[name] = self.pending_parts.get(name, 0) + values
         self.tick.reward[:] = 0
         self._look(tick, tick.acting | ended[:, None])
 
@@ -101,12 +105,14 @@ class _Seen:
             observation={name: leaf[rows, seats] for name, leaf in tick.observation.items()},
             action_mask=None if mask is None else mask[rows, seats],
             reward=self.pending[rows, seats],
+            reward_parts={name: values[rows, seats] for name, values in self.pending_parts.items()},
         )
         seen = self.interface.observe(view, self.streams(rows, seats))
         for name, leaf in seen.observation.items():
             mine.observation[name][rows, seats] = leaf
         mine.reward[rows, seats] = seen.reward
-        self.pending[rows, seats] = 0
+        for pending in (self.pending, *self.pending_parts.values()):
+            pending[rows, seats] = 0
         if seen.action_mask is not None:
             if mine.action_mask is None:
                 mine.action_mask = np.ones((*chosen.shape, seen.action_mask.shape[1]), bool)

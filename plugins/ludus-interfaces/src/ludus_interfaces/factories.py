@@ -9,13 +9,14 @@ from ludus_interfaces.config import (
     FrameStackConfig,
     MergeLabelsConfig,
     OneHotConfig,
+    RewardPartsConfig,
     ScaleObservationConfig,
     ScaleRewardConfig,
     SelectLeavesConfig,
 )
 from ludus_interfaces.frames import FrameStack
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
-from ludus_interfaces.rewards import ScaleReward
+from ludus_interfaces.rewards import RewardParts, ScaleReward
 
 
 def flatten(config: None) -> Interface:  # noqa: ARG001 - it has no options
@@ -36,6 +37,11 @@ def merge_labels(config: MergeLabelsConfig) -> Interface:
 def one_hot(config: OneHotConfig) -> Interface:
     """Make ``one-hot``."""
     return OneHot(config.leaves)
+
+
+def reward_parts(config: RewardPartsConfig) -> Interface:
+    """Make ``reward-parts``."""
+    return RewardParts(config.weights, fade=config.fade, once=config.once)
 
 
 def scale_observation(config: ScaleObservationConfig) -> Interface:

@@ -33,6 +33,12 @@ def ludus_register_interfaces() -> list[Component]:
             summary="Discrete observation leaves as 0/1 vectors",
         ),
         Component(
+            name="reward-parts",
+            factory="ludus_interfaces.factories:reward_parts",
+            config="ludus_interfaces.config:RewardPartsConfig",
+            summary="The reward put together anew from its named parts: weights, guidance that fades, once per match",
+        ),
+        Component(
             name="scale-observation",
             factory="ludus_interfaces.factories:scale_observation",
             config="ludus_interfaces.config:ScaleObservationConfig",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import attrs
 import numpy as np
 from attrs import define
+from ludus.errors import ContractError
 from ludus.interface import Identity, View
 
 
@@ -26,3 +29,74 @@ class ScaleReward(Identity):
         if self.clip:
             reward = np.clip(reward, -np.float32(self.clip), np.float32(self.clip))
         return attrs.evolve(view, reward=reward)
+
+
+class RewardParts(Identity):
+    """Puts the reward together anew from the named parts that the environment gives [AET Appendix C].
+
+    What a part earned is multiplied by its weight. A *guidance* part shows the way at the start of training and then
+    leaves: its weight falls linearly to 0 while `fade[part]` of the training budget is used. A part in `once` counts
+    only the first time that it is not 0 in a match.
+
+    Args:
+        weights: Of the parts; those not named keep what they earned.
+        fade: Share of the training budget, in (0, 1], at whose end the part counts no more.
+        once: Parts that count once per match and seat.
+    """
+
+    def __init__(
+        self,
+        weights: Mapping[str, float],
+        *,
+        fade: Mapping[str, float] | None = None,
+        once: Sequence[str] = (),
+    ) -> None:
+        self._weights = dict(weights)
+        self._fade = dict(fade or {})
+        self._once = tuple(once)
+        self._progress = 0.0
+        self._had = {part: np.zeros(0, bool) for part in self._once}  # by stream
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Let what counts once count again."""
+        for part in self._once:
+            self._grown(part, streams)[streams] = False
+
+    def advance(self, progress: float) -> None:
+        """Hear how much of the training budget is used."""
+        self._progress = progress
+
+    def observe(self, view: View, streams: np.ndarray) -> View:
+        """Return the view with the reward made of its parts.
+
+        Raises:
+            ContractError: The environment gives no part of a name that the options know.
+        """
+        parts = view.reward_parts
+        unknown = [name for name in (*self._weights, *self._fade, *self._once) if parts and name not in parts]
+        if unknown:
+            raise ContractError(
+                f"reward-parts: the environment gives no reward part {unknown[0]!r}; it gives {', '.join(parts)}"
+            )
+        if not parts:  # nothing has been received yet, or whoever decides sees no rewards
+            return view
+        made = {name: self._part(name, values, streams) for name, values in parts.items()}
+        reward = np.asarray(np.sum(list(made.values()), axis=0), np.float32)
+        return attrs.evolve(view, reward=reward, reward_parts=made)
+
+    def _part(self, name: str, values: np.ndarray, streams: np.ndarray) -> np.ndarray:
+        weight = self._weights.get(name, 1.0)
+        if name in self._fade:
+            weight *= max(0.0, 1.0 - self._progress / self._fade[name])
+        if name in self._once:
+            had = self._grown(name, streams)
+            values = np.where(had[streams], 0, values)
+            had[streams] |= values != 0
+        return np.asarray(values * np.float32(weight), np.float32)
+
+    def _grown(self, part: str, streams: np.ndarray) -> np.ndarray:
+        had = self._had[part]
+        missing = int(streams.max(initial=-1)) + 1 - had.size
+        if missing > 0:
+            had = self._had[part] = np.concatenate([had, np.zeros(missing, bool)])
+        return had

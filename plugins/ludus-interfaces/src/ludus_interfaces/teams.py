@@ -126,6 +126,7 @@ def _split_view(view: View, parts: Sequence[_Part]) -> list[View]:
             observation={own: view.observation[joint] for own, joint in part.names.items()},
             action_mask=None if mask is None else mask[:, part.choices],
             reward=view.reward,
+            reward_parts=view.reward_parts,
         )
         for part in parts
     ]

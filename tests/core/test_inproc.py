@@ -1,0 +1,70 @@
+"""Endpoints of one process: what is sent waits in the box of a name until somebody takes it."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from ludus._inproc import InprocNetwork
+from ludus._messages import Hello, ResultsAck, Segments, Stop
+from ludus._transport import HIGH_WATER
+
+
+@pytest.fixture
+def network():
+    """Return a network."""
+    return InprocNetwork()
+
+
+def test_messages_arrive_in_order_under_the_name_of_their_sender(network):
+    """Both ways."""
+    coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    for number in range(3):
+        assert sampler.send("coordinator", ResultsAck(report=number))
+    assert coordinator.receive(0.0) == [("sampler-0", ResultsAck(report=number)) for number in range(3)]
+    assert coordinator.receive(0.0) == []
+    assert coordinator.send("sampler-0", Stop(reason="enough"))
+    assert sampler.receive(0.0) == [("coordinator", Stop(reason="enough"))]
+
+
+def test_messages_wait_for_a_peer_that_is_away(network):
+    """Workers may start in any order, and last words arrive."""
+    sampler = network.endpoint("sampler-0")
+    assert sampler.send("learner-main", Hello(worker="sampler-0"))
+    sampler.close()
+    assert network.endpoint("learner-main").receive(0.0) == [("sampler-0", Hello(worker="sampler-0"))]
+
+
+def test_a_full_box_refuses(network):
+    """It never blocks, and works again once the peer reads."""
+    coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    assert [sampler.send("coordinator", Stop()) for _ in range(HIGH_WATER + 1)] == [True] * HIGH_WATER + [False]
+    assert len(coordinator.receive(0.0)) == HIGH_WATER
+    assert sampler.send("coordinator", Stop())
+
+
+def test_what_was_sent_to_one_that_left_is_lost(network):
+    """Its successor of the same name starts with nothing; closing twice is fine."""
+    coordinator, old = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    coordinator.send("sampler-0", Stop(reason="lost"))
+    old.close()
+    old.close()
+    new = network.endpoint("sampler-0")
+    assert new.receive(0.0) == []
+    coordinator.send("sampler-0", Stop(reason="for the new one"))
+    assert new.receive(0.0) == [("coordinator", Stop(reason="for the new one"))]
+
+
+def test_receiving_never_waits(network):
+    """Nobody could send meanwhile."""
+    start = time.monotonic()
+    assert network.endpoint("coordinator").receive(60.0) == []
+    assert time.monotonic() - start < 1.0
+
+
+def test_messages_are_handed_over_without_a_copy(network):
+    """The receiver gets the sender's own object."""
+    message = Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)})
+    network.endpoint("s").send("learner-p", message)
+    assert network.endpoint("learner-p").receive(0.0)[0][1] is message

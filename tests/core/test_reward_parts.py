@@ -1,0 +1,148 @@
+"""Named parts of rewards reach interfaces with the decision they belong to, and metrics by match."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus._actors import LiveActor
+from ludus._messages import Credit
+from ludus._play import Play
+from ludus._recorder import Recorder, SegmentLayout
+from ludus.algorithm import Decision
+from ludus.environment import Role
+from ludus.interface import Identity, ScheduledInterface, stack
+
+ROLE = Role(
+    name="player",
+    observation_space=spaces.Box(0, 1e9, (2,), np.float32),
+    action_space=spaces.Discrete(4),
+    teams=(0, 1),
+)
+
+
+class Still:
+    """A policy that always does the same."""
+
+    def initial_state(self, rows):
+        return {}
+
+    def load(self, weights):
+        pass
+
+    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
+        return Decision(action=np.zeros((len(observation["obs"]), 1), np.int64))
+
+
+class Notes(Identity):
+    """Writes down what it sees of the parts, and of training."""
+
+    def __init__(self):
+        self.parts, self.progress = [], []
+
+    def observe(self, view, streams):
+        self.parts.append({name: values.tolist() for name, values in view.reward_parts.items()})
+        return attrs.evolve(view, reward=view.reward_parts.get("gold", view.reward) * 10)
+
+    def advance(self, progress):
+        self.progress.append(progress)
+
+
+def live(interface, streams=2):
+    """Return a live actor behind an interface."""
+    actor = LiveActor(
+        player="main",
+        policy=Still(),
+        interface=interface,
+        recorder=Recorder(SegmentLayout.of(ROLE, fields=(), decisions=8), streams),
+        rng=np.random.default_rng(0),
+        streams=streams,
+    )
+    actor.load({}, 1)
+    return actor
+
+
+@pytest.fixture
+def mine(scripted):
+    """Return a game in which each tick brings gold equal to its number and costs a half, in turns."""
+
+    def make(matches=1):
+        game = scripted(
+            {"player": (0, 1)},
+            matches,
+            acting=lambda now: [("player", now % 2)],
+            length=lambda row: 4,
+            reward=lambda now, role, seat: now - 0.5,
+        )
+        plain = game._tick
+
+        def tick(ended, *, stepped):
+            made = plain(ended, stepped=stepped)
+            gold = np.repeat(np.maximum(game.clock, 0)[:, None], 2, axis=1).astype(np.float32) * stepped
+            cost = np.where(gold > 0, np.float32(-0.5), np.float32(0))
+            made.roles["player"].reward_parts = {"gold": gold, "cost": cost}
+            return made
+
+        game._tick = tick
+        return game
+
+    return make
+
+
+def played(game, fixture, actors):
+    """Play a fixture; returns the results."""
+    results = []
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        on_results=results.append,
+    )
+    play.add(fixture)
+    while play.step():
+        pass
+    return results
+
+
+def test_parts_gather_until_the_seat_decides(mine, fixture_of, diary):
+    """A seat that waits two ticks sees the sums of both; a new match starts from nothing."""
+    notes = Notes()
+    actor = live(notes)
+    played(mine(), fixture_of("ab", matches=2), {"a": actor, "b": diary()})
+    first_match, last = notes.parts[1:3], notes.parts[3]
+    assert first_match == [{"gold": [3.0], "cost": [-1.0]}, {"gold": [7.0], "cost": [-1.0]}]
+    assert last == {"gold": [0.0], "cost": [0.0]}
+    batch = actor.recorder.flush()
+    assert batch.reward[:4, 0].tolist() == [30, 70, 30, 70]
+
+
+def test_parts_are_reported_by_match(mine, fixture_of, diary):
+    """As means over the seats of a role."""
+    results = played(mine(2), fixture_of("ab", matches=2), {"a": diary(), "b": diary()})
+    (arrays,) = results
+    assert arrays["part/player/gold"].tolist() == [10, 10]
+    assert arrays["part/player/cost"].tolist() == [-2, -2]
+    assert arrays["returns"].tolist() == [[8, 8], [8, 8]]
+
+
+def test_games_without_parts_report_none(scripted, fixture_of, diary):
+    """Nothing is made up."""
+    (arrays, *_) = played(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": diary(), "b": diary()})
+    assert set(arrays) == {"fixture", "number", "ticks", "outcome", "returns"}
+
+
+def test_scheduled_interfaces_hear_of_the_progress():
+    """Also inside a stack; others need not listen."""
+    notes = Notes()
+    assert isinstance(notes, ScheduledInterface)
+    assert not isinstance(Identity(), ScheduledInterface)
+    live(notes).advance(0.25)
+    live(stack(Identity(), notes)).advance(0.5)
+    live(Identity()).advance(0.75)
+    live(None).advance(1.0)
+    assert notes.progress == [0.25, 0.5]
+
+
+def test_the_progress_comes_with_the_credits():
+    """A message of an older learner would say that training has just begun."""
+    assert Credit(player="main", acked=0, credits=1, version=0).progress == 0.0
