@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +29,7 @@ from ludus._learner import Learner, LearnerOptions
 from ludus._models import load_arrays
 from ludus._opponents import ActorCache, StackActor
 from ludus._plugins import Plugins
+from ludus._process import available_cores
 from ludus._recorder import Recorder, SegmentLayout
 from ludus._sampler import Link, Sampler, learner_name
 from ludus._seeding import generator, seed_for
@@ -82,9 +82,9 @@ class Assembly:
         """Return the workers of the run, in the order in which they are started."""
         run, service = self.config.run, self.config.inference
         workers = [WorkerSpec(learner_name(player), self.learner_threads()) for player in self.config.players]
-        if run.workers and service is not None and service.component.service is not None:
+        if service is not None and self._serves:
             workers.append(WorkerSpec(service_name(service.name), run.sampler_threads))
-        workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(run.workers, 1))]
+        workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(self.samplers(), 1))]
         if self.config.evaluation.enabled:
             workers.append(WorkerSpec("evaluator-0", 1))
         return workers
@@ -230,12 +230,30 @@ class Assembly:
             for role in self.spec.roles:
                 make_agent(anchor.agent, self.spec, role.name)
 
+    @property
+    def _serves(self) -> bool:
+        """Whether the run has an inference service."""
+        chosen = self.config.inference
+        return self.config.run.workers != 0 and chosen is not None and chosen.component.service is not None
+
+    def samplers(self) -> int:
+        """Return the number of sampler processes: as configured, or the cores that learners leave.
+
+        Learners get half of the cores, or one core each where they compute on another device.
+        """
+        run, learners = self.config.run, len(self.config.players)
+        if run.workers is not None:
+            return run.workers
+        cores = int(available_cores())
+        taken = max(learners, round(cores / 2)) if run.device == "cpu" else learners
+        return max(1, (cores - taken - self._serves) // run.sampler_threads)
+
     def learner_threads(self) -> int:
         """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""
         run = self.config.run
         if run.learner_threads:
             return run.learner_threads
-        free = (os.cpu_count() or 1) - run.workers * run.sampler_threads
+        free = int(available_cores()) - (self.samplers() + self._serves) * run.sampler_threads
         return max(1, free // len(self.config.players))
 
     def opponents(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:

@@ -22,7 +22,7 @@ from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml, write_toml
-from ludus.option import above, at_least, name, option
+from ludus.option import Check, above, at_least, name, option
 
 
 @frozen(kw_only=True)
@@ -32,7 +32,11 @@ class RunSection:
     seed: int = option(0, at_least(0), help="Seed of everything random; equal seeds repeat a run where workers = 0.")
     minutes: float = option(0.0, at_least(0), help="Wall-clock limit in minutes; 0: none.")
     decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
-    workers: int = option(1, at_least(0), help="Sampler processes; 0: everything in one process, deterministic.")
+    workers: int | None = option(
+        None,
+        Check("a number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
+        help="Sampler processes; 0: everything in one process, deterministic; unset: half of the cores, at least 1.",
+    )
     learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: as many as cores are free.")
     sampler_threads: int = option(1, at_least(1), help="Threads of every sampler.")
     device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")

@@ -1,4 +1,4 @@
-"""What a process does to itself at its start: end with its parent, show its role in `ps`, prepare to compute."""
+"""A process and its computer: it ends with its parent, shows its role in `ps`, and knows how much it may compute."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
 _TITLE_BYTES = 15  # what the kernel keeps of a name
+_CGROUP = Path("/sys/fs/cgroup")
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
@@ -73,3 +75,25 @@ def _watch(parent_pid: int) -> None:
 def _end_if_orphaned(parent_pid: int) -> None:
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def available_cores(*, cgroup: Path = _CGROUP) -> float:
+    """Return how many cores the processes of this run may use together: affinity, and what a container grants.
+
+    Args:
+        cgroup: Where control groups are mounted.
+    """
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(float(affinity), _quota(cgroup))
+
+
+def _quota(cgroup: Path) -> float:
+    """Return the cores granted by control groups (version 2, then 1), infinite where nothing limits them."""
+    with suppress(OSError, ValueError):
+        limit, period = (cgroup / "cpu.max").read_text().split()
+        return float("inf") if limit == "max" else int(limit) / int(period)
+    with suppress(OSError, ValueError):
+        limit_us = int((cgroup / "cpu" / "cpu.cfs_quota_us").read_text())
+        period_us = int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
+        return limit_us / period_us if limit_us > 0 else float("inf")
+    return float("inf")

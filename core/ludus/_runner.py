@@ -298,8 +298,7 @@ class _Run:
                         reason="final evaluation",
                     )
                     played = play_out(environment, fixtures, lambda fixture, seat: cache.seated(fixture, seat, spec))
-                    played.pop("returns")
-                    league.record(played)
+                    league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
                     self.store.commit()
         finally:
             environment.close()

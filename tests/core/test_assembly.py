@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
+from attrs import evolve
+from ludus import _assembly
 from ludus._assembly import Assembly, open_league
 from ludus._build import make_environment
 from ludus._config import parse_config
@@ -98,9 +98,30 @@ def test_a_player_starts_from_a_given_model(assemble, tmp_path):
 )
 def test_learners_share_the_cores_that_samplers_leave(assemble, monkeypatch, run, players, threads):
     """At least one each."""
-    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setattr(_assembly, "available_cores", lambda: 8.0)
     assembly = assemble(run=run, players={f"p{i}": {} for i in range(players)})
     assert assembly.learner_threads() == threads
+
+
+@pytest.mark.parametrize(
+    ("cores", "run", "players", "samplers", "threads"),
+    [
+        (2.0, {}, 1, 1, 1),
+        (0.5, {}, 3, 1, 1),
+        (16.0, {}, 1, 8, 8),
+        (16.0, {}, 2, 8, 4),
+        (16.0, {"sampler_threads": 2}, 1, 4, 8),
+        (16.0, {"device": "cuda"}, 2, 14, 1),
+        (4.0, {}, 3, 1, 1),
+    ],
+)
+def test_samplers_take_what_learners_leave(assemble, monkeypatch, cores, run, players, samplers, threads):
+    """Half of the cores, or all but one for each learner on another device; at least one."""
+    monkeypatch.setattr(_assembly, "available_cores", lambda: cores)
+    assembly = assemble(run=run, players={f"p{i}": {} for i in range(players)})
+    config = evolve(assembly.config, run=evolve(assembly.config.run, workers=None))
+    assembly = evolve(assembly, config=config)
+    assert (assembly.samplers(), assembly.learner_threads()) == (samplers, threads)
 
 
 def test_a_league_knows_who_plays_which_team(assemble, tmp_path):

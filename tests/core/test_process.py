@@ -87,3 +87,29 @@ def test_elsewhere_the_title_is_left_alone(monkeypatch):
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("wrote a file"))
     _process.set_process_title("sampler-0")
+
+
+# -- cores -------------------------------------------------------------------------------------------------------------
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def test_without_control_groups_the_affinity_counts(tmp_path):
+    """An empty folder limits nothing."""
+    assert _process.available_cores(cgroup=tmp_path) == CORES
+
+
+@pytest.mark.parametrize(("text", "cores"), [("50000 100000\n", 0.5), ("max 100000\n", CORES)])
+def test_a_quota_of_version_2_counts(tmp_path, text, cores):
+    """Microseconds granted per period."""
+    (tmp_path / "cpu.max").write_text(text)
+    assert _process.available_cores(cgroup=tmp_path) == cores
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])
+def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
+    """-1 limits nothing."""
+    (tmp_path / "cpu").mkdir()
+    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
+    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
+    assert _process.available_cores(cgroup=tmp_path) == cores

@@ -10,31 +10,8 @@ import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError
-from ludus_bench.machine import available_cores, describe, limit_threads, oversubscription, process_tree, to_device
+from ludus_bench.machine import describe, limit_threads, oversubscription, process_tree, to_device
 from threadpoolctl import threadpool_info
-
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-
-
-def test_without_control_groups_the_affinity_counts(tmp_path):
-    """An empty folder limits nothing."""
-    assert available_cores(cgroup=tmp_path) == CORES
-
-
-@pytest.mark.parametrize(("text", "cores"), [("50000 100000\n", 0.5), ("max 100000\n", CORES)])
-def test_a_quota_of_version_2_counts(tmp_path, text, cores):
-    """Microseconds granted per period."""
-    (tmp_path / "cpu.max").write_text(text)
-    assert available_cores(cgroup=tmp_path) == cores
-
-
-@pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])
-def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
-    """-1 limits nothing."""
-    (tmp_path / "cpu").mkdir()
-    (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
-    (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
-    assert available_cores(cgroup=tmp_path) == cores
 
 
 def test_oversubscription_is_said():

@@ -19,7 +19,7 @@ from ludus._build import learned_role, make_algorithm, make_environment, player_
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
 from ludus._models import save_arrays
-from ludus._process import prepare_to_compute
+from ludus._process import available_cores, prepare_to_compute
 from ludus._sections import Chosen
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
@@ -39,6 +39,7 @@ __all__ = [
     "Learned",
     "Setup",
     "Source",
+    "available_cores",
     "open_environment",
     "open_setup",
     "prepare_to_compute",
@@ -177,6 +178,11 @@ class Setup:
 
     config: RunConfig
     plugins: Plugins
+
+    @property
+    def workers(self) -> int:
+        """Return the number of sampler processes."""
+        return Assembly(config=self.config, plugins=self.plugins, run_dir=Path()).samplers()
 
     @property
     def players(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ from contextlib import ExitStack, closing
 import numpy as np
 
 from ludus_bench._peers import Receiver, WeightsSender
-from ludus_bench._pieces import Setup
-from ludus_bench.machine import available_cores, describe
+from ludus_bench._pieces import Setup, available_cores
+from ludus_bench.machine import describe
 from ludus_bench.report import Figure, Limit, Report
 from ludus_bench.single import record, said_of
 from ludus_bench.timing import Plan, measure, summarize

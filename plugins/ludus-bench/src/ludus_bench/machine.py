@@ -12,39 +12,16 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import frozen
 from ludus.errors import ConfigError
 
+from ludus_bench._pieces import available_cores
+
 __all__ = [
     "ProcessUse",
-    "available_cores",
     "describe",
     "limit_threads",
     "oversubscription",
     "process_tree",
     "to_device",
 ]
-
-_CGROUP = Path("/sys/fs/cgroup")
-
-
-def available_cores(*, cgroup: Path = _CGROUP) -> float:
-    """Return how many cores the processes of this run may use together: affinity, and what a container grants.
-
-    Args:
-        cgroup: Where control groups are mounted.
-    """
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(float(affinity), _quota(cgroup))
-
-
-def _quota(cgroup: Path) -> float:
-    """Return the cores granted by control groups (version 2, then 1), infinite where nothing limits them."""
-    with suppress(OSError, ValueError):
-        limit, period = (cgroup / "cpu.max").read_text().split()
-        return float("inf") if limit == "max" else int(limit) / int(period)
-    with suppress(OSError, ValueError):
-        limit_us = int((cgroup / "cpu" / "cpu.cfs_quota_us").read_text())
-        period_us = int((cgroup / "cpu" / "cpu.cfs_period_us").read_text())
-        return limit_us / period_us if limit_us > 0 else float("inf")
-    return float("inf")
 
 
 def oversubscription(threads: int, cores: float) -> str:

@@ -32,7 +32,7 @@ def bench_memory(setup: Setup, *, shape: Shape, minutes: float, warmup_s: float)
         RunError: The run ended early.
     """
     bare = Limit(value=_bare_mb(), of="a process that has only imported numpy and torch")
-    with start_run(setup.dump(**shape.of(setup))) as run:
+    with start_run(setup.dump(**shape.sections)) as run:
         start_s = run.learning()[-1].at_s + warmup_s
         run.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
         first = len(run.moments) - 1

@@ -6,12 +6,11 @@ from typing import Any
 
 from attrs import frozen
 
-from ludus_bench._pieces import Setup
-from ludus_bench.machine import available_cores, describe, limit_threads, oversubscription
+from ludus_bench._pieces import Setup, available_cores
+from ludus_bench.machine import describe, limit_threads, oversubscription
 from ludus_bench.parts import Rates, rate_parts
 from ludus_bench.report import Figure, Limit, Report
 from ludus_bench.running import Line, WatchedRun, cores_between, gauge, rates, start_run
-from ludus_bench.sizing import suggest
 from ludus_bench.timing import Plan, summarize
 
 __all__ = ["Shape", "bench_selfplay", "played"]
@@ -33,13 +32,12 @@ class Shape:
     matches: int | None = None
     learner_threads: int = 0
 
-    def of(self, setup: Setup) -> dict[str, dict[str, Any]]:
+    @property
+    def sections(self) -> dict[str, dict[str, Any]]:
         """Return the sections to replace in a configuration, limits of the run included."""
         run: dict[str, Any] = {"minutes": 0.0, "decisions": 0}
         if self.workers is not None:
             run["workers"] = self.workers
-        elif "workers" not in setup.config.data.get("run", {}):
-            run["workers"] = suggest(available_cores(), players=len(setup.players)).workers
         if self.learner_threads:
             run["learner_threads"] = self.learner_threads
         sections: dict[str, dict[str, Any]] = {"run": run, "metrics": {"interval_s": 0.25}}
@@ -76,16 +74,15 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     Raises:
         RunError: The run ended early.
     """
-    sections = shape.of(setup)
+    sections = shape.sections
     matches = shape.matches or setup.config.sampling.matches
     with limit_threads(1):
         parts = rate_parts(setup, matches=matches, plan=plan)
     found = played(setup.dump(**sections), seconds=seconds, warmup_s=warmup_s)
-    workers = sections["run"].get("workers", setup.config.data.get("run", {}).get("workers"))
     config = {
         "env": setup.config.environment.name,
         "players": ", ".join(setup.players),
-        "workers": workers,
+        "workers": setup.workers if shape.workers is None else shape.workers,
         "matches": matches,
         "seconds": round(found.seconds, 2),
     }

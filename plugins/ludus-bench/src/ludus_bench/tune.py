@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing
 
 from attrs import frozen
 
-from ludus_bench._pieces import Setup
-from ludus_bench.machine import available_cores, describe, limit_threads, oversubscription
+from ludus_bench._pieces import Setup, available_cores
+from ludus_bench.machine import describe, limit_threads, oversubscription
 from ludus_bench.parts import Updating
 from ludus_bench.report import Figure, Limit, Report, figure_of
 from ludus_bench.selfplay import Shape, played
@@ -185,7 +185,7 @@ def _try_runs(setup: Setup, choices: Sequence[Choice], *, matches: int, end: flo
         if window < 3.0:
             break
         shape = Shape(workers=choice.workers, matches=matches, learner_threads=choice.learner_threads)
-        result = played(setup.dump(**shape.of(setup)), seconds=window, warmup_s=2.0)
+        result = played(setup.dump(**shape.sections), seconds=window, warmup_s=2.0)
         found[choice] = result.per_s
     return found
 
