@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,12 +11,13 @@ from gymnasium import Space
 from ludus.errors import ContractError
 from torch import Tensor, nn
 
-from ludus_networks.config import ConvConfig, MLPConfig
+from ludus_networks.config import ConvConfig, ImagePart, MLPConfig
 from ludus_networks.inputs import FlatInput, is_image, scale_of
 
-__all__ = ["ConvEncoder", "MLPEncoder", "initialised"]
+__all__ = ["ACTIVATIONS", "ConvEncoder", "MLPEncoder", "convolutions", "hidden_layers", "initialised", "shrunk"]
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+#: Activations by the names that options give them.
+ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
 
 
 def initialised(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Conv2d:
@@ -26,11 +28,12 @@ def initialised(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Con
     return layer
 
 
-def _hidden_layers(size: int, hidden: Sequence[int], activation: str) -> nn.Sequential:
+def hidden_layers(size: int, hidden: Sequence[int], activation: str) -> nn.Sequential:
+    """Return linear layers from `size` features on, each with an activation behind it; none for no `hidden`."""
     gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
     layers: list[nn.Module] = []
     for units in hidden:
-        layers += [initialised(nn.Linear(size, units), gain), _ACTIVATIONS[activation]()]
+        layers += [initialised(nn.Linear(size, units), gain), ACTIVATIONS[activation]()]
         size = units
     return nn.Sequential(*layers)
 
@@ -47,7 +50,7 @@ class MLPEncoder(nn.Module):
         super().__init__()
         self.width = config.hidden[-1]
         self._input = FlatInput(leaves, scale=config.scale)
-        self.layers = _hidden_layers(self._input.size, config.hidden, config.activation)
+        self.layers = hidden_layers(self._input.size, config.hidden, config.activation)
 
     def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
         """Return features ``[n, width] float32``."""
@@ -78,10 +81,10 @@ class ConvEncoder(nn.Module):
         self._images = {name: scale_of(space, scale=config.scale) for name, space in images.items()}
         others = {name: space for name, space in leaves.items() if name not in images}
         self._others = FlatInput(others, scale=config.scale) if others else None
-        self.towers = nn.ModuleList(_tower(space, config) for space in images.values())
-        size = sum(_tower_size(space, config) for space in images.values())
+        self.towers = nn.ModuleList(convolutions(space, config, config.activation) for space in images.values())
+        size = sum(math.prod(shrunk(space, config)) * config.channels[-1] for space in images.values())
         size += self._others.size if self._others else 0
-        self.layers = _hidden_layers(size, config.hidden, config.activation)
+        self.layers = hidden_layers(size, config.hidden, config.activation)
 
     def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
         """Return features ``[n, width] float32``."""
@@ -95,21 +98,23 @@ class ConvEncoder(nn.Module):
         return features
 
 
-def _tower(space: Space[Any], config: ConvConfig) -> nn.Sequential:
-    gain = nn.init.calculate_gain(config.activation)  # type: ignore[arg-type]
+def convolutions(space: Space[Any], config: ConvConfig | ImagePart, activation: str) -> nn.Sequential:
+    """Return convolutions over ``[n, channels, height, width]``, each with an activation behind it."""
+    gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
     before = (space.shape or ())[-1]
     layers: list[nn.Module] = []
     for channels in config.channels:
         convolution = nn.Conv2d(before, channels, config.kernel, config.stride, padding=config.kernel // 2)
-        layers += [initialised(convolution, gain), _ACTIVATIONS[config.activation]()]
+        layers += [initialised(convolution, gain), ACTIVATIONS[activation]()]
         before = channels
     return nn.Sequential(*layers)
 
 
-def _tower_size(space: Space[Any], config: ConvConfig) -> int:
+def shrunk(space: Space[Any], config: ConvConfig | ImagePart) -> tuple[int, int]:
+    """Return height and width of an image behind all of its convolutions."""
     height, width, _ = space.shape or ()
     for _ in config.channels:
         height, width = (
             (side + 2 * (config.kernel // 2) - config.kernel) // config.stride + 1 for side in (height, width)
         )
-    return height * width * config.channels[-1]
+    return height, width

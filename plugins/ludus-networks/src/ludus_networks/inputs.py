@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["FlatInput", "is_image", "scale_of"]
+__all__ = ["FlatInput", "is_image", "scale_of", "width_of"]
 
 _Widen = Callable[[Tensor], Tensor]
 
@@ -39,7 +39,7 @@ class FlatInput:
 
     def __init__(self, leaves: Mapping[str, Space[Any]], *, scale: bool) -> None:
         self._parts = [(name, _widen(space, scale_of(space, scale=scale))) for name, space in leaves.items()]
-        self.size = sum(_width(space) for space in leaves.values())
+        self.size = sum(width_of(space) for space in leaves.values())
 
     def __call__(self, leaves: Mapping[str, Tensor]) -> Tensor:
         """Return ``[n, size] float32``."""
@@ -47,7 +47,8 @@ class FlatInput:
         return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
 
 
-def _width(space: Space[Any]) -> int:
+def width_of(space: Space[Any]) -> int:
+    """Return how many columns a leaf becomes."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     if isinstance(space, spaces.MultiDiscrete):

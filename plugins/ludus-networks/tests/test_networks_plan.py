@@ -1,0 +1,180 @@
+"""Options of ``modular``: how they are written, and what is said about mistakes."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus import ContractError
+from ludus._structuring import StructuringError, structure
+from ludus.network import NetworkRequest
+from ludus_networks.config import EntityPart, ModularConfig, VectorPart
+from ludus_networks.modular import make_modular
+from ludus_networks.plan import make_plan
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+BOX = spaces.Box(-1, 1, (3,), np.float32)
+REQUEST = NetworkRequest(
+    observation={
+        "map": spaces.Box(0, 255, (6, 6, 2), np.uint8),
+        "hero": BOX,
+        "mice": spaces.Box(-1, 1, (4, 3), np.float32),
+        "mice_present": spaces.MultiBinary(4),
+        "towers": spaces.Box(-1, 1, (2, 3), np.float32),
+        "turn": spaces.Discrete(2),
+    },
+    privileged={"fog": BOX, "ghosts": spaces.Box(-1, 1, (4, 3), np.float32)},
+    heads={"policy": 12},
+    critic_heads={"value": 1},
+    labels={"policy": (5, 7)},
+)
+RUN = """
+torso = [64]
+core = "gru"
+[vectors.hero]
+leaves = ["hero", "turn"]
+[images.map]
+leaf = "map"
+channels = [8, 16]
+[entities.mice]
+leaf = "mice"
+present = "mice_present"
+key = 16
+[entities.towers]
+leaf = "towers"
+key = 16
+[[attention]]
+label = 1
+entities = ["towers", "mice"]
+plain = 1
+"""
+
+
+def read(text):
+    """Return the options in a TOML text."""
+    return structure(tomllib.loads(text), ModularConfig)
+
+
+def test_options_are_written_as_tables():
+    """One table for each encoder, one entry of a list for each label that chooses."""
+    plan = make_plan(read(RUN), REQUEST)
+    assert list(plan.observation) == ["vector-hero", "image-map", "entity-mice", "entity-towers"]
+    assert plan.privileged == {"rest": VectorPart(leaves=("fog", "ghosts"), hidden=())}
+    assert plan.targets["policy"][1].encoders == ("entity-towers", "entity-mice")
+
+
+def test_the_network_of_these_options_works():
+    """From text to module."""
+    assert make_modular(read(RUN), request=REQUEST).initial_state(3)["h"].shape == (3, 256)
+
+
+def test_leaves_without_an_encoder_are_the_rest():
+    """In the order of the observation, with the layers of that name."""
+    plan = make_plan(read('rest = [9]\n[vectors.hero]\nleaves = ["hero"]'), REQUEST)
+    assert plan.observation["rest"].leaves == ("map", "mice", "mice_present", "towers", "turn")
+    assert plan.observation["rest"].hidden == (9,)
+
+
+def test_privileged_leaves_have_encoders_of_their_own():
+    """A table of privileged leaves alone feeds critics."""
+    plan = make_plan(read('[vectors.fog]\nleaves = ["fog"]\n[entities.ghosts]\nleaf = "ghosts"'), REQUEST)
+    assert set(plan.privileged) == {"vector-fog", "entity-ghosts"}
+    assert set(plan.observation) == {"rest"}
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "problem"),
+    [
+        ("[vectors.hero]\nleafs = ['a']", ("vectors", "hero", "leafs"), "unknown key — did you mean 'leaves'?"),
+        ("[vectors.hero]", ("vectors", "hero", "leaves"), "missing"),
+        ("[vectors.hero]\nleaves = []", ("vectors", "hero", "leaves"), "at least one item"),
+        ("[images.map]\nleaf = 'map'\nkind = 'resnet'", ("images", "map", "kind"), "one of residual, conv"),
+        ("[entities.mice]\nleaf = 'mice'\nhidden = [0]", ("entities", "mice", "hidden"), "each a number ≥ 1"),
+        ("['vectors']\n'a.b' = {leaves = ['hero']}", ("vectors",), "letters, digits, _ and -"),
+        ("core = 'transformer'", ("core",), "one of none, lstm, gru"),
+        ("torso = [8, -1]", ("torso",), "a list of numbers ≥ 1, which may be empty"),
+        ("[[attention]]\nlabel = -1\nentities = ['mice']", ("attention", 0, "label"), "a number ≥ 0"),
+    ],
+)
+def test_wrong_options_are_named(text, place, problem):
+    """With the place in the file."""
+    with pytest.raises(StructuringError) as caught:
+        read(text)
+    first = caught.value.problems[0]
+    assert first.path == place
+    assert problem in first.text
+
+
+MICE = "[entities.mice]\nleaf = 'mice'\nkey = 4\n[entities.towers]\nleaf = 'towers'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "[vectors.a]\nleaves = ['heros']",
+            "vectors.a: there is no leaf 'heros'; there are map, hero, .*, fog, ghosts$",
+        ),
+        ("[vectors.a]\nleaves = ['hero', 'fog']", "vectors.a: fog is privileged and the other leaves are not"),
+        ("[images.a]\nleaf = 'mice'", r"images.a: expected .* \(height, width, channels\), got mice Box\(4, 3\)"),
+        ("[images.a]\nleaf = 'map'\nkernel = 2", "images.a.kernel: expected an odd number for residual blocks, got 2"),
+        ("[entities.a]\nleaf = 'hero'", r"entities.a: expected .* \(entities, features\), got hero Box\(3,\)"),
+        ("[entities.a]\nleaf = 'turn'", r"entities.a: expected .* got turn Discrete\(\)"),
+        (
+            "[entities.a]\nleaf = 'mice'\npresent = 'hero'",
+            r"entities.a.present: expected shape \(4,\), .* got hero Box",
+        ),
+        ("[entities.a]\nleaf = 'mice'\npresent = 'mask'", "entities.a: there is no leaf 'mask'"),
+        (MICE + "[[attention]]\nhead = 'q'\nlabel = 1\nentities = ['mice']", "head 'q' has no labels; .*: policy$"),
+        (MICE + "[[attention]]\nlabel = 2\nentities = ['mice']", "'policy' has the labels 0 to 1, got 2"),
+        (MICE + "[[attention]]\nlabel = 1\nentities = ['cats']", r"entities: expected .* \(mice\), got 'cats'"),
+        (MICE + "[[attention]]\nlabel = 1\nentities = ['towers']", r"entities: expected .* \(mice\), got 'towers'"),
+        ("[[attention]]\nlabel = 1\nentities = ['mice']", r"entities: expected .* \(there are none\), got 'mice'"),
+        (MICE + "[[attention]]\nlabel = 1\nentities = ['mice']", "has 7 choices, but 0 plain and 4 entities make 4"),
+        (
+            "[entities.a]\nleaf = 'ghosts'\nkey = 3\n[[attention]]\nlabel = 1\nentities = ['a']",
+            "not privileged .*, got 'a'",
+        ),
+        (
+            MICE + "key = 5\n[[attention]]\nlabel = 1\nentities = ['mice', 'towers']\nplain = 1",
+            r"their keys have different sizes: \[4, 5\]",
+        ),
+        (
+            MICE + "[[attention]]\nlabel = 1\nentities = ['mice']\nplain = 3\n" * 2,
+            r"attention\[1\]: label 1 of head 'policy' has one already",
+        ),
+    ],
+)
+def test_options_that_do_not_fit_the_role_are_named(text, problem):
+    """One line that says whose option, what was expected and what there is."""
+    with pytest.raises(ContractError, match=f"^network 'modular': .*{problem}") as caught:
+        make_modular(read(text), request=REQUEST)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_head_without_labels_cannot_choose():
+    """The algorithm says what the labels are."""
+    request = NetworkRequest(observation=REQUEST.observation, heads={"policy": 4})
+    with pytest.raises(ContractError, match="has no labels; expected one that has: no head has any"):
+        make_modular(read(MICE + "[[attention]]\nlabel = 0\nentities = ['mice']"), request=request)
+
+
+@pytest.mark.parametrize("heads", [{}, {"features": 4}])
+def test_networks_without_actions_have_no_targets(heads):
+    """Algorithms build critics and predictors by the same options."""
+    request = NetworkRequest(observation=REQUEST.observation, heads=heads, critic_heads={"value": 1})
+    text = MICE + "[[attention]]\nlabel = 0\nentities = ['mice']"
+    assert make_plan(read(text), request).targets == {}
+    assert set(make_modular(read(text), request=request).state_dict()) >= {"critic_heads.value.out.weight"}
+
+
+def test_parts_are_checked_where_they_are_made():
+    """Also without a file."""
+    with pytest.raises(ValueError, match="at least one item"):
+        EntityPart(leaf="mice", hidden=())
