@@ -1,0 +1,1 @@
+"""Soft actor-critic for continuous and discrete actions."""

@@ -1,0 +1,68 @@
+"""SAC as an algorithm of ludus."""
+
+from __future__ import annotations
+
+import torch
+from ludus.algorithm import AlgorithmContext
+from ludus.segment import Field
+
+from ludus_sac.actions import action_kind
+from ludus_sac.config import SACConfig
+from ludus_sac.networks import ActorCritics
+from ludus_sac.policy import SACPolicy
+from ludus_sac.trainer import SACTrainer
+
+__all__ = ["SAC"]
+
+
+class SAC:
+    """Soft actor-critic for one role with a Box or one discrete action label; see `ludus.algorithm.Algorithm`.
+
+    Args:
+        config: The options.
+        context: The role and its network.
+
+    Raises:
+        ContractError: The role's action space is not supported.
+    """
+
+    def __init__(self, config: SACConfig, *, context: AlgorithmContext) -> None:
+        self._config = config
+        self._context = context
+        self._kind = action_kind(context.role)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """Return nothing: the actions say it all."""
+        return ()
+
+    @property
+    def segment_decisions(self) -> int:
+        """Return T."""
+        return self._config.segment_decisions
+
+    def make_policy(self) -> SACPolicy:
+        """Make a policy with arbitrary weights."""
+        model, build = self._model(), self._context.build_inference
+        critics = model.critics
+        return SACPolicy(
+            build(model.actor, model.request),
+            [build(network, critics.request) for network in critics.networks],
+            kind=self._kind,
+            action_leaf=critics.action_leaf,
+            decision_values=self._config.decision_values,
+        )
+
+    def make_trainer(self, *, seed: int, device: str = "cpu") -> SACTrainer:
+        """Make a trainer whose initial weights and draws follow from `seed`.
+
+        Raises:
+            ConfigError: The replay's memory is too small.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model = self._model()
+        return SACTrainer(self._config, model.to(device), kind=self._kind, role=self._context.role, seed=seed)
+
+    def _model(self) -> ActorCritics:
+        return ActorCritics(self._context, self._kind, alpha=self._config.alpha)

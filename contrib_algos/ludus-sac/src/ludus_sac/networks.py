@@ -1,0 +1,106 @@
+"""The module SAC trains: an actor, two critics, a temperature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from ludus.algorithm import AlgorithmContext
+from ludus.errors import ContractError
+from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.spaces import leaf_spaces
+from torch import Tensor, nn
+
+from ludus_sac.actions import ActionKind
+
+__all__ = ["CRITICS", "ActorCritics", "Critics"]
+
+CRITICS = 2
+
+
+class Critics(nn.Module):
+    """Two networks that know nothing of each other.
+
+    Args:
+        context: The role and the network to build.
+        kind: The kind of actions.
+
+    Attributes:
+        request: What was asked of both networks.
+        action_leaf: Under which name they read the action; empty if they do not.
+    """
+
+    def __init__(self, context: AlgorithmContext, kind: ActionKind) -> None:
+        super().__init__()
+        leaves = leaf_spaces(context.role.observation_space)
+        self.action_leaf = ""
+        if kind.critic_leaf is not None:
+            self.action_leaf = "action"
+            while self.action_leaf in leaves:
+                self.action_leaf += "_"
+            leaves = {**leaves, self.action_leaf: kind.critic_leaf}
+        privileged = leaf_spaces(context.role.privileged_space)
+        head = {"q": kind.critic_size}
+        self.request = NetworkRequest(
+            observation=leaves,
+            privileged=privileged,
+            heads={} if privileged else head,
+            critic_heads=head if privileged else {},
+            head_gain={"q": 0.1},
+        )
+        self.networks = nn.ModuleList([_feedforward(context, self.request) for _ in range(CRITICS)])
+
+    def forward(
+        self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor | None
+    ) -> Tensor:
+        """Return Q(s, ·) or Q(s, a) of both, ``[2, n, C] float32``.
+
+        Args:
+            observation: Leaves ``[n, …]``.
+            privileged: Leaves ``[n, …]``.
+            action: ``[n, D]`` in [-1, 1]; None for discrete actions.
+        """
+        leaves = dict(observation) if action is None else {**observation, self.action_leaf: action}
+        return torch.stack([network(leaves, dict(privileged), {})[0]["q"] for network in self.networks])
+
+
+class ActorCritics(nn.Module):
+    """The player's network three times: for the policy, and for two critics; and the log temperature.
+
+    Args:
+        context: The role and the network to build.
+        kind: The kind of actions.
+        alpha: Temperature at the start.
+
+    Attributes:
+        request: What was asked of the actor's network.
+
+    Raises:
+        ContractError: The network is recurrent.
+    """
+
+    def __init__(self, context: AlgorithmContext, kind: ActionKind, *, alpha: float) -> None:
+        super().__init__()
+        self.request = NetworkRequest(
+            observation=leaf_spaces(context.role.observation_space),
+            heads={"policy": kind.policy_size},
+            head_gain={"policy": 0.01},
+            labels={"policy": kind.label_sizes} if kind.label_sizes else {},
+        )
+        self.actor = _feedforward(context, self.request)
+        self.critics = Critics(context, kind)
+        self.log_alpha = nn.Parameter(torch.tensor(math.log(alpha)))
+
+    def policy(self, observation: Mapping[str, Tensor]) -> Tensor:
+        """Return the parameters of the action distribution ``[n, P] float32``."""
+        heads, _ = self.actor(dict(observation), {}, {})
+        parameters: Tensor = heads["policy"]
+        return parameters
+
+
+def _feedforward(context: AlgorithmContext, request: NetworkRequest) -> nn.Module:
+    network = context.build_network(request)
+    if isinstance(network, RecurrentNetwork):
+        raise ContractError("sac trains networks without recurrent state; choose another network")
+    return network

@@ -1,0 +1,139 @@
+"""The policy: NumPy in, NumPy out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from ludus.algorithm import Decision, Weights
+from ludus.environment import Leaves
+from ludus.errors import ContractError
+from ludus.inference import Inference, Span
+from ludus.network import check_shapes
+
+from ludus_sac.actions import ActionKind
+
+__all__ = ["SACPolicy"]
+
+_ACTOR = "actor."
+_CRITIC = "critics.networks.{}."
+
+
+class SACPolicy:
+    """Samples actions by the actor and values them by the critics; see `ludus.algorithm.StackedPolicy`.
+
+    Args:
+        actor: Runs the actor; the policy owns it.
+        critics: Run one critic each; the policy owns them.
+        kind: The kind of actions.
+        action_leaf: Under which name critics read the action; empty if they do not.
+        decision_values: Whether decisions carry values.
+    """
+
+    def __init__(
+        self,
+        actor: Inference,
+        critics: Sequence[Inference],
+        *,
+        kind: ActionKind,
+        action_leaf: str,
+        decision_values: bool = False,
+    ) -> None:
+        self._parts = {_ACTOR: actor} | {_CRITIC.format(i): critic for i, critic in enumerate(critics)}
+        self._actor = actor
+        self._critics = tuple(critics)
+        self._kind = kind
+        self._action_leaf = action_leaf
+        self._decision_values = decision_values
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        privileged: Leaves,
+        state: Leaves,
+        rng: np.random.Generator,
+        deterministic: bool = False,
+        spans: Sequence[Span] = (),
+    ) -> Decision:
+        """Decide for n rows; deterministically: the most likely action, or the squashed mean.
+
+        Raises:
+            ContractError: The networks' outputs are not finite, or the mask forbids every action.
+        """
+        parameters = self._parameters(observation, spans)
+        action = self._kind.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
+        value = None
+        if self._decision_values:
+            value = self._value(parameters, observation, action_mask=action_mask, privileged=privileged, spans=spans)
+        return Decision(action=action, state=state, value=value)
+
+    def evaluate(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        privileged: Leaves,
+        state: Leaves,  # noqa: ARG002 - there is none
+    ) -> np.ndarray:
+        """Return ``[n] float32``: the smaller of both critics' values of what the policy does here.
+
+        For discrete actions that is Σ_a π(a|s) Q(s, a), for continuous ones Q(s, a) at the squashed mean. Values count
+        the entropy of later decisions in rewards, as the critics do, but not that of this one. They are 0 where the
+        critics need privileged leaves and there are none.
+
+        Raises:
+            ContractError: The networks' outputs are not finite, or the mask forbids every action.
+        """
+        parameters = self._parameters(observation, ())
+        value = self._value(parameters, observation, action_mask=action_mask, privileged=privileged, spans=())
+        return np.zeros(len(parameters), np.float32) if value is None else value
+
+    def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
+        """Return no state: the networks are not recurrent."""
+        return {}
+
+    def load(self, weights: Weights, *, slot: int = 0) -> None:
+        """Copy `weights` into a slot.
+
+        Raises:
+            ModelError: Names or shapes do not fit.
+        """
+        rest = {name: array for name, array in weights.items() if not name.startswith(tuple(self._parts))}
+        check_shapes(rest, {"log_alpha": ()})
+        for prefix, part in self._parts.items():
+            own = {name[len(prefix) :]: array for name, array in weights.items() if name.startswith(prefix)}
+            part.load(own, slot=slot)
+
+    def drop(self, slot: int) -> None:
+        """Forget the model in a slot."""
+        for part in self._parts.values():
+            part.drop(slot)
+
+    def _parameters(self, observation: Leaves, spans: Sequence[Span]) -> np.ndarray:
+        """Return the distribution's parameters ``[n, P] float32`` until the next call."""
+        heads, _ = self._actor.run(observation, privileged={}, state={}, spans=spans)
+        return heads["policy"]
+
+    def _value(
+        self,
+        parameters: np.ndarray,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        privileged: Leaves,
+        spans: Sequence[Span],
+    ) -> np.ndarray | None:
+        """Return ``[n] float32``; None where the critics need privileged leaves and there are none."""
+        action, weight = self._kind.expected(parameters, action_mask)
+        leaves = observation if action is None else {**observation, self._action_leaf: action}
+        q: np.ndarray | None = None  # [n, C]
+        for critic in self._critics:
+            heads, _ = critic.run(leaves, privileged=privileged, state={}, spans=spans)
+            if "q" not in heads:
+                return None
+            q = heads["q"].copy() if q is None else np.minimum(q, heads["q"])
+        if q is None or not np.isfinite(q).all():
+            raise ContractError("sac: the critics' outputs are not finite")
+        return np.asarray((weight * q).sum(axis=1))

@@ -1,0 +1,135 @@
+"""The formulas against numbers computed by hand or by torch.distributions."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from ludus_sac.losses import (
+    critic_loss,
+    entropy,
+    masked_categorical,
+    soft_target,
+    soft_value,
+    squashed_normal,
+    temperature_loss,
+)
+from torch import distributions
+
+
+def uniform(*shape, seed=0):
+    """Return numbers in [-1, 1]."""
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) * 2 - 1
+
+
+# -- distributions -------------------------------------------------------------------------------------------------
+
+
+def test_the_squashed_density_is_that_of_torch():
+    """A tanh-transformed normal distribution, in double precision."""
+    mean, log_std, noise = uniform(50, 3), uniform(50, 3, seed=1), 2 * uniform(50, 3, seed=2)
+    action, log_prob = squashed_normal(mean, log_std, noise)
+    reference = distributions.TransformedDistribution(
+        distributions.Normal(mean, log_std.exp()), [distributions.TanhTransform()]
+    )
+    assert torch.allclose(action, torch.tanh(mean + log_std.exp() * noise))
+    assert torch.allclose(log_prob, reference.log_prob(action).sum(dim=1, keepdim=True), atol=1e-8)
+
+
+def test_the_squashed_density_integrates_to_one():
+    """Over (-1, 1), by the midpoints of the noise: the change of variables is exact."""
+    noise = torch.linspace(-8, 8, 20_001, dtype=torch.float64).unsqueeze(1)
+    action, log_prob = squashed_normal(torch.full_like(noise, 0.3), torch.full_like(noise, -0.2), noise)
+    assert torch.trapezoid(log_prob[:, 0].exp(), action[:, 0]).item() == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("mean", [-30.0, 30.0])
+def test_the_density_is_finite_where_tanh_is_one(mean):
+    """log(1 - tanh²) would be -inf there: 2 (|u| - log 2) is what it is, to within rounding."""
+    means = torch.tensor([[mean]], requires_grad=True)
+    action, log_prob = squashed_normal(means, torch.zeros(1, 1), torch.zeros(1, 1))
+    log_prob.sum().backward()
+    assert action.abs().item() == 1.0
+    assert log_prob.item() == pytest.approx(-0.5 * math.log(2 * math.pi) + 2 * (30 - math.log(2)), rel=1e-6)
+    assert means.grad.item() == pytest.approx(2 * math.copysign(1, mean))
+
+
+def test_masked_probabilities():
+    """Two legal actions of logits 0 and log 3 have 1/4 and 3/4; the forbidden one nothing, not even a gradient."""
+    logits = torch.tensor([[0.0, 100.0, math.log(3)]], requires_grad=True)
+    mask = torch.tensor([[True, False, True]])
+    log_prob, prob = masked_categorical(logits, mask)
+    assert prob[0].tolist() == pytest.approx([0.25, 0.0, 0.75])
+    assert log_prob[0].tolist() == pytest.approx([math.log(0.25), 0.0, math.log(0.75)])
+    (prob * (log_prob + torch.tensor([1.0, 2.0, 3.0]))).sum().backward()
+    assert torch.isfinite(logits.grad).all()
+    assert logits.grad[0, 1] == 0
+    assert logits.grad[0, 0] != 0
+
+
+def test_without_a_mask_all_is_legal():
+    """The softmax of torch."""
+    logits = uniform(5, 4)
+    log_prob, prob = masked_categorical(logits, None)
+    assert torch.equal(log_prob, torch.log_softmax(logits, dim=1))
+    assert torch.allclose(prob, torch.softmax(logits, dim=1))
+
+
+# -- values and losses ---------------------------------------------------------------------------------------------
+
+
+def test_the_soft_value_of_one_sample():
+    """Q - alpha log π = 3 - 0.5 · -2."""
+    value = soft_value(torch.tensor([[3.0]]), torch.tensor([[-2.0]]), torch.tensor([[1.0]]), alpha=torch.tensor(0.5))
+    assert value.tolist() == [4.0]
+
+
+def test_the_discrete_expectation_is_that_of_enumeration():
+    """Action by action, in plain numbers."""
+    q, logits = uniform(6, 4), uniform(6, 4, seed=1)
+    mask = torch.tensor([[True, False, True, True]] * 6)
+    log_prob, prob = masked_categorical(logits, mask)
+    found = soft_value(q, log_prob, prob, alpha=torch.tensor(0.3))
+    for row in range(6):
+        total = sum(math.exp(logits[row, a]) for a in (0, 2, 3))
+        chances = {a: math.exp(logits[row, a]) / total for a in (0, 2, 3)}
+        expected = sum(p * (float(q[row, a]) - 0.3 * math.log(p)) for a, p in chances.items())
+        assert found[row].item() == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_best_policy_is_the_softmax_of_values():
+    """V = alpha log Σ exp(Q / alpha) is the largest soft value there is, and its gradient vanishes."""
+    q, alpha = uniform(1, 4), 0.4
+    logits = (q / alpha).requires_grad_()
+    value = soft_value(q, *masked_categorical(logits, None), alpha=torch.tensor(alpha))
+    value.sum().backward()
+    assert value.item() == pytest.approx(alpha * torch.logsumexp(q / alpha, dim=1).item())
+    assert logits.grad.abs().max() < 1e-9
+
+
+def test_entropy_of_discrete_actions():
+    """Of 1/4 and 3/4."""
+    log_prob, prob = masked_categorical(torch.tensor([[0.0, 5.0, math.log(3)]]), torch.tensor([[True, False, True]]))
+    assert entropy(log_prob, prob).item() == pytest.approx(-0.25 * math.log(0.25) - 0.75 * math.log(0.75))
+
+
+def test_targets():
+    """1 + 0.9 · 10, and nothing after the end."""
+    target = soft_target(torch.tensor([1.0, 1.0]), torch.tensor([0.9, 0.0]), torch.tensor([10.0, 10.0]))
+    assert target.tolist() == [10.0, 1.0]
+
+
+def test_the_loss_of_the_critics():
+    """½ · (1 + 9)/2 of the first and ½ · (4 + 0)/2 of the second."""
+    q = torch.tensor([[1.0, 5.0], [0.0, 2.0]])
+    assert critic_loss(q, torch.tensor([2.0, 2.0])).item() == pytest.approx(2.5 + 1.0)
+
+
+@pytest.mark.parametrize(("mean_entropy", "sign"), [(2.0, 1), (0.5, -1)])
+def test_the_temperature_falls_while_there_is_too_much_entropy(mean_entropy, sign):
+    """The gradient of log alpha is H - H_target."""
+    log_alpha = torch.tensor(-1.0, requires_grad=True)
+    temperature_loss(log_alpha, torch.full((4,), mean_entropy), torch.tensor([1.0])).backward()
+    assert log_alpha.grad.item() == pytest.approx(mean_entropy - 1.0)
+    assert math.copysign(1, log_alpha.grad.item()) == sign

@@ -1,0 +1,169 @@
+"""The policy: decisions, values, slots."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus.errors import ContractError, ModelError
+from ludus.inference import Span
+
+
+def rows(count=50, seed=0, leaf="obs"):
+    """Return random observations."""
+    return {leaf: np.random.default_rng(seed).uniform(-1, 1, (count, 3)).astype(np.float32)}
+
+
+def pair(sac, seed=0):
+    """Return a trainer whose actor does not begin near uniform, and a policy with its weights."""
+    trainer, policy = sac.make_trainer(seed=seed), sac.make_policy()
+    with torch.no_grad():
+        for tensor in trainer._model.actor.parameters():
+            tensor.add_(torch.randn(tensor.shape, generator=torch.Generator().manual_seed(seed)))
+    policy.load(trainer.weights())
+    return trainer, policy
+
+
+def act(policy, observation, *, mask=None, privileged=None, seed=0, **options):
+    """Return a decision."""
+    return policy.act(
+        observation,
+        action_mask=mask,
+        privileged=privileged or {},
+        state={},
+        rng=np.random.default_rng(seed),
+        **options,
+    )
+
+
+def evaluate(policy, observation, *, mask=None, privileged=None):
+    """Return values."""
+    return policy.evaluate(observation, action_mask=mask, privileged=privileged or {}, state={})
+
+
+def test_the_value_of_a_discrete_policy_is_its_expectation_over_legal_actions(make_sac):
+    """Row by row, of the smaller of both critics' values."""
+    trainer, policy = pair(make_sac())
+    observation = rows()
+    mask = np.random.default_rng(1).random((50, 4)) < 0.5
+    mask[:, 1] = True
+    with torch.no_grad():
+        leaves = {"obs": torch.from_numpy(observation["obs"])}
+        logits = trainer._model.policy(leaves).masked_fill(~torch.from_numpy(mask), -torch.inf)
+        q = trainer._model.critics(leaves, {}, None).amin(dim=0)
+        expected = (torch.softmax(logits, dim=1) * q).sum(dim=1).numpy()
+    found = evaluate(policy, observation, mask=mask)
+    assert found.dtype == np.float32
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+def test_the_value_of_a_continuous_policy_is_that_of_its_mean(make_sac):
+    """The smaller of both critics' values of the squashed mean."""
+    trainer, policy = pair(make_sac(spaces.Box(-3, 5, (2,), np.float32)))
+    observation = rows()
+    with torch.no_grad():
+        leaves = {"obs": torch.from_numpy(observation["obs"])}
+        action = torch.tanh(trainer._model.policy(leaves)[:, :2])
+        expected = trainer._model.critics(leaves, {}, action).amin(dim=0)[:, 0].numpy()
+    assert evaluate(policy, observation) == pytest.approx(expected, abs=1e-5)
+
+
+def test_decisions_carry_values_where_asked_to(make_sac, space):
+    """The same as of an evaluation, whether the action is drawn or not; by default none."""
+    _, policy = pair(make_sac(space, decision_values=True))
+    observation = rows()
+    for deterministic in (False, True):
+        value = act(policy, observation, deterministic=deterministic).value
+        assert np.array_equal(value, evaluate(policy, observation))
+    _, silent = pair(make_sac(space))
+    assert act(silent, observation).value is None
+
+
+def test_a_leaf_called_action_may_exist(make_sac):
+    """Critics read the action under another name then, and see both: here the action is the same everywhere."""
+    box = spaces.Box(-1, 1, (3,), np.float32)
+    sac = make_sac(box, observation=spaces.Dict({"action": box}))
+    trainer, policy = pair(sac)
+    with torch.no_grad():
+        trainer._model.actor.heads["policy"].weight.zero_()
+    policy.load(trainer.weights())
+    same, other = rows(leaf="action"), rows(leaf="action", seed=1)
+    assert (act(policy, same, deterministic=True).action == act(policy, other, deterministic=True).action).all()
+    assert (evaluate(policy, same) != evaluate(policy, other)).all()
+
+
+def test_every_span_is_decided_by_its_model(make_sac, space):
+    """In one call as in two."""
+    sac = make_sac(space, decision_values=True)
+    (first, policy), (second, _) = pair(sac, seed=1), pair(sac, seed=2)
+    policy.load(second.weights(), slot=3)
+    observation = rows(40)
+    joined = act(policy, observation, deterministic=True, spans=[Span(0, 0, 15), Span(3, 15, 40)])
+    for trainer, part in ((first, slice(0, 15)), (second, slice(15, 40))):
+        alone = sac.make_policy()
+        alone.load(trainer.weights())
+        expected = act(alone, {"obs": observation["obs"][part]}, deterministic=True)
+        assert joined.action[part] == pytest.approx(expected.action, abs=1e-5)
+        assert joined.value[part] == pytest.approx(expected.value, abs=1e-5)
+
+
+def test_a_dropped_slot_is_free(make_sac):
+    """Of the actor as of the critics."""
+    trainer, policy = pair(make_sac())
+    policy.load(trainer.weights(), slot=2)
+    policy.drop(2)
+    with pytest.raises(KeyError):
+        act(policy, rows(), spans=[Span(2, 0, 50)])
+
+
+def test_privileged_leaves_reach_the_critics_alone(make_sac, space):
+    """Values depend on them, actions do not; without them there is no value, and 0 where there must be one."""
+    hidden = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
+    _, policy = pair(make_sac(space, privileged=hidden, decision_values=True))
+    observation = rows()
+    one, other = ({"hidden": np.full((50, 2), number, np.float32)} for number in (-1, 1))
+    decisions = [act(policy, observation, privileged=leaves) for leaves in (one, other, {})]
+    assert all(np.array_equal(decisions[0].action, decision.action) for decision in decisions)
+    assert (decisions[0].value != decisions[1].value).all()
+    assert decisions[2].value is None
+    assert (evaluate(policy, observation) == 0).all()
+
+
+def test_critics_that_are_not_finite_are_an_error(make_sac):
+    """Opponents must not learn from them."""
+    trainer, policy = pair(make_sac())
+    weights = trainer.weights()
+    weights["critics.networks.1.heads.q.bias"][:] = np.nan
+    policy.load(weights)
+    with pytest.raises(ContractError, match="critics' outputs are not finite"):
+        evaluate(policy, rows())
+
+
+@pytest.mark.parametrize("change", ["missing", "unknown", "shape"])
+def test_weights_of_another_algorithm_are_refused(make_sac, change):
+    """Names and shapes must fit."""
+    sac = make_sac()
+    weights, policy = sac.make_trainer(seed=0).weights(), sac.make_policy()
+    if change == "missing":
+        del weights["log_alpha"]
+    elif change == "unknown":
+        weights["epsilon"] = np.zeros((), np.float32)
+    else:
+        weights["critics.networks.0.heads.q.bias"] = np.zeros(5, np.float32)
+    with pytest.raises(ModelError):
+        policy.load(weights)
+
+
+def test_recurrent_networks_are_refused(make_sac):
+    """They would need a replay of sequences."""
+    from ludus_networks.config import MLPConfig
+    from ludus_networks.network import make_mlp
+
+    def recurrent(request):
+        module = make_mlp(MLPConfig(hidden=(4,)), request=request)
+        module.initial_state = module.unroll = lambda *_: {}
+        return module
+
+    with pytest.raises(ContractError, match="without recurrent state"):
+        make_sac(build_network=recurrent).make_policy()
