@@ -63,6 +63,7 @@ class Cards:
             acting=np.repeat(self._running[:, None], 2, axis=1),
             action_mask=None,
             reward=right,
+            reward_parts={"right": right},
             privileged={"card": self._colour[..., None].astype(np.float32)},
         )
         return Tick(roles={"player": player}, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
@@ -110,8 +111,11 @@ def test_the_dummy_algorithm_learns_in_a_league(ludus, toml, tmp_path, workers):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_dict_observations_and_privileged_critics_get_through(ludus, install, toml, workers):
-    """From a plugin's environment to PPO's update; the policy learns what only one of its leaves tells."""
+def test_dict_observations_and_privileged_critics_get_through(ludus, install, toml, tmp_path, workers):
+    """From a plugin's environment to PPO's update; the policy learns what only one of its leaves tells.
+
+    Parts of the reward become metrics.
+    """
     install("cards", CARDS)
     path = toml(
         run={"decisions": 60_000},
@@ -133,3 +137,5 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
     # who names every colour wins or draws; who guesses loses a quarter of the matches
     assert record["wins"] + record["draws"] + record["losses"] >= 400
     assert record["losses"] <= 20
+    lines = [json.loads(line)["m"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert max(line.get("sampling/return/player/right", 0.0) for line in lines) > 0.9

@@ -1,0 +1,1 @@
+"""A melee duel for ludus: the environment, and bots to train against."""

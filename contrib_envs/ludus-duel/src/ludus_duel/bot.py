@@ -1,0 +1,139 @@
+"""A scripted fighter that reacts late and errs, both by chance, and more so when it is weak."""
+
+from __future__ import annotations
+
+import numpy as np
+from attrs import define
+from ludus.environment import EnvironmentSpec, Leaves
+
+from ludus_duel.config import BotConfig
+from ludus_duel.sight import KIND, Sight, look
+from ludus_duel.tactics import EVADE, Skill, Tactics
+
+__all__ = ["DuelBot"]
+
+_HEAVY = [KIND["heavy"], KIND["lunge"]]
+_FEINTS = [KIND["feint"], KIND["feint-light"]]
+
+_SKILLS = {
+    "weak": Skill(
+        delay_s=0.3,
+        plans=(0.12, 0.68, 0.1, 0.05, 0.05),
+        learn=0.0,
+        punish=0.45,
+        counter=0.4,
+        attack=0.2,
+        feint=0.02,
+        follow=0.2,
+        read=0.5,
+        wander=0.05,
+    ),
+    "strong": Skill(
+        delay_s=0.1,
+        plans=(0.03, 0.25, 0.47, 0.15, 0.1),
+        learn=0.3,
+        punish=0.8,
+        counter=0.7,
+        attack=0.3,
+        feint=0.1,
+        follow=0.5,
+        read=0.8,
+        wander=0.1,
+    ),
+}
+
+
+@define
+class _Memory:
+    """What it remembers of each stream: the animation it faces, by kind, side and age, and its plan against that.
+
+    Besides, how likely it is that a heavy attack is a feint, from what it has seen in this match.
+    """
+
+    kind: np.ndarray
+    side: np.ndarray
+    elapsed: np.ndarray
+    plan: np.ndarray
+    bluff: np.ndarray
+
+    def grow(self, streams: np.ndarray) -> None:
+        """Make room for streams ``[n] int64``."""
+        missing = int(streams.max(initial=-1)) + 1 - len(self.kind)
+        if missing > 0:
+            self.kind, self.side, self.elapsed, self.plan, self.bluff = (
+                np.append(array, np.zeros(missing, array.dtype))
+                for array in (self.kind, self.side, self.elapsed, self.plan, self.bluff)
+            )
+
+
+class DuelBot:
+    """Defends against the attacks it notices, punishes openings, and attacks in different ways.
+
+    Args:
+        config: Its strength.
+        spec: The environment's.
+        role: Whose seats it fills.
+    """
+
+    def __init__(self, config: BotConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
+        self._skill = _SKILLS[config.strength]
+        none = np.zeros(0, np.int64)
+        self._memory = _Memory(kind=none, side=none, elapsed=np.zeros(0), plan=none, bluff=np.zeros(0))
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Decide for n rows; see `ludus.agent.Agent.act`."""
+        assert action_mask is not None, "the duel always has masks"
+        sight = look(observation["obs"])
+        tactics = Tactics(self._skill, sight, rng)
+        plan = self._plan(sight, streams, rng)
+        chosen = tactics.neutral()
+        answers = (
+            tactics.punish(),
+            tactics.expect(plan),
+            tactics.defend(plan),
+            tactics.feint(),
+            tactics.follow(),
+            tactics.grip(),
+            tactics.counter(),
+        )
+        for answer in answers:  # the later ones count for more
+            chosen = np.where(answer.where, answer.action, chosen)
+        chosen = chosen[:, None]
+        return np.where(np.take_along_axis(action_mask, chosen, axis=1), chosen, 0)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget what was seen in these streams."""
+        self._memory.grow(streams)
+        self._memory.kind[streams] = 0
+        self._memory.bluff[streams] = 0.0
+
+    def _plan(self, sight: Sight, streams: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return ``[n] int64``: what to do about the opponent's animation, drawn once for each."""
+        memory = self._memory
+        memory.grow(streams)
+        same = (memory.kind[streams] == sight.kind) & (memory.side[streams] == sight.side)
+        fresh = ~same | (sight.elapsed < memory.elapsed[streams])
+        limits = np.cumsum(self._skill.plans)[:-1]
+        drawn = np.searchsorted(limits, rng.random(len(streams)), side="right")
+        bluff = self._expect(sight, streams, fresh)
+        drawn = np.where(np.isin(sight.kind, _HEAVY) & (rng.random(len(streams)) < bluff), EVADE, drawn)
+        plan = np.where(fresh, drawn, memory.plan[streams])
+        memory.kind[streams], memory.side[streams], memory.elapsed[streams] = sight.kind, sight.side, sight.elapsed
+        memory.plan[streams] = plan
+        return plan
+
+    def _expect(self, sight: Sight, streams: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        """Return ``[n] float64``: how likely a heavy attack is a feint, after what is seen now."""
+        feinted = fresh & np.isin(sight.kind, _FEINTS)
+        meant = np.isin(sight.kind, _HEAVY) & ~sight.feintable & ((sight.landing > 0) | (fresh & sight.recovering))
+        bluff: np.ndarray = self._memory.bluff[streams]
+        bluff += self._skill.learn * (feinted * (1.0 - bluff) - meant * bluff)
+        self._memory.bluff[streams] = bluff
+        return bluff

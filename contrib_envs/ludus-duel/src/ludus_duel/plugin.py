@@ -1,0 +1,39 @@
+"""What this distribution offers to ludus."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer the game."""
+    return [
+        Component(
+            name="duel",
+            factory="ludus_duel.environment:make_environment",
+            config="ludus_duel.config:DuelConfig",
+            summary="asynchronous melee duel: stances, feints, parries, guard breaks, dodges; 160 numbers, 36 actions",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_agents() -> list[Component]:
+    """Offer opponents for the game."""
+    return [
+        Component(
+            name="duel-bot",
+            factory="ludus_duel.bot:DuelBot",
+            config="ludus_duel.config:BotConfig",
+            summary="blocks, parries, punishes and mixes its attacks; strength weak or strong",
+            environments=("duel",),
+        ),
+        Component(
+            name="duel-random",
+            factory="ludus_duel.random_agent:RandomAgent",
+            config="ludus_duel.config:RandomConfig",
+            summary="any legal action, waiting most of the time it could act",
+            environments=("duel",),
+        ),
+    ]

@@ -1,0 +1,40 @@
+"""An opponent without a plan."""
+
+from __future__ import annotations
+
+import numpy as np
+from ludus.environment import EnvironmentSpec, Leaves
+
+from ludus_duel.config import RandomConfig
+
+__all__ = ["RandomAgent"]
+
+
+class RandomAgent:
+    """Waits or takes any other legal action, each with the same chance.
+
+    Args:
+        config: How often it waits.
+        spec: The environment's.
+        role: Whose seats it fills.
+    """
+
+    def __init__(self, config: RandomConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
+        self._idle = config.idle
+
+    def act(
+        self,
+        observation: Leaves,  # noqa: ARG002 - it does not look
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Decide for n rows; see `ludus.agent.Agent.act`."""
+        assert action_mask is not None, "the duel always has masks"
+        keys = rng.random(action_mask.shape, dtype=np.float32) * action_mask
+        keys[:, 0] = 1.0 * (rng.random(len(streams)) < self._idle)
+        return np.expand_dims(keys.argmax(axis=1), 1)
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Do nothing: it remembers nothing."""

@@ -1,0 +1,95 @@
+"""The scenarios: what a match starts with, as parameters that a league can draw at random."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+from ludus.environment import Scenario
+from ludus.errors import ContractError
+
+from ludus_duel.config import DuelRules
+
+__all__ = ["SCENARIOS", "Starts", "starts"]
+
+#: Parameters of each scenario and their defaults there. Health and stamina are shares of the most there is; `distance`
+#: and `room_0` (from seat 0 to the wall behind it) are in cm, -1 where the seed or the middle of the arena decides.
+SCENARIOS: Mapping[str, Mapping[str, float]] = {
+    "low-health": {"health_0": 0.25, "health_1": 0.25},
+    "no-stamina": {"stamina_0": 0.0, "stamina_1": 0.0},
+    "handicap": {"health_0": 0.5, "health_1": 1.0, "stamina_0": 1.0, "stamina_1": 1.0},
+    "close": {"distance": 150.0},
+    "cornered": {"room_0": 50.0, "distance": 200.0},
+    "custom": {"health_0": 1.0, "health_1": 1.0, "stamina_0": 1.0, "stamina_1": 1.0, "distance": -1.0, "room_0": -1.0},
+}
+
+
+@frozen(kw_only=True)
+class Starts:
+    """What n matches start with, each ``[n, 2] float64`` by seat: shares of health and stamina, and cm to the wall."""
+
+    health: np.ndarray
+    stamina: np.ndarray
+    room: np.ndarray
+
+
+def starts(scenarios: Sequence[Scenario] | None, seeds: np.ndarray, *, rules: DuelRules) -> Starts:
+    """Return what matches start with.
+
+    Args:
+        scenarios: One per match; None means the default scenario everywhere.
+        seeds: ``[n] uint64``.
+        rules: The game's.
+
+    Raises:
+        ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
+    """
+    count = len(seeds)
+    if scenarios is not None and len(scenarios) != count:
+        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
+    values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
+    for row, scenario in enumerate(scenarios or ()):
+        if scenario.name != "default" or scenario.parameters:
+            values[row] = list(_values(scenario, rules).values())
+    distance = np.where(values[:, 4] < 0, _drawn_distance(seeds, rules), values[:, 4])
+    room = np.where(values[:, 5] < 0, (rules.arena_cm - distance) / 2, values[:, 5])
+    rooms = np.stack([room, rules.arena_cm - distance - room], axis=1)
+    if (rooms < 0).any():
+        row = int(np.argwhere(rooms < 0)[0, 0])
+        wrong = f"room_0 {room[row]:g} and distance {distance[row]:g}"
+        raise ContractError(f"{wrong} are more than the arena of {rules.arena_cm:g} cm together")
+    return Starts(health=values[:, 0:2], stamina=values[:, 2:4], room=rooms)
+
+
+def _drawn_distance(seeds: np.ndarray, rules: DuelRules) -> np.ndarray:
+    """Return ``[n] float64``: the shortest distance and whole centimetres by the seed."""
+    mixed = seeds.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    drawn: np.ndarray = rules.distance_cm + ((mixed >> np.uint64(40)) % np.uint64(rules.spread_cm + 1)).astype(
+        np.float64
+    )
+    return drawn
+
+
+def _values(scenario: Scenario, rules: DuelRules) -> dict[str, float]:
+    """Return all parameters of a scenario, in the order of those of ``custom``."""
+    if scenario.name != "default" and scenario.name not in SCENARIOS:
+        raise ContractError(f"unknown scenario {scenario.name!r}; there are default, {', '.join(SCENARIOS)}")
+    known = SCENARIOS.get(scenario.name, {})
+    for name, value in scenario.parameters.items():
+        if name not in known:
+            takes = f"the parameters {', '.join(known)}" if known else "no parameters"
+            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
+        low, high = _range(name, rules)
+        if not (low <= value <= high or (value == -1 and name in ("distance", "room_0"))):
+            expected = f"expected a number from {low:g} to {high:g} for {name}"
+            raise ContractError(f"scenario {scenario.name}: {expected}, got {value!r}")
+    return {**SCENARIOS["custom"], **known, **scenario.parameters}
+
+
+def _range(name: str, rules: DuelRules) -> tuple[float, float]:
+    if name == "distance":
+        return 100.0, rules.arena_cm
+    if name == "room_0":
+        return 0.0, rules.arena_cm - 100.0
+    return (0.01 if name.startswith("health") else 0.0), 1.0

@@ -1,0 +1,67 @@
+"""Fights as text."""
+
+from __future__ import annotations
+
+from ludus_duel.actions import SIDES
+from ludus_duel.fight import Fight
+
+__all__ = ["render"]
+
+_COLOURS = ("\x1b[36m", "\x1b[33m")
+_WARNING, _FAINT, _PLAIN = "\x1b[31m", "\x1b[2m", "\x1b[0m"
+_BAR, _LINE = 24, 50
+_GUARDS = {0: "◀ ", 1: "▲ ", 2: "▶ "}
+
+
+def render(fight: Fight, match: int, *, left_s: float) -> str:
+    """Return the fight in row `match` as text; seat 0 stands on the left.
+
+    Args:
+        fight: All fights.
+        match: The row.
+        left_s: Time left in seconds.
+    """
+    lines = [f"  {left_s:5.1f} s left"]
+    for seat in range(2):
+        lines += _fighter(fight, 2 * match + seat, seat)
+    return "\n".join([*lines, _floor(fight, match)])
+
+
+def _fighter(fight: Fight, who: int, seat: int) -> list[str]:
+    rules, tables, colour = fight.config, fight.tables, _COLOURS[seat]
+    health, stamina = max(float(fight.health[who]), 0.0), float(fight.stamina[who])
+    tired = f" {_WARNING}exhausted{_PLAIN}" if fight.exhausted[who] else ""
+    guard = _GUARDS[int(fight.stance[who])] + SIDES[int(fight.stance[who])]
+    if fight.turning[who]:
+        guard = f"{_FAINT}{guard} → {SIDES[int(fight.wanted[who])]}{_PLAIN}"
+    return [
+        f"  {colour}seat {seat}{_PLAIN}  health  {colour}{_bar(health / rules.health)}{_PLAIN} {health:5.1f}   {guard}",
+        f"          stamina {_bar(stamina / rules.stamina)} {stamina:5.1f}{tired}",
+        f"          {_animation(fight, who, tables.names[int(fight.move[who])])}",
+    ]
+
+
+def _animation(fight: Fight, who: int, name: str) -> str:
+    """Return the name of an animation and a dot per tick, filled where it has passed, ! where it may land."""
+    if fight.move[who] == 0:
+        return name
+    tables, ticks = fight.tables, int(fight.ticks[who])
+    first = int(fight.move[who]) * tables.width + tables.offset
+    total = int(tables.duration[fight.move[who]])
+    dots = ["!" if tables.lands[first + tick] else "●" if tick <= ticks else "·" for tick in range(1, total + 1)]
+    return f"{name} {''.join(dots)}"
+
+
+def _bar(share: float) -> str:
+    full = round(share * _BAR)
+    return "█" * full + "░" * (_BAR - full)
+
+
+def _floor(fight: Fight, match: int) -> str:
+    """Return where both stand between the walls."""
+    arena = fight.config.arena_cm
+    left = round(float(fight.room[2 * match]) / arena * _LINE)
+    right = round(float(fight.room[2 * match + 1]) / arena * _LINE)
+    between = max(_LINE - left - right, 1)
+    marks = [f"{colour}{mark}{_PLAIN}" for colour, mark in zip(_COLOURS, "><", strict=True)]
+    return f"  |{' ' * left}{marks[0]}{'_' * between}{marks[1]}{' ' * right}|  {fight.gap()[2 * match]:.0f} cm"
