@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from ludus_ppo.advantages import RewardStream, estimate
+from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.algorithm import make_policy
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
@@ -82,6 +82,41 @@ def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
     )
     assert endless[0].tolist() == pytest.approx([0.1 * (2 - 0.5**7)] * 6)
     assert bound[0].tolist() == pytest.approx([0.1 * (2 - 0.5**3)] * 6)
+
+
+@pytest.mark.parametrize("today", [False, True])
+def test_a_next_match_that_nobody_saw_is_worth_what_this_one_was(make_ppo, make_batch, today):
+    """Where a segment ends with its match, the last decision's own value stands for what follows."""
+    batch = played(make_ppo(), make_batch)
+    batch.terminated[7, :2] = True, False
+    values = torch.from_numpy(batch.extras["curious"])
+    present = Present(log_ratio=torch.zeros(values.shape), values={"curious": values}) if today else None
+    stream = RewardStream(head="curious", gamma=0.5, ends=False, reward=tenth)
+    advantage, _ = estimate(batch, stream, trainable=batch.trainable(), gae_lambda=0.0, per_tick=False, present=present)
+    assert advantage[7, 0] == pytest.approx(0.1 + 0.5 * values[7, 0] - values[7, 0])
+    assert advantage[7, 1] == pytest.approx(0.1 + 0.5 * values[8, 1] - values[7, 1])
+
+
+@pytest.mark.parametrize("weight", [0.0, 1.0])
+def test_value_losses_have_weights(make_ppo, make_batch, weight):
+    """A head that counts nothing stays as it is."""
+    ppo = make_ppo(learning_rate=0.01)
+    trainer, batch = trainer_of(ppo, value_weight=weight), played(ppo, make_batch)
+    before = trainer.weights()
+    trainer.update(batch, progress=0.0)
+    name = "network.critic_heads.curious.bias"
+    assert (trainer.weights()[name] != before[name]).all() == bool(weight)
+
+
+def test_metrics_tell_of_every_head_and_loss(make_ppo, make_batch):
+    """The auxiliary loss begins at 1, and values are named after their heads."""
+    ppo = make_ppo(num_minibatches=1)
+    trainer, batch = trainer_of(ppo, auxiliary=Guess()), played(ppo, make_batch)
+    metrics = trainer.update(batch, progress=0.0).metrics
+    assert metrics["auxiliary_loss"] == pytest.approx(1.0)
+    assert metrics["value_mean"] == pytest.approx(batch.extras["value"][:8].mean(), abs=1e-5)
+    assert metrics["curious_value_mean"] == pytest.approx(batch.extras["curious"][:8].mean(), abs=1e-5)
+    assert "auxiliary_loss" not in trainer_of(ppo).update(batch, progress=0.0).metrics
 
 
 def tenth(batch):

@@ -24,13 +24,16 @@ class RewardStream:
         head: The value head, and the field in which its values were recorded.
         gamma: Discount per decision or tick.
         weight: Of its advantages in those of the policy.
-        ends: Whether returns end with the match; else they go on through the next one of the same seat.
+        value_weight: Of the loss of its value head beside those of the others.
+        ends: Whether returns end with the match; else they go on through the next one of the same seat. Where a segment
+            ends with its match, the next one is taken to be worth what the last decision was.
         reward: Makes the rewards ``[T+1, N] float32`` of a batch.
     """
 
     head: str = "value"
     gamma: float
     weight: float = 1.0
+    value_weight: float = 1.0
     ends: bool = True
     reward: Callable[[SegmentBatch], np.ndarray] = lambda batch: batch.reward
 
@@ -73,20 +76,24 @@ def estimate(
     """
     elapsed = borrow(batch.elapsed_ticks).float()
     gamma = torch.tensor(stream.gamma)
+    discount = gamma**elapsed if per_tick else gamma.expand_as(elapsed)
+    terminated = borrow(batch.terminated if stream.ends else batch.terminated & ~_followed(batch))
+    reward = borrow(stream.reward(batch))
+    value = borrow(batch.extras[stream.head]) if present is None else present.values[stream.head]
+    if not stream.ends:
+        reward = torch.where(terminated, reward + discount * value, reward)
     common = {
-        "terminated": borrow(batch.terminated if stream.ends else batch.terminated & ~_followed(batch)),
+        "terminated": terminated,
         "trainable": torch.from_numpy(trainable),
-        "discount": gamma**elapsed if per_tick else gamma.expand_as(elapsed),
+        "discount": discount,
         "gae_lambda": gae_lambda,
     }
-    reward = borrow(stream.reward(batch))
     if present is None:
-        value = borrow(batch.extras[stream.head])
         advantage = gae(reward, value, **common)  # type: ignore[arg-type]
         return advantage, advantage + value
     return vtrace(
         reward,
-        present.values[stream.head],
+        value,
         log_ratio=present.log_ratio,
         rho_clip=present.rho_clip,
         c_clip=present.c_clip,

@@ -34,7 +34,7 @@ from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
 
 __all__ = ["PPOTrainer"]
 
-_METRICS = ("policy_loss", "value_loss", "entropy", "grad_norm", "approx_kl", "clip_fraction")
+_LOSSES = ("policy_loss", "value_loss", "entropy")
 
 # Rows times weights of a chunk, about 6 ms of work: a chunk costs some hundred calls of torch besides, which threads
 # have to make one after the other because of Python's lock. Smaller networks are faster with a single thread.
@@ -56,7 +56,7 @@ class _Schedules:
 
 @frozen
 class _ChunkResult:
-    losses: Tensor  # [3]: policy loss, value loss, entropy, times the share of the chunk in its minibatch
+    losses: Tensor  # [3 or 4]: those of _LOSSES and the auxiliary one, times the share of the chunk in its minibatch
     log_prob: Tensor  # [n, L]
     old_log_prob: Tensor  # [n, L]
     used: Tensor | None  # [n, L] bool
@@ -74,7 +74,8 @@ class PPOTrainer:
         seed: Seeds the minibatch order.
         streams: The rewards learned from; by default those of the batch alone.
         auxiliary: A module on the same device that makes another loss, a scalar, of `Rows`. It is trained with the
-            model and saved with the optimiser's state, but is no part of the weights.
+            model and saved with the optimiser's state, but is no part of the weights. The metric ``auxiliary_loss``
+            tells of it.
     """
 
     def __init__(
@@ -168,7 +169,9 @@ class PPOTrainer:
                 tensor.copy_(saved)
             raise
         self._state["updates"] += 1
-        metrics |= _batch_metrics(source, self._streams[0].head) | attrs.asdict(schedules)
+        for stream in self._streams:
+            metrics |= _batch_metrics(source, stream.head)
+        metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
     def _schedules(self, progress: float) -> _Schedules:
@@ -278,7 +281,14 @@ class PPOTrainer:
             if config.target_kl and not moved[-1][0].item() <= config.target_kl:
                 break
         means = torch.cat([torch.stack(losses).mean(dim=0), torch.stack(moved).mean(dim=0)])
-        return dict(zip(_METRICS, means.tolist(), strict=True)), samples, len(losses)
+        names = (
+            *_LOSSES,
+            *(["auxiliary_loss"] if self._auxiliary is not None else []),
+            "grad_norm",
+            "approx_kl",
+            "clip_fraction",
+        )
+        return dict(zip(names, means.tolist(), strict=True)), samples, len(losses)
 
     def _gradient_step(
         self, source: Source, part: np.ndarray, schedules: _Schedules
@@ -322,7 +332,7 @@ class PPOTrainer:
         )
         weights = (share, share * self._config.vf_coef, -share * schedules.ent_coef, *[share] * len(others))
         torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
-        return _ChunkResult(torch.stack(losses[:3]).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
+        return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._config.precision == "bf16")
@@ -345,7 +355,7 @@ class PPOTrainer:
                 value_clip=self._config.value_clip,
             )
             scale = self._model.value_scale
-            losses.append(loss if scale is None else loss / scale[index, 1].square())
+            losses.append(stream.value_weight * (loss if scale is None else loss / scale[index, 1].square()))
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _moved(self, results: list[_ChunkResult], clip_epsilon: float) -> Tensor:
@@ -409,10 +419,12 @@ class PPOTrainer:
 
 
 def _batch_metrics(source: Source, head: str) -> dict[str, float]:
-    """Describe the batch as it was played."""
+    """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
     value, returns = source.pick(f"extras/{head}"), source.pick(f"returns/{head}")
     numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
-    return dict(zip(("explained_variance", "value_mean", "return_mean"), numbers, strict=True))
+    names = ("explained_variance", "value_mean", "return_mean")
+    kind = head.removesuffix("value").removesuffix("_")
+    return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}
 
 
 @contextmanager

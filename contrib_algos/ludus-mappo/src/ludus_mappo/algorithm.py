@@ -1,0 +1,40 @@
+"""MAPPO as an algorithm of ludus: PPO with a critic apart."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import attrs
+from ludus.algorithm import AlgorithmContext
+from ludus.errors import ContractError
+from ludus_ppo.algorithm import PPO
+
+from ludus_mappo.config import MAPPOConfig
+from ludus_mappo.networks import separate_networks
+
+__all__ = ["make_mappo"]
+
+
+def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
+    """Make PPO for one role whose policy and critic are separate networks [DIS §3.2.1].
+
+    All n seats of a team that a player controls are decided for by one policy, and their decisions are rows of one
+    batch. The mean over rows is the mean over seats, L_p = Σ_k L_p^k / n, as they decide equally often.
+
+    Args:
+        config: The options.
+        context: The role and its network.
+
+    Raises:
+        ContractError: The critic shall be global, but the role has no privileged leaves; or as PPO does.
+    """
+    role = context.role
+    if config.critic == "local":
+        role = attrs.evolve(role, privileged_space=None)
+    elif role.privileged_space is None:
+        raise ContractError(
+            f"role {role.name!r} has no privileged leaves for a global critic to read; "
+            f'give it a privileged_space, or set critic = "local"'
+        )
+    build = partial(separate_networks, build=context.build_network)
+    return PPO(config, context=attrs.evolve(context, role=role, build_network=build))

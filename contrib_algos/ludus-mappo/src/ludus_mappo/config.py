@@ -1,0 +1,23 @@
+"""Options of MAPPO."""
+
+from __future__ import annotations
+
+from attrs import frozen
+from ludus.option import one_of, option
+from ludus_ppo.config import PPOConfig
+
+__all__ = ["MAPPOConfig"]
+
+
+@frozen(kw_only=True)
+class MAPPOConfig(PPOConfig):
+    """Multi-agent PPO [DIS §3.2.1]: the options of PPO, of which one has another default, and these."""
+
+    critic: str = option(
+        "global",
+        one_of("global", "local"),
+        help="the critic reads the role's privileged leaves too, or what the policy reads (independent PPO)",
+    )
+    normalize_value: bool = option(
+        True, help="the value head learns returns brought to mean 0 and deviation 1; the scale is part of the model"
+    )

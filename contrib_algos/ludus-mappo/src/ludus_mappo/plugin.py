@@ -1,0 +1,18 @@
+"""Registers MAPPO; imports nothing heavy."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_algorithms() -> list[Component]:
+    """Offer ``mappo``."""
+    return [
+        Component(
+            name="mappo",
+            factory="ludus_mappo.algorithm:make_mappo",
+            config="ludus_mappo.config:MAPPOConfig",
+            summary="PPO with a critic of its own that reads global information",
+        )
+    ]

@@ -1,0 +1,120 @@
+"""MAPPO: the contract, what critic and policy read, and the mean over seats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from ludus import ContractError
+from ludus.testing import check_algorithm
+from ludus_mappo.algorithm import make_mappo
+from ludus_mappo.config import MAPPOConfig
+from ludus_networks.config import ModularConfig
+from ludus_networks.modular import make_modular
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"critic": "local"}, {"normalize_value": False, "advantage": "vtrace"}], ids=str
+)
+def test_the_algorithm_keeps_its_contract(options):
+    """Every role with a global critic that has privileged leaves, and every role without."""
+    check_algorithm(lambda context: make_mappo(MAPPOConfig(**options), context=context))
+
+
+def test_a_global_critic_needs_something_to_read(make_mappo_of):
+    """The message says what to do."""
+    with pytest.raises(ContractError, match=r"'mouse' has no privileged leaves .* set critic = \"local\""):
+        make_mappo_of(privileged=False)
+    make_mappo_of(privileged=False, critic="local")
+
+
+def values(mappo, batch, *, observation=0.0, privileged=0.0):
+    """Return the values of entry 0 with something added to what the critic may read."""
+    policy = mappo.make_policy()
+    policy.load(mappo.make_trainer(seed=1).weights())
+    return policy.evaluate(
+        {"obs": batch.observation["obs"][0] + np.float32(observation)},
+        action_mask=None,
+        privileged={"all": batch.privileged["all"][0] + np.float32(privileged)},
+        state={},
+    )
+
+
+@pytest.mark.parametrize("critic", ["global", "local"])
+def test_what_the_critic_reads(make_mappo_of, make_batch, critic):
+    """Both the observation and what is privileged, or the observation alone."""
+    mappo = make_mappo_of(critic=critic)
+    batch = make_batch(mappo)
+    before = values(mappo, batch)
+    assert (values(mappo, batch, observation=0.5) != before).all()
+    assert (values(mappo, batch, privileged=0.5) != before).all() == (critic == "global")
+
+
+def test_values_are_normalised_unless_switched_off(make_mappo_of):
+    """The only default of PPO that differs."""
+    assert "value_scale" in make_mappo_of().make_trainer(seed=1).weights()
+    assert "value_scale" not in make_mappo_of(normalize_value=False).make_trainer(seed=1).weights()
+
+
+def test_policy_and_critic_share_nothing(make_mappo_of, make_batch):
+    """What is learned about values moves no weight of the policy, and the other way round."""
+    mappo = make_mappo_of()
+    batch = make_batch(mappo)
+    model = mappo.make_trainer(seed=1)._model
+    leaves = [{name: torch.from_numpy(leaf[0])} for name, leaf in (batch.observation | batch.privileged).items()]
+    logits, found = model(*leaves)
+    parts = {"policy": model.network.policy, "critic": model.network.critic}
+    for own, output in (("policy", logits), ("critic", found["value"])):
+        model.zero_grad()
+        output.square().sum().backward()
+        for name, part in parts.items():
+            assert all((parameter.grad is not None) == (name == own) for parameter in part.parameters()), (own, name)
+
+
+def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
+    """L_p = Σ_k L_p^k / n, each seat's loss written down by itself with torch.distributions."""
+    mappo = make_mappo_of(num_minibatches=1, vf_coef=0.0, ent_coef=0.0, learning_rate=1e-2, normalize_value=False)
+    batch = make_batch(mappo)
+    batch.extras["log_prob"] += (
+        np.random.default_rng(1).normal(0, 0.3, batch.extras["log_prob"].shape).astype(np.float32)
+    )
+    trainer, plain = mappo.make_trainer(seed=1), mappo.make_trainer(seed=1)
+    metrics = trainer.update(batch, progress=0.0).metrics
+    value, advantage = batch.extras["value"], np.zeros_like(batch.reward)
+    for t in reversed(range(6)):
+        delta = batch.reward[t] + 0.99 * value[t + 1] - value[t]
+        advantage[t] = delta + 0.99 * 0.95 * advantage[t + 1]
+    advantage = torch.from_numpy((advantage[:6] - advantage[:6].mean()) / advantage[:6].std())
+    losses = []
+    for seat in range(3):
+        mine = slice(seat, None, 3)
+        logits, _ = plain._model({"obs": torch.from_numpy(batch.observation["obs"][:6, mine].reshape(-1, 3))}, {})
+        new = torch.distributions.Categorical(logits=logits).log_prob(torch.from_numpy(batch.action[:6, mine].ravel()))
+        ratio = (new - torch.from_numpy(batch.extras["log_prob"][:6, mine].ravel())).exp()
+        gain = advantage[:, mine].reshape(-1)
+        clipped = torch.minimum(ratio * gain, ratio.clamp(0.8, 1.2) * gain)
+        losses.append(-torch.where(gain < 0, torch.maximum(clipped, 3 * gain), clipped).mean())
+    loss = sum(losses) / 3
+    assert metrics["policy_loss"] == pytest.approx(loss.item(), rel=1e-4)
+    parameters = list(plain._model.network.policy.parameters())
+    optimizer = torch.optim.Adam(parameters, lr=1e-2, eps=1e-5)
+    optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(parameters, 0.5)
+    optimizer.step()
+    weights = trainer.weights()
+    for name, tensor in plain._model.network.policy.state_dict().items():
+        np.testing.assert_allclose(weights[f"network.policy.{name}"], tensor, rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_recurrent_networks(make_mappo_of, make_batch):
+    """Both remember; what was played is what is unrolled."""
+
+    def build(request):
+        return make_modular(ModularConfig(torso=(8,), core="gru", core_size=4), request=request)
+
+    mappo = make_mappo_of(build_network=build, learning_rate=1e-12, gamma=0.0)
+    batch = make_batch(mappo, steps=1)
+    metrics = mappo.make_trainer(seed=1).update(batch, progress=0.0).metrics
+    assert metrics["approx_kl"] == pytest.approx(0, abs=1e-9)
+    assert metrics["value_loss"] >= 0

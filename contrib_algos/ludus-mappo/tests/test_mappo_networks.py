@@ -1,0 +1,138 @@
+"""Two networks in the shape of one: names, runtimes, memories."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from ludus.inference import Eager
+from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.testing import check_inference
+from ludus_inference.lean import Lean
+from ludus_mappo.networks import separate_networks
+from ludus_networks.config import DISConfig, MLPConfig, ModularConfig
+from ludus_networks.modular import make_modular
+from ludus_networks.network import make_mlp
+from ludus_networks.presets import make_dis
+from torch import nn
+
+
+def mlp(request):
+    """Make a network of one hidden layer."""
+    return make_mlp(MLPConfig(hidden=(8,)), request=request)
+
+
+def recurrent(request):
+    """Make a network that remembers."""
+    return make_modular(ModularConfig(torso=(8,), core="gru", core_size=4), request=request)
+
+
+def dis(request):
+    """Make the network of a paper."""
+    return make_dis(DISConfig(shared=(8,), heads=(8,)), request=request)
+
+
+REQUEST = NetworkRequest(
+    observation={"obs": spaces.Box(-1, 1, (3,), np.float32)},
+    privileged={"all": spaces.Box(-1, 1, (2,), np.float32)},
+    heads={"policy": 4},
+    critic_heads={"value": 1},
+    labels={"policy": (4,)},
+)
+
+
+def leaves(*shape):
+    """Return observation and privileged leaves."""
+    torch.manual_seed(0)
+    return {"obs": torch.randn(*shape, 3)}, {"all": torch.randn(*shape, 2)}
+
+
+@pytest.mark.parametrize("build", [mlp, dis])
+def test_names_say_whose_weights_they_are(build):
+    """Models are stored by these names: they must not change."""
+    names = set(separate_networks(REQUEST, build=build).state_dict())
+    assert {name.partition(".")[0] for name in names} == {"policy", "critic"}
+    assert "policy.heads.value.weight" not in names
+    if build is mlp:
+        assert {"policy.torso.layers.0.weight", "policy.heads.policy.bias", "critic.critic_heads.value.bias"} <= names
+
+
+@pytest.mark.parametrize("build", [mlp, dis])
+def test_values_need_what_is_privileged(build):
+    """Without it there is a policy all the same."""
+    network = separate_networks(REQUEST, build=build)
+    observation, privileged = leaves(5)
+    seeing, _ = network(observation, privileged, {})
+    blind, _ = network(observation, {}, {})
+    assert seeing.keys() == {"policy", "value"}
+    assert blind.keys() == {"policy"}
+    torch.testing.assert_close(seeing["policy"], blind["policy"])
+
+
+class Spy(nn.Module):
+    """Returns the heads it was asked for and remembers what it was shown."""
+
+    def __init__(self, request):
+        super().__init__()
+        self.asked = {**request.heads, **request.critic_heads}
+        self.shown = set()
+
+    def forward(self, observation, privileged, state):
+        """Return zeros."""
+        self.shown = {*observation, *privileged, *state}
+        return {name: torch.zeros(len(observation["obs"]), size) for name, size in self.asked.items()}, state
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_nobody_is_shown_more_than_was_asked_for(wanted):
+    """The policy never what is privileged, a local critic neither, though samplers have it at hand."""
+    request = REQUEST if wanted else attrs.evolve(REQUEST, privileged={})
+    network = separate_networks(request, build=Spy)
+    network(*leaves(2), {})
+    assert network.policy.shown == {"obs"}
+    assert network.critic.shown == ({"obs", "all"} if wanted else {"obs"})
+    assert (network.policy.asked, network.critic.asked) == ({"policy": 4}, {"value": 1})
+
+
+@pytest.mark.parametrize("runtime", [Eager, Lean])
+def test_inference_runtimes_run_it(runtime):
+    """Torch, and the lean one, slot by slot."""
+    check_inference(runtime, build_network=lambda request: separate_networks(request, build=mlp))
+
+
+def test_memories_are_apart():
+    """Each network has its own, and unrolling is stepping."""
+    network = separate_networks(REQUEST, build=recurrent)
+    assert isinstance(network, RecurrentNetwork)
+    observation, privileged = leaves(5, 2)
+    starts = torch.zeros(5, 2, dtype=torch.bool)
+    starts[3, 1] = True
+    start = state = network.initial_state(2)
+    assert {name.partition(".")[0] for name in start} == {"policy", "critic"}
+    with torch.no_grad():
+        unrolled, last = network.unroll(observation, privileged, start, starts=starts)
+        for t in range(5):
+            state = {name: torch.where(starts[t][:, None], start[name], leaf) for name, leaf in state.items()}
+            heads, state = network({"obs": observation["obs"][t]}, {"all": privileged["all"][t]}, state)
+            for name, head in heads.items():
+                torch.testing.assert_close(unrolled[name][t], head)
+    torch.testing.assert_close(last, state)
+
+
+def test_the_critic_remembers_what_it_saw():
+    """Its memory stays as it is while it sees nothing."""
+    network = separate_networks(REQUEST, build=recurrent)
+    observation, privileged = leaves(2)
+    with torch.no_grad():
+        _, seen = network(observation, privileged, network.initial_state(2))
+        heads, after = network(observation, {}, seen)
+    assert heads.keys() == {"policy"}
+    changed = {name: not torch.equal(after[name], seen[name]) for name in seen}
+    assert all(moved == name.startswith("policy.") for name, moved in changed.items())
+
+
+def test_networks_that_nobody_remembers_are_not_recurrent():
+    """Or every batch would have to carry states."""
+    assert not isinstance(separate_networks(REQUEST, build=mlp), RecurrentNetwork)

@@ -1,0 +1,1 @@
+"""PPO with random network distillation: what is new is worth something."""

@@ -1,0 +1,46 @@
+"""Mean and deviation of all rows seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["RunningMoments"]
+
+_LEAST_VARIANCE = 1e-8
+
+
+class RunningMoments(nn.Module):
+    """Counts rows and keeps their mean and variance, in 64 bits and always in the same tensors.
+
+    Args:
+        shape: Of a row.
+    """
+
+    count: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, shape: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(tuple(shape), dtype=torch.float64))
+        self.register_buffer("variance", torch.zeros(tuple(shape), dtype=torch.float64))
+
+    @torch.no_grad()
+    def add(self, rows: Tensor) -> None:
+        """Add rows ``[n, …]``, n ≥ 1."""
+        variance, mean = torch.var_mean(rows.float(), dim=0, correction=0)
+        total = self.count + len(rows)
+        share = len(rows) / total
+        apart = mean.double() - self.mean
+        self.variance.mul_(1 - share).add_(share * (variance.double() + (1 - share) * apart.square()))
+        self.mean.add_(share * apart)
+        self.count.copy_(total)
+
+    @property
+    def deviation(self) -> Tensor:
+        """Return the standard deviation ``[…] float64``, a little more than 0 also where nothing varies."""
+        return (self.variance + _LEAST_VARIANCE).sqrt()

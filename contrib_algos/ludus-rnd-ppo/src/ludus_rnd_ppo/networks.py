@@ -1,0 +1,156 @@
+"""The random network, the one that learns to predict it, and what both read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from gymnasium import Space, spaces
+from ludus.algorithm import AlgorithmContext
+from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.segment import SegmentBatch
+from ludus.spaces import leaf_spaces
+from ludus_ppo.rows import Rows, borrow, known
+from torch import Tensor, nn
+
+from ludus_rnd_ppo.config import RNDPPOConfig
+from ludus_rnd_ppo.losses import discounted_sums, intrinsic_reward, normalised, prediction_error
+from ludus_rnd_ppo.moments import RunningMoments
+
+__all__ = ["Novelty"]
+
+_HEAD = "rnd"
+_ROWS_AT_ONCE = 4096  # where no gradient is needed
+_ROWS_UNIT = 256  # calls have multiples of so many rows then: oneDNN keeps kernels for every number it meets
+_LEAST_DEVIATION = 0.1  # of the mean return: returns that hardly vary are not blown up
+
+
+class Novelty(nn.Module):
+    """How badly a network predicts another, random one: much where observations are unlike those it has learned from.
+
+    Both are the player's network, asked for features of the observation alone; a recurrent one starts anew at every
+    observation. Real and integer leaves are normalised by their running mean and deviation, the others (Discrete,
+    MultiDiscrete, MultiBinary) are read as they are. All statistics are buffers, changed in place.
+
+    Args:
+        config: The options.
+        context: The role and the network to build.
+    """
+
+    def __init__(self, config: RNDPPOConfig, *, context: AlgorithmContext) -> None:
+        super().__init__()
+        leaves = leaf_spaces(context.role.observation_space)
+        request = NetworkRequest(
+            observation={name: _read_as(space, config.observation_clip) for name, space in leaves.items()},
+            privileged=leaf_spaces(context.role.privileged_space),  # which no head reads
+            heads={_HEAD: config.rnd_features},
+        )
+        self._config = config
+        self._names = tuple(leaves)
+        self._moments_of = {name: i for i, name in enumerate(n for n in leaves if isinstance(leaves[n], spaces.Box))}
+        self.target = context.build_network(request).requires_grad_(requires_grad=False)
+        self.predictor = context.build_network(request)
+        self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in self._moments_of])
+        self.returns = RunningMoments()
+        self.reward_mean = 0.0  # of the latest batch
+        self.eval()  # networks with statistics of their own must not update these: the target has to stay as it is
+
+    def forward(self, rows: Rows) -> Tensor:
+        """Return the predictor's loss on evenly spaced rows, a share of them, times its weight: a scalar."""
+        count, share = len(rows.action), self._config.predictor_share
+        observation = rows.observation
+        if rows.unrolled is not None:
+            kept = rows.unrolled.kept
+            observation = {name: leaf.flatten(0, 1).index_select(0, kept) for name, leaf in observation.items()}
+        wanted = max(1, round(share * count))
+        # as the model does, read a number of rows of which few occur; those behind the ones wanted only fill up
+        filled = len(observation[self._names[0]])
+        index = torch.arange(max(wanted, round(share * filled)), device=rows.advantage.device) * count // wanted
+        index = index.clamp(max=count - 1)
+        error = self._errors({name: leaf.index_select(0, index) for name, leaf in observation.items()})
+        return self._config.predictor_coef * error[:wanted].mean()
+
+    @torch.no_grad()
+    def reward(self, batch: SegmentBatch) -> np.ndarray:
+        """Return the intrinsic rewards ``[T+1, N] float32`` of a batch, to be called once for each.
+
+        Its observations count among the running statistics before they are normalised, and so do its returns.
+        """
+        trainable = batch.trainable()
+        chosen = torch.from_numpy(trainable)
+        for _, leaves in self._chunks(batch, trainable):
+            for name, moments in self._moments_of.items():
+                self._moments(moments).add(leaves[name])
+        decided = known(batch) & batch.decided
+        error = torch.zeros(decided.size)
+        for entries, leaves in self._chunks(batch, decided, unit=_ROWS_UNIT):
+            error[entries] = self._errors(leaves).cpu()
+        terminated = borrow(batch.terminated)
+        reward = intrinsic_reward(error.view(decided.shape), decided=torch.from_numpy(decided), terminated=terminated)
+        elapsed = borrow(batch.elapsed_ticks).float() if self._config.discount_per == "tick" else torch.ones(())
+        returns = discounted_sums(
+            reward,
+            terminated=terminated if self._config.intrinsic_ends else torch.zeros_like(terminated),
+            trainable=chosen,
+            discount=(self._config.intrinsic_gamma**elapsed).expand_as(reward),
+        )
+        self.returns.add(returns[chosen].to(self.returns.mean.device))
+        reward = reward / self._scale()
+        self.reward_mean = reward[chosen].mean().item()
+        return reward.numpy()
+
+    def _scale(self) -> float:
+        """Return what raw rewards are divided by."""
+        return max(self.returns.deviation.item(), _LEAST_DEVIATION * self.returns.mean.item())
+
+    def _chunks(
+        self, batch: SegmentBatch, chosen: np.ndarray, *, unit: int = 1
+    ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
+        """Yield entries of a batch, t · N + segment each, and their leaves on the device.
+
+        Args:
+            batch: The segments.
+            chosen: ``[T+1, N] bool``.
+            unit: The last entry is repeated until they are a multiple of this.
+        """
+        for part in torch.split(torch.from_numpy(np.flatnonzero(chosen)), _ROWS_AT_ONCE):
+            entries = torch.cat([part, part[-1:].expand(-len(part) % unit)])
+            step, segment = entries // batch.num_segments, entries % batch.num_segments
+            device = self.returns.mean.device
+            yield entries, {name: borrow(batch.observation[name])[step, segment].to(device) for name in self._names}
+
+    def _errors(self, leaves: dict[str, Tensor]) -> Tensor:
+        """Return the predictor's error at observations ``[n, …]``, ``[n] float32``."""
+        read = {name: self._read(name, leaf) for name, leaf in leaves.items()}
+        with torch.no_grad():
+            target = _features(self.target, read)
+        return prediction_error(_features(self.predictor, read), target)
+
+    def _read(self, name: str, leaf: Tensor) -> Tensor:
+        """Return a leaf as the networks read it."""
+        if name not in self._moments_of:
+            return leaf
+        moments = self._moments(self._moments_of[name])
+        mean, deviation = moments.mean.float(), moments.deviation.float()
+        return normalised(leaf, mean=mean, deviation=deviation, clip=self._config.observation_clip)
+
+    def _moments(self, position: int) -> RunningMoments:
+        moments = self.observations[position]
+        assert isinstance(moments, RunningMoments)
+        return moments
+
+
+def _read_as(space: Space[Any], clip: float) -> Space[Any]:
+    """Return the space of a leaf after normalisation."""
+    return spaces.Box(-clip, clip, space.shape, np.float32) if isinstance(space, spaces.Box) else space
+
+
+def _features(network: nn.Module, leaves: dict[str, Tensor]) -> Tensor:
+    """Return the features ``[n, K] float32``."""
+    rows = len(next(iter(leaves.values())))
+    state = network.initial_state(rows) if isinstance(network, RecurrentNetwork) else {}
+    heads, _ = network(leaves, {}, state)
+    features: Tensor = heads[_HEAD]
+    return features.float()
