@@ -1,0 +1,95 @@
+"""The agent ``openspiel-cfr``: close to an equilibrium of a small game."""
+
+from __future__ import annotations
+
+import numpy as np
+from ludus.environment import EnvironmentSpec, Leaves
+from ludus.errors import ConfigError
+
+from ludus_openspiel.config import CFRConfig
+from ludus_openspiel.games import load_game, load_pyspiel, require_spec
+from ludus_openspiel.tree import InformationStates, information_states
+
+__all__ = ["TableAgent", "make_agent", "solve"]
+
+
+def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableAgent:  # noqa: ARG001 - there is one
+    """Find the average policy of CFR and make the agent that plays it in any seat.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: The game is too large or of the wrong kind, or players do not see enough of it.
+    """
+    game = require_spec(spec)
+    states = information_states(game)
+    return TableAgent(solve(game.game, states, iterations=config.iterations, variant=config.variant), states=states)
+
+
+def solve(game: str, states: InformationStates, *, iterations: int, variant: str) -> np.ndarray:
+    """Return the average policy ``[N, A] float64`` of counterfactual regret minimisation, OpenSpiel's own.
+
+    Args:
+        game: Name and parameters.
+        states: The game's N information states.
+        iterations: Passes over the game tree.
+        variant: ``"cfr"`` or ``"cfr+"``.
+    """
+    pyspiel = load_pyspiel()
+    solver = (pyspiel.CFRPlusSolver if variant == "cfr+" else pyspiel.CFRSolver)(load_game(game))
+    for _ in range(iterations):
+        solver.evaluate_and_update_policy()
+    average, found = solver.tabular_average_policy(), np.zeros(states.action_mask.shape)
+    for key, number in states.index.items():
+        for action, probability in average.get_state_policy(key):
+            found[number, action] = probability
+    return found
+
+
+class TableAgent:
+    """Plays from a table what it finds by what it sees.
+
+    Args:
+        probabilities: ``[N, A]``.
+        states: The N information states that the rows are for.
+
+    Raises:
+        ConfigError: Players see the same in two of them.
+    """
+
+    def __init__(self, probabilities: np.ndarray, *, states: InformationStates) -> None:
+        self._probabilities = probabilities
+        self._number = {seen.tobytes(): number for number, seen in enumerate(states.observation)}
+        if len(self._number) < states.count:
+            raise ConfigError(
+                'players see the same in different information states; use observation = "information_state"'
+            )
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,
+        streams: np.ndarray,  # noqa: ARG002 - it has no memory
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Draw an action in every row, see `ludus.agent.Agent`."""
+        cumulative = self.probabilities(observation, action_mask=action_mask, state={}).cumsum(axis=1)
+        drawn = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
+        return np.asarray((cumulative <= drawn).sum(axis=1, keepdims=True))
+
+    def probabilities(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the table says it
+        state: Leaves,  # noqa: ARG002 - it has none
+    ) -> np.ndarray:
+        """Look the action probabilities up, ``[n, A] float64``, see `ludus_openspiel.querying.ProbabilityPolicy`."""
+        return self._probabilities[[self._number[seen.tobytes()] for seen in observation["obs"]]]
+
+    def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - as above
+        """Return nothing."""
+        return {}
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget nothing."""

@@ -1,0 +1,89 @@
+"""``ludus exploitability``: how much perfect opponents gain against what a run has learned."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+import numpy as np
+from ludus.runs import open_run
+
+from ludus_openspiel.measuring import Exploitability
+from ludus_openspiel.played import Played
+
+__all__ = ["exploitability"]
+
+
+@click.command("exploitability")
+@click.argument("run_dir", metavar="RUN")
+@click.argument("name", metavar="[PLAYER]", default="")
+@click.option("--average", is_flag=True, help="Measure the average of all frozen models of the player.")
+@click.option("--history", is_flag=True, help="Measure every frozen model of the player, and the average up to it.")
+@click.option(
+    "--weighting",
+    type=click.Choice(["uniform", "linear"]),
+    default="uniform",
+    show_default=True,
+    help="How often an average draws a model: all alike, or the n-th n times as often as the first.",
+)
+@click.option(
+    "--samples",
+    default=4096,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Decisions per information state to estimate probabilities from, where they cannot be read.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+def exploitability(
+    run_dir: str, name: str, average: bool, history: bool, weighting: str, samples: int, as_json: bool
+) -> None:
+    """Measure how much perfect opponents gain against a player of a run, in a small turn-based OpenSpiel game.
+
+    RUN is a run folder. PLAYER is a player (its latest model), a model (main_agent@7), an anchor of the run or an
+    installed agent (random); by default the run's first player. OpenSpiel computes the best responses: NashConv is what
+    they gain in all seats together, exploitability the mean per seat, in utilities of the game.
+
+    The average is that of fictitious play: a model is drawn at the start of a match and kept until its end.
+    """
+    with open_run(run_dir) as run:
+        chosen = name or next(iter(run.league.players))
+        played = Played.of(run, chosen, all_models=average or history, samples=samples)
+    result = _average(played, len(played.names), weighting) if average or history else _single(played, 0)
+    lines = []
+    for count in range(1, 1 + len(played.names) * history):
+        so_far = _average(played, count, weighting)["exploitability"]
+        lines.append(_single(played, count - 1) | {"average": so_far})
+    if as_json:
+        click.echo(json.dumps(result | ({"history": lines} if history else {})))
+        return
+    for line in lines:
+        click.echo(f"{line['participant']}: {line['exploitability']:.4f}, average so far {line['average']:.4f}")
+    click.echo(
+        f"{result['participant']} at {played.spec.game}: exploitability {result['exploitability']:.4f}, NashConv "
+        f"{result['nash_conv']:.4f}{f' (estimated from {played.samples} decisions each)' if played.samples else ''}"
+    )
+
+
+def _single(played: Played, index: int) -> dict[str, Any]:
+    """Return what there is to say of one participant."""
+    learned = {} if played.decisions[index] is None else {"decisions": played.decisions[index]}
+    return {"participant": played.names[index], **learned, **_values(played, played.measure(index))}
+
+
+def _average(played: Played, count: int, weighting: str) -> dict[str, Any]:
+    """Return what there is to say of the average of the first `count` models."""
+    weights = np.arange(1.0, count + 1) if weighting == "linear" else None
+    about = f"average of {count} models of {played.names[0].partition('@')[0]}"
+    found = played.measure_average(count, weights=weights)
+    return {"participant": about, "models": count, "weighting": weighting, **_values(played, found)}
+
+
+def _values(played: Played, found: Exploitability) -> dict[str, Any]:
+    return {
+        "game": played.spec.game,
+        "exploitability": found.exploitability,
+        "nash_conv": found.nash_conv,
+        "improvements": list(found.improvements),
+        "samples": played.samples,
+    }

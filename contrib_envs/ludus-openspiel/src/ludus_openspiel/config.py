@@ -1,0 +1,51 @@
+"""Options of the environment ``openspiel`` and of its agents."""
+
+from __future__ import annotations
+
+import re
+
+from attrs import frozen
+from ludus.option import Check, above, at_least, one_of, option
+
+__all__ = ["CFRConfig", "MCTSConfig", "OpenSpielConfig"]
+
+_GAME = Check(
+    'an OpenSpiel game such as "kuhn_poker" or "leduc_poker(players=2)"',
+    lambda value: isinstance(value, str) and re.fullmatch(r"[a-z0-9_]+(\(.*\))?", value) is not None,
+)
+
+
+@frozen(kw_only=True)
+class OpenSpielConfig:
+    """Which OpenSpiel game, and what its players see."""
+
+    game: str = option(
+        "kuhn_poker", _GAME, help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"'
+    )
+    observation: str = option(
+        "auto",
+        one_of("auto", "information_state", "observation"),
+        help="which tensor players see: all that they know, or the present only; auto: the information state in games "
+        "of imperfect information that have one, otherwise the observation",
+    )
+    workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
+    max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 leaves it to the rules")
+
+
+@frozen(kw_only=True)
+class MCTSConfig:
+    """Options of the agent ``openspiel-mcts``: UCT with random rollouts, OpenSpiel's own."""
+
+    simulations: int = option(100, at_least(1), help="simulations per decision; ≥ 1")
+    rollouts: int = option(1, at_least(1), help="random matches played out from each new leaf; ≥ 1")
+    uct_c: float = option(2.0, above(0), help="weight of exploration, in utilities; > 0")
+    solve: bool = option(True, help="positions whose value is proven count as solved")
+    max_memory_mb: int = option(256, at_least(1), help="size of the tree at most, in MiB; ≥ 1")
+
+
+@frozen(kw_only=True)
+class CFRConfig:
+    """Options of the agent ``openspiel-cfr``: the average policy of counterfactual regret minimisation."""
+
+    iterations: int = option(100, at_least(1), help="passes over the whole game tree, made when the agent is; ≥ 1")
+    variant: str = option("cfr+", one_of("cfr", "cfr+"), help="cfr, or cfr+, which gets close sooner")

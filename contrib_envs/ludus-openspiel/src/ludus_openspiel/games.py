@@ -1,0 +1,151 @@
+"""Finding OpenSpiel games, and what is known of them before a match starts.
+
+OpenSpiel is imported where it is needed first, so that everything else works without it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+from gymnasium import spaces
+from ludus.environment import EnvironmentSpec, Role
+from ludus.errors import ConfigError, PluginError
+
+__all__ = ["ROLE", "OpenSpielSpec", "load_game", "load_pyspiel", "make_spec", "read_tensor", "require_spec"]
+
+#: The one role; it has a seat, and a team, for every player of the game, in OpenSpiel's order.
+ROLE = "player"
+
+
+@frozen(kw_only=True)
+class OpenSpielSpec(EnvironmentSpec):
+    """What is known of an OpenSpiel game before a match starts.
+
+    Args:
+        game: Name and parameters as `load_game` takes them.
+        tensor: What players see: ``"information_state"`` or ``"observation"``.
+    """
+
+    game: str
+    tensor: str
+
+
+def load_pyspiel() -> Any:
+    """Import OpenSpiel.
+
+    Raises:
+        PluginError: It is not installed.
+    """
+    try:
+        import pyspiel  # noqa: PLC0415 - see above
+    except ImportError as error:
+        raise PluginError(
+            f'OpenSpiel cannot be imported ({error}); install it: pip install "open_spiel>=1.5"'
+        ) from error
+    return pyspiel
+
+
+@functools.lru_cache(maxsize=16)
+def load_game(name: str) -> Any:
+    """Return the ``pyspiel.Game`` of that name and parameters; it holds no state, so that all matches share it.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: There is no such game or parameter, or it cannot be played here.
+    """
+    pyspiel = load_pyspiel()
+    short, known = name.partition("(")[0], pyspiel.registered_names()
+    if short not in known:
+        close = difflib.get_close_matches(short, known, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ConfigError(f"game: OpenSpiel has no game {short!r}{hint}")
+    try:
+        game = pyspiel.load_game(name)
+    except pyspiel.SpielError as error:
+        raise ConfigError(f"game: {name!r} cannot be made: {str(error).splitlines()[0]}") from error
+    kind = game.get_type()
+    if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
+        raise ConfigError(f"game: {name!r} is a mean field game, which has no matches")
+    if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
+        raise ConfigError(
+            f"game: {name!r} draws its own random numbers, so that no seed says what happens; "
+            f"expected a game whose chance outcomes are explicit"
+        )
+    return game
+
+
+def choose_tensor(game: Any, wanted: str) -> str:
+    """Return which tensor players see; `wanted` as in `OpenSpielConfig`.
+
+    Raises:
+        ConfigError: The game does not have it.
+    """
+    kind = game.get_type()
+    offered = {
+        "information_state": kind.provides_information_state_tensor,
+        "observation": kind.provides_observation_tensor,
+    }
+    if wanted == "auto":
+        hides = kind.information == load_pyspiel().GameType.Information.IMPERFECT_INFORMATION
+        order = ("information_state", "observation") if hides else ("observation", "information_state")
+        wanted = next((name for name in order if offered[name]), "")
+    if not offered.get(wanted):
+        names = " and ".join(name for name, there in offered.items() if there) or "no tensor at all"
+        raise ConfigError(f"observation: {kind.short_name} has no {wanted or 'tensor'}; it offers {names}")
+    return wanted
+
+
+def read_tensor(state: Any, tensor: str, *, player: int) -> list[float]:
+    """Return what a player sees of a ``pyspiel.State``, flat."""
+    if tensor == "information_state":
+        return state.information_state_tensor(player)  # type: ignore[no-any-return]
+    return state.observation_tensor(player)  # type: ignore[no-any-return]
+
+
+def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
+    """Return what is known before a match starts; arguments as in `OpenSpielConfig`.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: The game cannot be made, or does not offer the observation.
+    """
+    loaded = load_game(game)
+    types, kind = load_pyspiel().GameType, loaded.get_type()
+    tensor = choose_tensor(loaded, observation)
+    has_state = tensor == "information_state"
+    shape = loaded.information_state_tensor_shape() if has_state else loaded.observation_tensor_shape()
+    players, length = loaded.num_players(), loaded.max_game_length()
+    role = Role(
+        name=ROLE,
+        observation_space=spaces.Box(-np.inf, np.inf, tuple(shape), np.float32),
+        action_space=spaces.Discrete(loaded.num_distinct_actions()),
+        teams=tuple(range(players)),
+    )
+    at_the_end = kind.reward_model == types.RewardModel.TERMINAL
+    return OpenSpielSpec(
+        name="openspiel",
+        roles=(role,),
+        turn="turn-based" if kind.dynamics == types.Dynamics.SEQUENTIAL else "simultaneous",
+        max_ticks=min(max_ticks, length) if max_ticks else length,
+        zero_sum=kind.utility == types.Utility.ZERO_SUM,
+        constant_sum=players == 2,
+        perfect_information=kind.information == types.Information.PERFECT_INFORMATION,
+        reward_range=(loaded.min_utility(), loaded.max_utility()) if at_the_end else None,
+        game=game,
+        tensor=tensor,
+    )
+
+
+def require_spec(spec: EnvironmentSpec) -> OpenSpielSpec:
+    """Return the spec of an OpenSpiel game.
+
+    Raises:
+        ConfigError: It is that of another environment.
+    """
+    if not isinstance(spec, OpenSpielSpec):
+        raise ConfigError(f"expected a game of the environment 'openspiel', got {spec.name!r}")
+    return spec

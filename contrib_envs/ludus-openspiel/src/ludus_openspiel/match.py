@@ -1,0 +1,150 @@
+"""One match of an OpenSpiel game."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ludus.environment import Scenario
+from ludus_copies import Row
+
+from ludus_openspiel.games import ROLE, OpenSpielSpec, load_game, make_spec, read_tensor
+
+__all__ = ["Match", "make_match"]
+
+_MASK_64 = 2**64 - 1
+
+
+def make_match(*, game: str, observation: str, max_ticks: int) -> Match:
+    """Make one match; arguments as in `OpenSpielConfig`.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: The game cannot be made, or does not offer the observation.
+    """
+    return Match(make_spec(game, observation=observation, max_ticks=max_ticks), max_ticks=max_ticks)
+
+
+class Match:
+    """A row of the batch, see `ludus_copies.ScalarGame`.
+
+    A tick is one move, or one joint move where players move at once; chance moves right after it. A seat that waits
+    keeps showing what it saw at its last turn, zeros before the first one; at the end all see the final state.
+
+    Args:
+        spec: The game's.
+        max_ticks: Truncate after so many ticks; 0 never.
+    """
+
+    def __init__(self, spec: OpenSpielSpec, *, max_ticks: int) -> None:
+        self._spec = spec
+        self._game = load_game(spec.game)
+        self._players = range(self._game.num_players())
+        self._max_ticks = max_ticks
+        self._rewards_at_the_end = spec.reward_range is not None
+        self._state: Any = None
+        self._seed = self._draws = self._ticks = 0
+        self._returns = [0.0 for _ in self._players]
+        self._moves = [False for _ in self._players]
+
+    @property
+    def spec(self) -> OpenSpielSpec:
+        """Return what is known before a match starts."""
+        return self._spec
+
+    @property
+    def masked_roles(self) -> frozenset[str]:
+        """Return the roles that have action masks."""
+        return frozenset({ROLE})
+
+    def bind(self, row: Row) -> None:
+        """Keep the arrays of the match."""
+        role, actions = row.tick.roles[ROLE], row.actions[ROLE]
+        assert role.action_mask is not None
+        self._tick, self._reward, self._acting, self._mask = row.tick, role.reward, role.acting, role.action_mask
+        self._seen = [role.observation["obs"][player].reshape(-1) for player in self._players]
+        self._read = [actions[player].item for player in self._players]
+
+    def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002 - there is only the default
+        """Start a match."""
+        self._seed, self._draws, self._ticks = seed, 0, 0
+        self._returns = [0.0 for _ in self._players]
+        self._state = self._game.new_initial_state()
+        self._let_chance_move()
+        self._ask()
+
+    def step(self) -> None:
+        """Apply the action, or the joint action, in the row."""
+        state = self._state
+        player = state.current_player()
+        if player >= 0:
+            state.apply_action(self._read[player]())
+        else:
+            # OpenSpiel takes an action of everybody, also of players who have none to choose from
+            state.apply_actions([read() if moves else 0 for read, moves in zip(self._read, self._moves, strict=True)])
+        self._let_chance_move()
+        self._ticks += 1
+        over = bool(state.is_terminal())
+        if over or not self._rewards_at_the_end:
+            self._reward_everybody()
+        if over or self._ticks == self._max_ticks:
+            self._end(terminated=over)
+        else:
+            self._ask()
+
+    def _let_chance_move(self) -> None:
+        state = self._state
+        while state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            left = _uniform(self._seed, self._draws)
+            self._draws += 1
+            for outcome, probability in outcomes:  # noqa: B007 - the last one takes what rounding leaves
+                left -= probability
+                if left < 0:
+                    break
+            state.apply_action(outcome)
+
+    def _ask(self) -> None:
+        """Show those who move what they see and may do."""
+        state = self._state
+        player = state.current_player()
+        self._moves = [p == player or (player < 0 and bool(state.legal_actions(p))) for p in self._players]
+        for mover in self._players:
+            if self._moves[mover]:
+                self._show(mover)
+                self._mask[mover] = state.legal_actions_mask(mover)
+                self._acting[mover] = True
+
+    def _show(self, player: int) -> None:
+        self._seen[player][:] = read_tensor(self._state, self._spec.tensor, player=player)
+
+    def _reward_everybody(self) -> None:
+        returns = self._state.returns()
+        self._reward[:] = [now - before for now, before in zip(returns, self._returns, strict=True)]
+        self._returns = returns
+
+    def _end(self, *, terminated: bool) -> None:
+        for player in self._players:
+            self._show(player)
+        self._tick.terminated[...] = terminated
+        self._tick.truncated[...] = not terminated
+        self._tick.outcome[:] = _points(self._returns)
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+def _points(returns: list[float]) -> list[float]:
+    """Return the outcome per team: the highest return wins, ties share; alone, what is above 0 wins."""
+    if len(returns) == 1:
+        return [0.5 if returns[0] == 0 else float(returns[0] > 0)]
+    best = max(returns)
+    share = 1.0 if returns.count(best) == 1 else 0.5
+    return [share if value == best else 0.0 for value in returns]
+
+
+def _uniform(seed: int, number: int) -> float:
+    """Return the draw of that number in [0, 1) of a match: SplitMix64, a function of its arguments alone."""
+    z = (seed + (number + 1) * 0x9E3779B97F4A7C15) & _MASK_64
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK_64
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK_64
+    return ((z ^ z >> 31) >> 11) * 2.0**-53

@@ -1,0 +1,113 @@
+"""The agent ``openspiel-mcts``: Monte Carlo tree search."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from ludus.environment import EnvironmentSpec, Leaves
+from ludus.errors import ConfigError, ContractError
+
+from ludus_openspiel.config import MCTSConfig
+from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, read_tensor, require_spec
+
+__all__ = ["MCTSAgent", "make_agent"]
+
+_MAX_POSITIONS = 20_000
+
+
+def make_agent(config: MCTSConfig, *, spec: EnvironmentSpec, role: str) -> MCTSAgent:  # noqa: ARG001 - there is one
+    """Make the agent.
+
+    Raises:
+        PluginError: OpenSpiel is not installed.
+        ConfigError: It is no game of perfect information with turns, without chance, and with rewards at the end.
+    """
+    game, modes = require_spec(spec), load_pyspiel().GameType.ChanceMode
+    plain = load_game(game.game).get_type().chance_mode == modes.DETERMINISTIC and game.reward_range is not None
+    if game.turn != "turn-based" or not game.perfect_information or not plain:
+        raise ConfigError(
+            f"openspiel-mcts: expected a turn-based game of perfect information without chance and with rewards at its "
+            f"end, got {game.game}"
+        )
+    return MCTSAgent(config, game)
+
+
+class MCTSAgent:
+    """Searches the position it sees, with a new tree for every decision.
+
+    It follows each match from its own last decision: the position on the board is the nearest one from there in which
+    the player to move sees what the agent sees.
+
+    Args:
+        config: Of the search.
+        spec: The game's.
+    """
+
+    def __init__(self, config: MCTSConfig, spec: OpenSpielSpec) -> None:
+        self._config, self._spec = config, spec
+        self._game, self._pyspiel = load_game(spec.game), load_pyspiel()
+        self._left: dict[int, Any] = {}  # stream → the position after the agent's last decision there
+
+    def act(
+        self,
+        observation: Leaves,
+        *,
+        action_mask: np.ndarray | None,  # noqa: ARG002 - the game knows
+        streams: np.ndarray,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Search in every row, see `ludus.agent.Agent`.
+
+        Raises:
+            ContractError: What a row shows cannot be reached from the agent's last decision there.
+        """
+        actions = np.empty((streams.size, 1), np.int64)
+        seeds = rng.integers(2**31, size=streams.size).tolist()
+        for row, (stream, seed) in enumerate(zip(streams.tolist(), seeds, strict=True)):
+            state = self._find(self._left.get(stream) or self._game.new_initial_state(), observation["obs"][row])
+            action = self._bot(seed).step(state)
+            self._left[stream] = state.child(action)
+            actions[row] = action
+        return actions
+
+    def reset(self, streams: np.ndarray) -> None:
+        """Forget the matches of these streams."""
+        for stream in streams.tolist():
+            self._left.pop(stream, None)
+
+    def _find(self, start: Any, seen: np.ndarray) -> Any:
+        """Return the nearest position from `start` on whose player to move sees ``seen [...]``."""
+        wanted, queue, known = seen.tobytes(), deque([start]), set()
+        for _ in range(_MAX_POSITIONS):
+            if not queue:
+                break
+            state = queue.popleft()
+            player = state.current_player()
+            if player >= 0:
+                shown = np.array(read_tensor(state, self._spec.tensor, player=player), np.float32).tobytes()
+                if shown == wanted:
+                    return state
+                if (player, shown) in known:  # moves often lead to one position in several ways
+                    continue
+                known.add((player, shown))
+            queue.extend(state.child(action) for action in state.legal_actions())
+        raise ContractError(
+            f"openspiel-mcts cannot tell which position of {self._spec.game} it sees; expected to be asked at every "
+            f"turn of a match, with observations that show the whole position"
+        )
+
+    def _bot(self, seed: int) -> Any:
+        config = self._config
+        rollouts = self._pyspiel.RandomRolloutEvaluator(n_rollouts=config.rollouts, seed=seed)
+        return self._pyspiel.MCTSBot(
+            self._game,
+            rollouts,
+            config.uct_c,
+            config.simulations,
+            config.max_memory_mb,
+            config.solve,
+            seed,
+            False,  # verbose
+        )

@@ -1,0 +1,51 @@
+"""Entry point of ludus-openspiel."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer every OpenSpiel game under one name."""
+    return [
+        Component(
+            name="openspiel",
+            factory="ludus_openspiel.environment:make_environment",
+            config="ludus_openspiel.config:OpenSpielConfig",
+            summary="any OpenSpiel game with turns or simultaneous moves, by its name and parameters",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_agents() -> list[Component]:
+    """Offer OpenSpiel's tree search and its equilibrium finder for small games."""
+    return [
+        Component(
+            name="openspiel-mcts",
+            factory="ludus_openspiel.mcts:make_agent",
+            config="ludus_openspiel.config:MCTSConfig",
+            summary="OpenSpiel's Monte Carlo tree search, in turn-based games without secrets or chance",
+            environments=("openspiel",),
+        ),
+        Component(
+            name="openspiel-cfr",
+            factory="ludus_openspiel.cfr:make_agent",
+            config="ludus_openspiel.config:CFRConfig",
+            summary="close to an equilibrium: the average policy of OpenSpiel's CFR, in small turn-based games",
+            environments=("openspiel",),
+        ),
+    ]
+
+
+@hookimpl
+def ludus_register_commands() -> list[Component]:
+    """Offer ``ludus exploitability``."""
+    return [
+        Component(
+            name="exploitability",
+            factory="ludus_openspiel.command:exploitability",
+            summary="How much a perfect opponent gains against a model, or the average of all, in a small game.",
+        )
+    ]

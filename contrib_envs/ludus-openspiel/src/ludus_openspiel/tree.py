@@ -1,0 +1,105 @@
+"""All information states of a small game, as one batch of what its players see there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from attrs import define, field, frozen
+from ludus.errors import ConfigError
+
+from ludus_openspiel.games import OpenSpielSpec, load_game, read_tensor
+
+__all__ = ["InformationStates", "information_states"]
+
+
+@frozen(kw_only=True)
+class InformationStates:
+    """The N information states of all players of a game; a parent comes before its children.
+
+    Args:
+        index: OpenSpiel's string of each information state to its number.
+        player: ``[N] int64``: who decides there.
+        observation: ``[N, …] float32``: what that player sees.
+        action_mask: ``[N, A] bool``: what it may do.
+        parent: ``[N] int64``: where the same player decided last on the way there, -1 where nowhere.
+        parent_action: ``[N] int64``: what it decided there; 0 where there is no parent.
+    """
+
+    index: Mapping[str, int]
+    player: np.ndarray
+    observation: np.ndarray
+    action_mask: np.ndarray
+    parent: np.ndarray
+    parent_action: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Return N."""
+        return len(self.index)
+
+    def uniform(self) -> np.ndarray:
+        """Return ``[N, A] float64``: the policy that takes every legal action equally often."""
+        return np.asarray(self.action_mask / self.action_mask.sum(axis=1, keepdims=True))
+
+
+def information_states(spec: OpenSpielSpec, *, max_positions: int = 1_000_000) -> InformationStates:
+    """Walk through a whole game.
+
+    Raises:
+        ConfigError: Players move at once, forget what they knew, or the game has more than `max_positions`.
+    """
+    if spec.turn != "turn-based":
+        raise ConfigError(f"{spec.game}: players move at once; expected a turn-based game")
+    game = load_game(spec.game)
+    walk = _Walk(spec=spec, max_positions=max_positions)
+    walk.visit(game.new_initial_state(), ((-1, 0),) * game.num_players())
+    shape = spec.roles[0].observation_space.shape or ()
+    parent = np.array(walk.parent, np.int64).reshape(-1, 2)
+    return InformationStates(
+        index=walk.index,
+        player=np.array(walk.player, np.int64),
+        observation=np.array(walk.observation, np.float32).reshape(-1, *shape),
+        action_mask=np.array(walk.action_mask, np.bool_),
+        parent=parent[:, 0],
+        parent_action=parent[:, 1],
+    )
+
+
+@define(kw_only=True)
+class _Walk:
+    """Visits positions depth first; `last` is per player the number and action of its last decision."""
+
+    spec: OpenSpielSpec
+    max_positions: int
+    index: dict[str, int] = field(init=False, factory=dict)
+    player: list[int] = field(init=False, factory=list)
+    observation: list[list[float]] = field(init=False, factory=list)
+    action_mask: list[list[int]] = field(init=False, factory=list)
+    parent: list[tuple[int, int]] = field(init=False, factory=list)
+    _visited: int = field(init=False, default=0)
+
+    def visit(self, state: Any, last: tuple[tuple[int, int], ...]) -> None:
+        self._visited += 1
+        if self._visited > self.max_positions:
+            raise ConfigError(f"{self.spec.game} has more than {self.max_positions} positions; expected a smaller game")
+        if state.is_terminal():
+            return
+        player = state.current_player()
+        number = self._number(state, player, last[player]) if player >= 0 else -1
+        for action in state.legal_actions():
+            decided = (*last[:player], (number, action), *last[player + 1 :]) if player >= 0 else last
+            self.visit(state.child(action), decided)
+
+    def _number(self, state: Any, player: int, parent: tuple[int, int]) -> int:
+        key = state.information_state_string(player)
+        number = self.index.setdefault(key, len(self.index))
+        if number == len(self.player):
+            self.player.append(player)
+            self.observation.append(read_tensor(state, self.spec.tensor, player=player))
+            self.action_mask.append(state.legal_actions_mask(player))
+            self.parent.append(parent)
+        elif self.parent[number] != parent:
+            raise ConfigError(f"{self.spec.game}: players forget what they did; expected a game of perfect recall")
+        return number

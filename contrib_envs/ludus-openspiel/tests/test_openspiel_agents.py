@@ -1,0 +1,151 @@
+"""OpenSpiel's bots as agents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus.environment import EnvironmentSpec
+from ludus.errors import ConfigError, ContractError
+from ludus_openspiel import cfr, mcts
+from ludus_openspiel.config import CFRConfig, MCTSConfig, OpenSpielConfig
+from ludus_openspiel.environment import make_environment
+from ludus_openspiel.games import make_spec
+from ludus_openspiel.tree import information_states
+
+
+class Anybody:
+    """Takes any legal action."""
+
+    def act(self, observation, *, action_mask, streams, rng):
+        return (rng.random(action_mask.shape) * action_mask).argmax(axis=1)[:, None]
+
+    def reset(self, streams):
+        pass
+
+
+def returns(game, agents, matches, seed=0):
+    """Return the mean returns per seat of a batch of matches between one agent per seat."""
+    env = make_environment(OpenSpielConfig(game=game), num_matches=matches)
+    rng, seats = np.random.default_rng(seed), len(agents)
+    tick, total = env.reset(np.arange(matches, dtype=np.uint64) + seed * 1000), np.zeros((matches, seats))
+    streams = np.arange(matches)[:, None] * seats + np.arange(seats)
+    for agent in agents:
+        agent.reset(streams.ravel())
+    while tick.roles["player"].acting.any():
+        role, actions = tick.roles["player"], np.zeros((matches, seats, 1), np.int64)
+        for seat, agent in enumerate(agents):
+            rows = np.flatnonzero(role.acting[:, seat])
+            if rows.size:
+                seen, mask = {"obs": role.observation["obs"][rows, seat].copy()}, role.action_mask[rows, seat]
+                actions[rows, seat] = agent.act(seen, action_mask=mask, streams=streams[rows, seat], rng=rng)
+        tick = env.step({"player": actions})
+        total += tick.roles["player"].reward
+    return total.mean(axis=0)
+
+
+def spec_of(game, observation="auto"):
+    """Return a game's spec."""
+    return make_spec(game, observation=observation, max_ticks=0)
+
+
+def searcher(game, **options):
+    """Return a tree search."""
+    return mcts.make_agent(MCTSConfig(**options), spec=spec_of(game), role="player")
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_mcts_beats_random_play(seat):
+    """In Tic-Tac-Toe, from either seat."""
+    agents = [Anybody(), Anybody()]
+    agents[seat] = searcher("tic_tac_toe", simulations=100)
+    assert returns("tic_tac_toe", agents, 60)[seat] > 0.7
+
+
+def test_mcts_draws_against_itself():
+    """Both sides see every threat with enough simulations."""
+    agents = [searcher("tic_tac_toe", simulations=1000) for _ in range(2)]
+    assert abs(returns("tic_tac_toe", agents, 6)).max() == 0
+
+
+def test_more_simulations_are_stronger():
+    """A larger tree wins in Connect Four."""
+    agents = [searcher("connect_four", simulations=10), searcher("connect_four", simulations=300)]
+    assert returns("connect_four", agents, 12)[1] > 0.4
+
+
+def test_mcts_follows_players_who_move_again():
+    """Who completes a box moves once more, so that the other waits for several moves."""
+    agents = [Anybody(), searcher("dots_and_boxes", simulations=30)]
+    assert returns("dots_and_boxes", agents, 10)[1] > 0.2
+
+
+def test_mcts_forgets_the_last_match():
+    """A new match on the same stream begins at the beginning, whatever was played before."""
+    agent = searcher("tic_tac_toe", simulations=20)
+    for seed in (0, 1):
+        assert returns("tic_tac_toe", [agent, Anybody()], 5, seed)[0] > 0
+
+
+def test_mcts_repeats_itself():
+    """What it does depends on the random generator it is given alone."""
+    one, two = (returns("connect_four", [searcher("connect_four", simulations=5)] * 2, 5).tolist() for _ in range(2))
+    assert one == two
+
+
+def test_mcts_refuses_to_guess():
+    """A position that no match leads to is an error, not a move."""
+    agent = searcher("tic_tac_toe")
+    with pytest.raises(ContractError, match="cannot tell which position"):
+        agent.act(
+            {"obs": np.full((1, 3, 3, 3), 5, np.float32)},
+            action_mask=np.ones((1, 9), bool),
+            streams=np.zeros(1, np.int64),
+            rng=np.random.default_rng(0),
+        )
+
+
+@pytest.mark.parametrize("game", ["kuhn_poker", "markov_soccer", "2048", "pig"])
+def test_mcts_plays_games_of_turns_without_secrets_or_dice(game):
+    """Hidden cards, moves at once, rewards on the way and chance are not for it."""
+    with pytest.raises(ConfigError, match="expected a turn-based game of perfect information without chance"):
+        searcher(game)
+
+
+def test_cfr_plays_for_the_value_of_the_game():
+    """In Kuhn poker the second seat wins 1/18 of a chip between perfect players."""
+    agent = cfr.make_agent(CFRConfig(iterations=200), spec=spec_of("kuhn_poker"), role="player")
+    assert returns("kuhn_poker", [agent, agent], 8000)[0] == pytest.approx(-1 / 18, abs=0.05)
+
+
+def test_cfr_beats_random_play():
+    """From both seats of Leduc poker, well ahead of what chance explains."""
+    agent = cfr.make_agent(CFRConfig(iterations=5), spec=spec_of("leduc_poker"), role="player")
+    assert returns("leduc_poker", [agent, Anybody()], 2000)[0] > 0.3
+    assert returns("leduc_poker", [Anybody(), agent], 2000)[1] > 0.3
+
+
+def test_cfr_tells_its_probabilities():
+    """Exploitability is read from them, not estimated."""
+    spec = spec_of("kuhn_poker")
+    states = information_states(spec)
+    agent = cfr.make_agent(CFRConfig(), spec=spec, role="player")
+    found = agent.probabilities({"obs": states.observation[::-1]}, action_mask=None, state={})
+    expected = cfr.solve("kuhn_poker", states, iterations=100, variant="cfr+")
+    assert (found == expected[::-1]).all()
+
+
+def test_cfr_needs_to_see_what_it_knows():
+    """Observations of the present alone do not tell information states apart."""
+    with pytest.raises(ConfigError, match='use observation = "information_state"'):
+        cfr.make_agent(CFRConfig(iterations=1), spec=spec_of("leduc_poker", "observation"), role="player")
+
+
+@pytest.mark.parametrize(
+    "make", [lambda **k: cfr.make_agent(CFRConfig(), **k), lambda **k: mcts.make_agent(MCTSConfig(), **k)]
+)
+def test_agents_play_openspiel_only(make):
+    """Another environment has no game to solve."""
+    spec = spec_of("kuhn_poker")
+    other = EnvironmentSpec(name="openspiel", roles=spec.roles, turn="turn-based")
+    with pytest.raises(ConfigError, match="expected a game of the environment 'openspiel'"):
+        make(spec=other, role="player")

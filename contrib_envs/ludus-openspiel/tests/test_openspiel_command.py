@@ -1,0 +1,177 @@
+"""``ludus exploitability`` measures what a run has learned."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from ludus.errors import ConfigError
+from ludus.runs import open_run
+from ludus_openspiel.command import exploitability
+
+RUN = """
+[run]
+seed = 3
+workers = 0
+decisions = 700
+[environment]
+name = "openspiel"
+[environment.openspiel]
+game = "kuhn_poker"
+[sampling]
+matches = 8
+fixture_matches = 8
+rows_per_fixture = 4
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+freeze_every_decisions = 200
+[players.main.dummy-gradient]
+segment_decisions = 4
+batch_decisions = 64
+[anchors.cfr]
+agent = "openspiel-cfr"
+[evaluation]
+enabled = false
+final_matches = 0
+"""
+
+SELF_PLAY = """
+[run]
+seed = 1
+workers = 0
+decisions = 200_000
+[environment]
+name = "openspiel"
+[environment.openspiel]
+game = "kuhn_poker"
+[sampling]
+matches = 128
+fixture_matches = 128
+rows_per_fixture = 64
+[players.main]
+algorithm = "ppo"
+network = "mlp"
+matchmaker = "latest-self-play"
+freeze_every_decisions = 10_000
+[players.main.ppo]
+learning_rate = 3e-3
+learning_rate_schedule = "linear"
+adam_beta1 = 0.0
+gamma = 1.0
+gae_lambda = 1.0
+ent_coef = 0.2
+normalize_advantage = false
+segment_decisions = 4
+batch_decisions = 1024
+num_minibatches = 1
+[players.main.mlp]
+hidden = [64, 64]
+activation = "relu"
+[evaluation]
+enabled = false
+final_matches = 0
+"""
+
+
+def train(folder, text):
+    """Train a run with the command and return its folder."""
+    (folder / "kuhn.toml").write_text(text)
+    command = [sys.executable, "-m", "ludus", "train", str(folder / "kuhn.toml"), "--run", str(folder / "run")]
+    subprocess.run(command, check=True, capture_output=True)
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of a short run."""
+    return train(tmp_path_factory.mktemp("runs"), RUN)
+
+
+def invoke(*arguments):
+    """Run the command and return what it prints."""
+    result = CliRunner().invoke(exploitability, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def measured(*arguments):
+    """Run the command and return the values that it prints."""
+    return json.loads(invoke(*arguments, "--samples", 200, "--json"))
+
+
+def test_the_latest_model_is_measured(folder):
+    """Of the first player, unless another is named."""
+    result = measured(folder)
+    with open_run(folder) as run:
+        latest = run.league.players["main"].models[-1]
+        assert result["decisions"] == run.models[latest].decisions
+    assert result["participant"] == latest
+    assert result == measured(folder, "main") == measured(folder, latest)
+    assert result["game"] == "kuhn_poker"
+    assert 0.1 < result["exploitability"] == result["nash_conv"] / 2 == sum(result["improvements"]) / 2
+
+
+def test_where_probabilities_cannot_be_read_it_says_so(folder):
+    """Estimates are no exact figures."""
+    assert measured(folder)["samples"] == 200
+    assert "(estimated from 200 decisions each)" in invoke(folder, "--samples", 200)
+    assert measured(folder, "cfr")["samples"] == 0
+    assert "estimated" not in invoke(folder, "cfr")
+
+
+def test_anchors_and_installed_agents_are_measured(folder):
+    """CFR is close to an equilibrium, random play is not."""
+    assert measured(folder, "cfr")["exploitability"] < 0.01
+    random = json.loads(invoke(folder, "random", "--json"))
+    assert random["exploitability"] == pytest.approx(0.4583, abs=0.03)
+    assert random["participant"] == "random"
+    assert "decisions" not in random
+
+
+def test_the_average_is_measured(folder):
+    """Over all models of the player; which one is named does not matter."""
+    result = measured(folder, "--average")
+    assert result["models"] >= 3
+    assert result == measured(folder, "main@1", "--average")
+    assert result["exploitability"] != measured(folder)["exploitability"]
+    assert result["exploitability"] != measured(folder, "--average", "--weighting", "linear")["exploitability"]
+
+
+def test_the_history_shows_how_it_went(folder):
+    """A line for each model, with the average so far; the last line is the average of all."""
+    result = measured(folder, "--history")
+    history = result["history"]
+    assert [line["participant"] for line in history] == [f"main@{i}" for i in range(1, result["models"] + 1)]
+    assert history[0]["average"] == pytest.approx(history[0]["exploitability"])
+    assert history[-1]["average"] == result["exploitability"]
+    assert history[0]["decisions"] < history[1]["decisions"]
+    lines = invoke(folder, "--history", "--samples", 200).splitlines()
+    assert len(lines) == result["models"] + 1
+    assert lines[0].startswith("main@1: ")
+    assert lines[-1].startswith(f"average of {result['models']} models of main at kuhn_poker: exploitability ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "participant 'nobody'"),
+        (["random", "--average"], "random is no player of this run; there are main"),
+    ],
+)
+def test_unknown_players_are_told(folder, arguments, message):
+    """The error says who there is."""
+    with pytest.raises(ConfigError, match=message):
+        invoke(folder, *arguments)
+
+
+@pytest.mark.slow
+def test_self_play_approaches_an_equilibrium(tmp_path):
+    """The average of what PPO froze on the way is far less exploitable than uniform play, which loses 0.458."""
+    result = measured(train(tmp_path, SELF_PLAY), "--average")
+    assert result["samples"] == 0
+    assert result["models"] >= 10
+    assert result["exploitability"] < 0.2

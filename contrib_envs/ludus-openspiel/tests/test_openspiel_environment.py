@@ -1,0 +1,291 @@
+"""OpenSpiel games as ludus environments."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from ludus import Scenario
+from ludus.errors import ConfigError, ContractError, PluginError
+from ludus.testing import check_environment
+from ludus_openspiel.config import OpenSpielConfig
+from ludus_openspiel.environment import make_environment
+from ludus_openspiel.games import OpenSpielSpec, load_game
+from ludus_openspiel.plugin import ludus_register_environments
+
+
+def make(game="kuhn_poker", num_matches=1, **options):
+    """Make an environment."""
+    return make_environment(OpenSpielConfig(game=game, **options), num_matches=num_matches)
+
+
+def seeds(*values):
+    """Return match seeds."""
+    return np.array(values, np.uint64)
+
+
+def act(env, *choices):
+    """Step a single match; all seats are given their choice."""
+    return env.step({"player": np.array(choices, np.int64).reshape(1, -1, 1)})
+
+
+def seat(tick, index):
+    """Return observation and mask of a seat of the only match."""
+    role = tick.roles["player"]
+    return role.observation["obs"][0, index], role.action_mask[0, index]
+
+
+def acting(tick):
+    """Return who acts in the only match."""
+    return tick.roles["player"].acting[0].tolist()
+
+
+def play_randomly(env, match_seeds, random_seed, ticks):
+    """Return everything that is seen in `ticks` ticks with random legal actions, by match."""
+    tick, random = env.reset(match_seeds), [np.random.default_rng([random_seed, int(s)]) for s in match_seeds]
+    seen = []
+    for _ in range(ticks):
+        role = tick.roles["player"]
+        seen.append([a.copy() for a in (role.observation["obs"], role.acting, role.reward, tick.outcome)])
+        masks = role.action_mask | ~role.acting[..., None]
+        draws = np.stack([source.random(masks.shape[1:]) for source in random])
+        tick = env.step({"player": (draws * masks).argmax(axis=2)[..., None]})
+    return [np.stack(arrays) for arrays in zip(*seen, strict=True)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"game": "kuhn_poker"},
+        {"game": "kuhn_poker(players=3)"},
+        {"game": "leduc_poker"},
+        {"game": "leduc_poker", "observation": "observation"},
+        {"game": "tic_tac_toe"},
+        {"game": "connect_four", "max_ticks": 20},
+        {"game": "goofspiel(num_cards=4)"},
+        {"game": "markov_soccer", "max_ticks": 30},
+        {"game": "2048"},
+        {"game": "pig"},
+    ],
+    ids=str,
+)
+def test_contract(options):
+    """Games of every kind keep the contract, here and in another process."""
+    (component,) = ludus_register_environments()
+    check_environment(component, options=options, steps=100)
+
+
+def test_the_spec_tells_the_game():
+    """What OpenSpiel knows of a game is declared, and what agents need to know beside."""
+    spec = make("leduc_poker(players=2)").spec
+    assert isinstance(spec, OpenSpielSpec)
+    assert (spec.game, spec.tensor) == ("leduc_poker(players=2)", "information_state")
+    assert (spec.turn, spec.max_ticks, spec.reward_range) == ("turn-based", 8, (-13, 13))
+    assert (spec.zero_sum, spec.constant_sum, spec.perfect_information) == (True, True, False)
+    assert spec.roles[0].teams == (0, 1)
+
+
+def test_simultaneous_games_are_declared_so():
+    """Everybody acts on a tick of a game without turns."""
+    env = make("goofspiel(num_cards=4)")
+    assert env.spec.turn == "simultaneous"
+    assert acting(env.reset(seeds(1))) == [True, True]
+
+
+def test_three_players_have_no_constant_sum():
+    """Ties of two of three share half a point each and so do not sum to 1."""
+    assert not make("kuhn_poker(players=3)").spec.constant_sum
+
+
+@pytest.mark.parametrize(
+    ("game", "tensor", "shape"),
+    [("kuhn_poker", "information_state", (11,)), ("tic_tac_toe", "observation", (3, 3, 3))],
+)
+def test_auto_shows_what_is_needed(game, tensor, shape):
+    """Where something is hidden that is all a player knows, otherwise the present position."""
+    spec = make(game).spec
+    assert spec.tensor == tensor
+    assert spec.roles[0].observation_space.shape == shape
+
+
+def test_the_mover_sees_its_own_card():
+    """What a seat sees is OpenSpiel's tensor of that player."""
+    env = make()
+    tick = env.reset(seeds(5))
+    assert acting(tick) == [True, False]
+    observation, mask = seat(tick, 0)
+    assert mask.tolist() == [True, True]
+    assert observation[:2].tolist() == [1, 0]  # I am player 0
+    assert observation[2:5].sum() == 1  # and hold one of three cards
+
+
+def test_only_legal_actions_are_allowed():
+    """Masks follow the rules of the game."""
+    env = make("tic_tac_toe")
+    env.reset(seeds(0))
+    _, mask = seat(act(env, 4, 0), 1)
+    assert mask.tolist() == [True] * 4 + [False] + [True] * 4
+    with pytest.raises(ContractError, match="illegal action"):
+        act(env, 0, 4)
+
+
+def test_the_winner_is_paid():
+    """Rewards are what the returns change by, and the higher return wins."""
+    env = make("tic_tac_toe")
+    env.reset(seeds(0))
+    for first, second in ((0, 0), (0, 3), (1, 0), (0, 4)):
+        tick = act(env, first, second)
+        assert not tick.roles["player"].reward.any()
+    tick = act(env, 2, 0)
+    assert tick.roles["player"].reward.tolist() == [[1, -1]]
+    assert tick.outcome.tolist() == [[1, 0]]
+    assert tick.terminated.tolist() == [True]
+    assert seat(tick, 0)[0].any()  # both see the final position
+    assert (seat(tick, 0)[0] == seat(tick, 1)[0]).all()
+
+
+def test_a_new_match_pays_for_itself():
+    """What the last match in the row paid does not count."""
+    env = make("matrix_rps")
+    for match in range(2):
+        env.reset(seeds(match))
+        assert act(env, 1, 0).roles["player"].reward.tolist() == [[1, -1]]
+
+
+def test_matches_in_one_row_repeat():
+    """A seed means the same match the second time."""
+    env = make("leduc_poker")
+    first, again = (play_randomly(env, seeds(9), 1, 8) for _ in range(2))
+    for one, other in zip(first, again, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_draw_is_half_a_win():
+    """Equal returns share the point."""
+    env = make("matrix_rps")
+    env.reset(seeds(0))
+    assert act(env, 1, 1).outcome.tolist() == [[0.5, 0.5]]
+
+
+def test_joint_moves_are_applied_together():
+    """Paper beats rock, whoever shows it."""
+    for moves, rewards in (((1, 0), [[1, -1]]), ((0, 1), [[-1, 1]])):
+        env = make("matrix_rps")
+        env.reset(seeds(0))
+        assert act(env, *moves).roles["player"].reward.tolist() == rewards
+
+
+def test_points_on_the_way_are_rewards_at_once():
+    """Where a game pays on the way, rewards come then, and their sum decides the match."""
+    *_, reward, outcome = play_randomly(make("laser_tag(horizon=300)"), seeds(1), 0, 301)
+    (early,) = np.nonzero(reward[:299, 0].any(axis=1))
+    assert early.size
+    points = reward[:, 0].sum(axis=0)
+    assert outcome[-1, 0].tolist() == (
+        [1, 0] if points[0] > points[1] else [0, 1] if points[1] > points[0] else [0.5] * 2
+    )
+    assert abs(points).max() > 1  # more than one of the rewards counts
+    assert set(np.unique(reward)) <= {-1, 0, 1}
+
+
+def test_a_single_player_wins_with_points():
+    """Alone, a positive return is a win."""
+    env = make("2048")
+    tick = env.reset(seeds(3))
+    total = 0.0
+    while not tick.terminated[0]:
+        tick = act(env, int(np.flatnonzero(seat(tick, 0)[1])[0]))
+        total += float(tick.roles["player"].reward[0, 0])
+    assert total > 100
+    assert tick.outcome.tolist() == [[1]]
+
+
+def test_matches_are_cut_off():
+    """A limit of ticks truncates and shows the last position to all."""
+    env = make("tic_tac_toe", max_ticks=2)
+    env.reset(seeds(0))
+    act(env, 0, 0)
+    tick = act(env, 0, 1)
+    assert (tick.truncated.tolist(), tick.terminated.tolist()) == ([True], [False])
+    assert tick.outcome.tolist() == [[0.5, 0.5]]
+    assert env.spec.max_ticks == 2
+
+
+@given(seed=st.integers(0, 2**64 - 1))
+@settings(deadline=None, max_examples=10)
+def test_chance_depends_on_the_seed_alone(seed):
+    """A match is the same in any row of any batch, in this process or another."""
+    mine = seeds(seed, seed ^ 1, seed ^ 2)
+    alone = play_randomly(make("leduc_poker"), mine[2:], 7, 8)
+    together = play_randomly(make("leduc_poker", 3), mine, 7, 8)
+    for one, three in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one[:, 0], three[:, 2])
+
+
+def test_workers_play_the_same_matches():
+    """Chance is the same in other processes."""
+    here, there = make("leduc_poker", 4), make("leduc_poker", 4, workers=2)
+    try:
+        mine, theirs = (play_randomly(env, seeds(1, 2, 3, 4), 5, 8) for env in (here, there))
+    finally:
+        there.close()
+    for one, other in zip(mine, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_chance_is_fair():
+    """Each of the six deals of Kuhn poker comes as often as the others."""
+    env = make(num_matches=3000)
+    env.reset(np.arange(3000, dtype=np.uint64))
+    tick = env.step({"player": np.ones((3000, 2, 1), np.int64)})
+    cards = tick.roles["player"].observation["obs"][:, :, 2:5].argmax(axis=2)
+    deals = np.bincount(cards[:, 0] * 3 + cards[:, 1], minlength=9)
+    assert deals[[0, 4, 8]].tolist() == [0, 0, 0]
+    assert abs(deals[[1, 2, 3, 5, 6, 7]] - 500).max() < 80  # four standard deviations
+
+
+def test_a_row_starts_again():
+    """Rows are reset by themselves."""
+    env = make("kuhn_poker", 2)
+    env.reset(seeds(1, 2))
+    env.step({"player": np.ones((2, 2, 1), np.int64)})
+    tick = env.reset(seeds(1), rows=np.array([0]))
+    assert tick.roles["player"].acting.tolist() == [[True, False], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"game": "kuhn_pokr"}, "game: OpenSpiel has no game 'kuhn_pokr'; did you mean 'kuhn_poker'"),
+        ({"game": "kuhn_poker(plyers=2)"}, "cannot be made: Unknown parameter 'plyers'"),
+        ({"game": "mfg_crowd_modelling"}, "mean field game"),
+        ({"game": "stones_and_gems"}, "no seed says what happens"),
+        (
+            {"game": "tic_tac_toe", "observation": "information_state"},
+            "has no information_state; it offers observation",
+        ),
+    ],
+)
+def test_mistakes_are_told_in_one_line(options, message):
+    """Who writes a TOML file hears what is wrong with it."""
+    with pytest.raises(ConfigError) as caught:
+        make(**options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_there_are_no_scenarios():
+    """An unknown scenario is refused."""
+    with pytest.raises(ContractError, match="no scenario 'storm'"):
+        make().reset(seeds(1), scenarios=[Scenario(name="storm")])
+
+
+def test_a_missing_library_is_named(monkeypatch):
+    """Without OpenSpiel one line says what to install."""
+    load_game.cache_clear()
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    with pytest.raises(PluginError, match='pip install "open_spiel>=') as caught:
+        make()
+    assert isinstance(caught.value.__cause__, ImportError)
