@@ -64,9 +64,7 @@ def measure_results(folder: Path, total: int, *, size: int) -> None:
 def measure_queries(folder: Path, models: int) -> None:
     """Print how long a matchmaker waits for payoffs and ratings against all models."""
     league = make_league(folder)
-    names = [
-        league.freeze("main", hash=f"{i:064x}", decisions=i, version=i, manifest={}) for i in range(1, models + 1)
-    ]
+    names = [league.freeze("main", hash=f"{i:064x}", decisions=i, version=i, manifest={}) for i in range(1, models + 1)]
     rng = np.random.default_rng(0)
     live = league.players["main"].live
     for kind, me, others in (("train", live, names), ("eval", "random", names), ("eval", names[0], names[1:])):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import EnvironmentSpec, Role
+from ludus.agent import EvaluatingAgent
 from ludus_board import bitboard
 from ludus_board.config import MinimaxConfig
 from ludus_board.environment import BoardEnvironment, make_connect4, make_tictactoe
@@ -213,6 +214,36 @@ def test_minimax_evaluates_wins_losses_and_the_unknown():
     values = agent.evaluate({"obs": observed([win, lost, ((),) * 7])}, None)
     assert values.dtype == np.float32
     assert values.tolist() == [1.0, -1.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "config"),
+    [(make_tictactoe, PerfectAgent, None), (make_connect4, MinimaxAgent, MinimaxConfig(depth=3, evaluate="windows"))],
+    ids=["perfect", "minimax"],
+)
+def test_evaluating_changes_no_decision(make, kind, config):
+    """`act_and_evaluate` decides as `act` does and says what `evaluate` says, throughout a match against random."""
+    environment = make(None, num_matches=32)
+    agent, random = agent_for(environment, kind, config), agent_for(environment, RandomAgent)
+    assert isinstance(agent, EvaluatingAgent)
+    player = environment.reset(np.arange(32, dtype=np.uint64)).roles["player"]
+    seen, streams = set(), np.arange(32)
+    for ply in range(7):
+        rows = player.acting[:, ply % 2].copy()
+        at, obs = streams[rows], {"obs": player.observation["obs"][rows, ply % 2]}
+        mask = player.action_mask[rows, ply % 2]
+        actions, values = agent.act_and_evaluate(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
+        again = agent.act(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
+        assert np.array_equal(actions, again)
+        assert values.dtype == np.float32
+        assert np.array_equal(values, agent.evaluate(obs, mask))
+        seen |= set(np.sign(values))
+        mover = agent if ply % 2 == 0 else random
+        chosen = mover.act(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
+        everyone = np.zeros((32, 2, 1), np.int64)
+        everyone[rows, ply % 2] = chosen
+        player = environment.step({"player": everyone}).roles["player"]
+    assert len(seen) > 1
 
 
 @pytest.mark.parametrize("seat", [0, 1])

@@ -6,10 +6,17 @@ import subprocess
 import sys
 
 import pytest
-from ludus_matchmakers.config import LatestSelfPlayConfig, MixtureConfig, PFSPConfig, UniformHistoryConfig
+from ludus_matchmakers.config import (
+    AnchorsConfig,
+    LatestSelfPlayConfig,
+    MixtureConfig,
+    PFSPConfig,
+    UniformHistoryConfig,
+)
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
 from ludus_matchmakers.plugin import ludus_register_matchmakers
+from ludus_matchmakers.scripted import Anchors
 from ludus_matchmakers.self_play import LatestSelfPlay
 
 COMPONENTS = {component.name: component for component in ludus_register_matchmakers()}
@@ -26,6 +33,7 @@ def build(name):
 @pytest.mark.parametrize(
     ("name", "config", "expected"),
     [
+        ("against-anchors", AnchorsConfig(against=("bot",), **OPTIONS), Anchors(("bot",), **KEPT)),
         ("latest-self-play", LatestSelfPlayConfig(against=("a",), **OPTIONS), LatestSelfPlay(("a",), **KEPT)),
         ("uniform-history", UniformHistoryConfig(pools=("best",), **OPTIONS), UniformHistory(("best",), **KEPT)),
         (

@@ -6,10 +6,12 @@ import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
 from ludus_matchmakers.history import PFSP, UniformHistory, pfsp_probabilities
 from ludus_matchmakers.mixture import Mixture
+from ludus_matchmakers.scripted import Anchors
 from ludus_matchmakers.self_play import LatestSelfPlay
 
 MAIN = fake_player("main", 3)
@@ -34,6 +36,7 @@ def mixture(**weights):
 @pytest.mark.parametrize(
     "matchmaker",
     [
+        Anchors(),
         LatestSelfPlay(),
         UniformHistory(),
         PFSP(),
@@ -46,6 +49,35 @@ def mixture(**weights):
 def test_matchmaker_passes_the_kit(matchmaker):
     """Pure, existing opponents, one per other team, on every kind of league."""
     check_matchmaker(matchmaker)
+
+
+# -- anchors -------------------------------------------------------------------------------------------------------
+
+
+def test_anchors_are_met_equally_often():
+    """Nobody else, whatever is frozen."""
+    league = FakeLeague(players=[MAIN], anchors=("weak", "strong"))
+    shares = opponent_shares(Anchors(), league, "main")
+    assert shares == {"weak": pytest.approx(0.5, abs=0.04), "strong": pytest.approx(0.5, abs=0.04)}
+    assert opponent_shares(Anchors(["strong"]), league, "main", questions=20) == {"strong": 1.0}
+
+
+def test_an_anchor_plays_the_team_it_is_made_for():
+    """The cat cannot meet the cat's bot."""
+    league = attrs.evolve(SIDES, anchors=("cat-bot", "mouse-bot"), anchor_teams={"cat-bot": 0, "mouse-bot": 1})
+    assert opponent_shares(Anchors(), league, "cat", questions=20) == {"mouse-bot": 1.0}
+
+
+def test_without_an_anchor_somebody_stands_in():
+    """A league always goes on."""
+    assert Anchors().next_fixture(LEAGUE, "main", rng()).opponents == ("main@3+",)
+
+
+def test_an_unknown_anchor_is_named():
+    """Together with those there are."""
+    league = FakeLeague(players=[MAIN], anchors=("weak",))
+    with pytest.raises(ConfigError, match="no anchor 'string'; anchors are weak"):
+        Anchors(["string"]).next_fixture(league, "main", rng())
 
 
 # -- latest self-play ----------------------------------------------------------------------------------------------

@@ -29,26 +29,32 @@ class MinimaxAgent:
         self._windows = config.evaluate == "windows"
 
     def act(
+        self, observation: Leaves, *, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Decide for n rows; see `ludus.agent.Agent.act`."""
+        return self.act_and_evaluate(observation, action_mask=action_mask, streams=streams, rng=rng)[0]
+
+    def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
         streams: np.ndarray,  # noqa: ARG002 - it remembers nothing
         rng: np.random.Generator,
-    ) -> np.ndarray:
-        """Decide for n rows; see `ludus.agent.Agent.act`."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
         values = self._values(observation)
+        best = values.max(axis=1, keepdims=True)
         keys = rng.random(values.shape, dtype=np.float32)
-        keys[values < values.max(axis=1, keepdims=True)] = -1.0
-        return np.expand_dims(keys.argmax(axis=1), 1)
+        keys[values < best] = -1.0
+        return np.expand_dims(keys.argmax(axis=1), 1), _game_value(best[:, 0])
 
     def evaluate(self, observation: Leaves, action_mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002 - as in act
         """Return ``[n] float32`` in [-1, 1], the minimax value of the seat to move: ±1 where it wins or loses.
 
         A position without a legal move or one that is already lost has no value; do not ask for it.
         """
-        best = np.clip(self._values(observation).max(axis=1), -1.0, 1.0)
-        return np.asarray(best, np.float32)
+        return _game_value(self._values(observation).max(axis=1))
 
     def reset(self, streams: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""
@@ -56,6 +62,11 @@ class MinimaxAgent:
     def _values(self, observation: Leaves) -> np.ndarray:
         own, other = bitboard.decode(observation["obs"])
         return move_values(own, other, depth=self._depth, windows=self._windows)
+
+
+def _game_value(best: np.ndarray) -> np.ndarray:
+    """Return the value ``[n] float32`` of positions whose best move is worth `best`: in how many plies is forgotten."""
+    return np.asarray(np.clip(best, -1.0, 1.0), np.float32)
 
 
 def move_values(own: np.ndarray, other: np.ndarray, *, depth: int, windows: bool = False) -> np.ndarray:

@@ -50,17 +50,24 @@ class PerfectAgent:
         self._value, self._best = _tables()
 
     def act(
+        self, observation: Leaves, *, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Decide for n rows; see `ludus.agent.Agent.act`."""
+        return self.act_and_evaluate(observation, action_mask=action_mask, streams=streams, rng=rng)[0]
+
+    def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
         streams: np.ndarray,
         rng: np.random.Generator,
-    ) -> np.ndarray:
-        """Decide for n rows; see `ludus.agent.Agent.act`."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
+        codes = _codes(observation)
         keys = rng.random((len(streams), 9), dtype=np.float32)
-        chosen: np.ndarray = np.argmax(keys * self._best[_codes(observation)], axis=1)
-        return chosen[:, None]
+        chosen: np.ndarray = np.argmax(keys * self._best[codes], axis=1)
+        return chosen[:, None], self._value[codes].astype(np.float32)
 
     def evaluate(self, observation: Leaves, action_mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002 - as in act
         """Return ``[n] float32``: 1 where the seat to move wins under perfect play, 0 for a draw, -1 for a loss."""

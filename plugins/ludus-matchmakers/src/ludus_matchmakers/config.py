@@ -33,6 +33,13 @@ class MatchmakerConfig:
 
 
 @frozen(kw_only=True)
+class AnchorsConfig(MatchmakerConfig):
+    """Options of ``against-anchors``."""
+
+    against: tuple[str, ...] = option((), help="Anchors to meet; empty: all that can fill the other teams.")
+
+
+@frozen(kw_only=True)
 class LatestSelfPlayConfig(MatchmakerConfig):
     """Options of ``latest-self-play``."""
 

@@ -7,12 +7,24 @@ from collections.abc import Callable
 from ludus.matchmaker import Matchmaker
 
 from ludus_matchmakers.common import keeping
-from ludus_matchmakers.config import LatestSelfPlayConfig, MixtureConfig, PFSPConfig, UniformHistoryConfig
+from ludus_matchmakers.config import (
+    AnchorsConfig,
+    LatestSelfPlayConfig,
+    MixtureConfig,
+    PFSPConfig,
+    UniformHistoryConfig,
+)
 from ludus_matchmakers.history import PFSP, UniformHistory
 from ludus_matchmakers.mixture import Mixture
+from ludus_matchmakers.scripted import Anchors
 from ludus_matchmakers.self_play import LatestSelfPlay
 
 _Build = Callable[[str], Matchmaker]
+
+
+def against_anchors(config: AnchorsConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - no parts
+    """Make ``against-anchors``."""
+    return Anchors(config.against, **keeping(config))
 
 
 def latest_self_play(config: LatestSelfPlayConfig, *, build: _Build) -> Matchmaker:  # noqa: ARG001 - no parts

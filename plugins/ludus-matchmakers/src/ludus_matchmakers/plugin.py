@@ -10,6 +10,12 @@ def ludus_register_matchmakers() -> list[Component]:
     """Offer the matchmakers."""
     return [
         Component(
+            name="against-anchors",
+            factory="ludus_matchmakers.factories:against_anchors",
+            config="ludus_matchmakers.config:AnchorsConfig",
+            summary="Scripted agents, all equally often",
+        ),
+        Component(
             name="latest-self-play",
             factory="ludus_matchmakers.factories:latest_self_play",
             config="ludus_matchmakers.config:LatestSelfPlayConfig",

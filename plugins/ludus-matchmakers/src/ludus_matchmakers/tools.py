@@ -14,6 +14,7 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView, PoolChange
 
 __all__ = [
+    "anchor_opponents",
     "enter_pool",
     "least_certain_pair",
     "live_opponents",
@@ -70,13 +71,23 @@ def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: 
     return tuple(model for model in models if _fits(league, model, team))
 
 
+def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the anchors that can be met in `team`.
+
+    Args:
+        league: The league.
+        team: One of `other_teams`.
+        against: Anchors to choose from; empty: all.
+    """
+    return tuple(anchor for anchor in against or league.anchors if _fits(league, anchor, team))
+
+
 def stand_ins(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
     """Return whom `player` meets in `team` when its own choice is empty: somebody, always.
 
     Live participants come first, then anchors; where nobody plays the team it is the player's own live participant.
     """
-    anchors = tuple(anchor for anchor in league.anchors if _fits(league, anchor, team))
-    return live_opponents(league, player, team) or anchors or (league.players[player].live,)
+    return live_opponents(league, player, team) or anchor_opponents(league, team) or (league.players[player].live,)
 
 
 def _counterparts(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:

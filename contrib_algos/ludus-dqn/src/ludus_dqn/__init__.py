@@ -1,0 +1,1 @@
+"""Deep Q-learning and the Minimax Exploiter for ludus."""

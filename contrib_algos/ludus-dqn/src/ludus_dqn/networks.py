@@ -1,0 +1,48 @@
+"""The module DQN trains: a network whose heads make up Q(s, a)."""
+
+from __future__ import annotations
+
+import torch
+from ludus.algorithm import AlgorithmContext
+from ludus.errors import ContractError
+from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.spaces import leaf_spaces
+from torch import Tensor, nn
+
+from ludus_dqn.losses import dueling_q
+
+__all__ = ["QNetwork"]
+
+
+class QNetwork(nn.Module):
+    """The player's network, asked for ``q [A]``, and ``value [1]`` where it is dueling.
+
+    Args:
+        context: The role and the network to build.
+        actions: A, the number of actions.
+        dueling: Whether ``q`` holds advantages, to be joined with a value.
+
+    Raises:
+        ContractError: The network is recurrent.
+    """
+
+    epsilon: Tensor  # [] float32: travels with the weights, so that samplers explore as the trainer says
+
+    def __init__(self, context: AlgorithmContext, actions: int, *, dueling: bool) -> None:
+        super().__init__()
+        self.request = NetworkRequest(
+            observation=leaf_spaces(context.role.observation_space),
+            heads={"q": actions} | ({"value": 1} if dueling else {}),
+            head_gain={"q": 0.1, "value": 1.0},
+        )
+        self.network = context.build_network(self.request)
+        if isinstance(self.network, RecurrentNetwork):
+            raise ContractError("dqn trains networks without recurrent state; choose another network")
+        self.register_buffer("epsilon", torch.zeros(()))
+
+    def forward(self, observation: dict[str, Tensor]) -> Tensor:
+        """Return Q(s, ·) ``[n, A] float32``."""
+        heads, _ = self.network(observation, {}, {})
+        value = heads.get("value")
+        q: Tensor = heads["q"]
+        return q if value is None else dueling_q(value, q)

@@ -1,0 +1,188 @@
+"""Decisions of the policy."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+from ludus.errors import ContractError, ModelError
+from ludus.inference import Outputs, Span
+from ludus_dqn.policy import DQNPolicy
+
+ROWS = 4000
+
+
+class Fixed:
+    """An inference runtime that answers what each slot holds."""
+
+    def __init__(self, **heads):
+        self.heads = heads
+        self.slots = {0: 1.0}
+
+    def load(self, weights, *, slot=0):
+        self.slots[slot] = float(weights["scale"])
+
+    def drop(self, slot):
+        del self.slots[slot]
+
+    def run(self, observation, *, privileged, state, spans=()):
+        rows = len(observation["obs"])
+        scale = np.empty((rows, 1), np.float32)
+        for span in spans or [Span(0, 0, rows)]:
+            scale[span.start : span.stop] = self.slots[span.slot]
+        heads = {name: np.repeat(np.array([head], np.float32), rows, axis=0) for name, head in self.heads.items()}
+        return Outputs({name: head * scale for name, head in heads.items()}, {})
+
+
+def policy_of(epsilon=0.0, q=(1.0, 3.0, 2.0), **heads):
+    """Return a policy for which all observations are alike."""
+    policy = DQNPolicy(Fixed(q=q, **heads), role="cat")
+    policy.load({"network.scale": np.array(1.0), "epsilon": np.array(epsilon, np.float32)})
+    return policy
+
+
+def act(policy, mask=None, *, rows=ROWS, seed=0, **options):
+    """Return what it decides for many equal rows."""
+    return policy.act(
+        {"obs": np.zeros((rows, 1), np.float32)},
+        action_mask=None if mask is None else np.repeat([mask], rows, axis=0),
+        privileged={},
+        state={},
+        rng=np.random.default_rng(seed),
+        **options,
+    )
+
+
+def shares(decision):
+    """Return how often each of three actions was taken."""
+    return np.bincount(decision.action[:, 0], minlength=3) / len(decision.action)
+
+
+def test_without_exploration_the_best_action_is_taken():
+    """Always."""
+    assert shares(act(policy_of())).tolist() == [0, 1, 0]
+
+
+def test_epsilon_is_the_share_of_uniform_actions():
+    """0.3 of them, of which a third is the best action anyway."""
+    assert shares(act(policy_of(0.3))) == pytest.approx([0.1, 0.8, 0.1], abs=0.02)
+
+
+def test_deterministic_play_does_not_explore():
+    """Whatever epsilon."""
+    assert shares(act(policy_of(1.0), deterministic=True)).tolist() == [0, 1, 0]
+
+
+def test_illegal_actions_are_never_taken():
+    """Neither as the best nor by chance."""
+    assert shares(act(policy_of(), [True, False, True])).tolist() == [0, 0, 1]
+    assert shares(act(policy_of(1.0), [True, False, True])) == pytest.approx([0.5, 0, 0.5], abs=0.03)
+
+
+def test_the_value_is_the_largest_legal_one():
+    """Of decisions as of evaluations, whatever action was taken."""
+    policy = policy_of(1.0)
+    assert (act(policy).value == 3).all()
+    assert (act(policy, [True, False, True]).value == 2).all()
+    obs = {"obs": np.zeros((2, 1), np.float32)}
+    values = policy.evaluate(obs, action_mask=np.array([[True, False, True]] * 2), privileged={}, state={})
+    assert values.tolist() == [2, 2]
+    assert values.dtype == act(policy).value.dtype == np.float32
+
+
+def test_dueling_heads_are_joined():
+    """10 + (1, 3, 2) - 2."""
+    assert act(policy_of(value=(10.0,))).value[0] == 11
+
+
+def test_every_span_explores_at_its_own_rate():
+    """A frozen model at that of its time, and with its own weights."""
+    policy = policy_of(0.0)
+    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
+    decision = act(policy, rows=2000, spans=[Span(0, 0, 1000), Span(3, 1000, 2000)])
+    assert (decision.action[:1000] == 1).all()
+    assert np.unique(decision.action[1000:]).tolist() == [0, 1, 2]
+    assert decision.value[[0, 1999]].tolist() == [3, -1]
+
+
+def test_a_dropped_slot_is_free():
+    """Also of its rate."""
+    policy = policy_of()
+    policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
+    policy.drop(3)
+    assert policy._epsilon.keys() == {0}
+
+
+def test_an_all_false_mask_is_an_error():
+    """It names the role and the label."""
+    with pytest.raises(ContractError, match=r"role cat, label 0: the action mask forbids every choice"):
+        act(policy_of(), [False, False, False])
+
+
+def test_values_that_are_not_finite_are_an_error():
+    """Instead of some action."""
+    with pytest.raises(ContractError, match="not finite"):
+        act(policy_of(q=(1.0, np.nan, 0.0)))
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        {"network.scale": np.array(1.0)},
+        {"network.scale": np.array(1.0), "epsilon": np.zeros(2, np.float32)},
+        {"network.scale": np.array(1.0), "epsilon": np.zeros((), np.float32), "log_std": np.zeros(1)},
+    ],
+    ids=["none", "shape", "more"],
+)
+def test_weights_of_another_algorithm_are_refused(weights):
+    """Epsilon must be there, and nothing else besides the network."""
+    with pytest.raises(ModelError, match="expected epsilon"):
+        policy_of().load(weights)
+
+
+def test_the_policy_of_the_algorithm_agrees_with_the_trainer(make_dqn, make_batch):
+    """NumPy and torch compute the same values, with dueling heads too."""
+    import torch
+
+    dqn = make_dqn(dueling=True)
+    trainer, policy = dqn.make_trainer(seed=3), dqn.make_policy()
+    policy.load(trainer.weights())
+    obs = make_batch().observation["obs"].reshape(-1, 3)
+    with torch.no_grad():
+        expected = trainer._model({"obs": torch.from_numpy(obs)}).max(dim=1).values.numpy()
+    found = policy.evaluate({"obs": obs}, action_mask=None, privileged={}, state={})
+    assert found == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("space", [spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
+def test_other_action_spaces_are_refused(make_dqn, space):
+    """With one clear line."""
+    with pytest.raises(ContractError, match="dqn needs a Discrete action space, but that of role cat is"):
+        make_dqn(space)
+
+
+def test_recurrent_networks_are_refused(make_dqn):
+    """They would need a replay of sequences."""
+    from ludus_networks.config import MLPConfig
+    from ludus_networks.network import make_mlp
+
+    def recurrent(request):
+        module = make_mlp(MLPConfig(hidden=(4,)), request=request)
+        module.initial_state = module.unroll = lambda *_: {}
+        return module
+
+    with pytest.raises(ContractError, match="without recurrent state"):
+        make_dqn(build_network=recurrent).make_policy()
+
+
+def test_fields(make_dqn):
+    """The opponents' evaluation is asked for where it is used."""
+    assert make_dqn().fields == ()
+    (field,) = make_dqn(minimax_alpha=0.1).fields
+    assert attrs.asdict(field) == {
+        "name": "opponent_value",
+        "shape": (),
+        "dtype": "float32",
+        "source": "opponents",
+    }

@@ -1,0 +1,55 @@
+"""What a replay memory holds of every decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from attrs import frozen
+from ludus.environment import Role
+from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+__all__ = ["ReplayLayout"]
+
+_Entry = tuple[tuple[int, ...], "np.dtype[np.generic]"]
+
+
+@frozen(kw_only=True)
+class ReplayLayout:
+    """Names, shapes and dtypes of one row.
+
+    Args:
+        arrays: Flat name to shape and dtype: ``"observation/…"``, ``"privileged/…"``, ``"action"``, ``"action_mask"``
+            for discrete actions, ``"reward"``, ``"discount"``, ``"offset"``, and ``"sums/…"``.
+    """
+
+    arrays: Mapping[str, _Entry]
+
+    @classmethod
+    def of(cls, role: Role, *, sums: Sequence[str] = (), privileged: bool = False) -> ReplayLayout:
+        """Return the layout for the decisions of a role.
+
+        Args:
+            role: As the player sees it.
+            sums: What is summed over the decisions of a transition besides the reward.
+            privileged: Whether privileged leaves are held too.
+        """
+        arrays: dict[str, _Entry] = {}
+        groups = {"observation": role.observation_space, "privileged": role.privileged_space if privileged else None}
+        for group, space in groups.items():
+            for name, leaf in leaf_spaces(space).items():
+                arrays[f"{group}/{name}"] = (tuple(leaf.shape or ()), np.dtype(leaf.dtype))
+        continuous = is_continuous(role.action_space)
+        arrays["action"] = ((action_width(role.action_space),), np.dtype(np.float32 if continuous else np.int64))
+        if not continuous:
+            arrays["action_mask"] = ((sum(label_sizes(role.action_space)),), np.dtype(bool))
+        for name in ("reward", "discount", *(f"sums/{name}" for name in sums)):
+            arrays[name] = ((), np.dtype(np.float32))
+        arrays["offset"] = ((), np.dtype(np.int32))
+        return cls(arrays=arrays)
+
+    @property
+    def row_bytes(self) -> int:
+        """Return the memory of one row."""
+        return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.arrays.values())

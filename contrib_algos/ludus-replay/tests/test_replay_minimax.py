@@ -1,0 +1,63 @@
+"""Equations 3 and 4, by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from ludus_replay import minimax_reward, minimax_term
+
+
+def reward(reward, value, **options):
+    """Return R' of lists."""
+    arrays = np.array(reward, np.float32), np.array(value, np.float32)
+    return minimax_reward(*arrays, **{"alpha": 0.1, "gamma": 0.5, "r_min": 0.0, **options}).tolist()
+
+
+def test_equation_3():
+    """2 - 0.5 · 0.5 · 3 = 1.25 and -1 - 0.5 · 0.5 · -2 = -0.5."""
+    assert reward([2, -1], [3, -2], alpha=0.5) == [1.25, -0.5]
+
+
+def test_equation_4():
+    """The opponent expects a win, a draw, a loss in [-1, 1]: -(1 + 1), -(0 + 1), -(-1 + 1)."""
+    assert reward([0, 0, 0], [1, 0, -1], alpha=1, gamma=1, r_min=-1) == [-2, -1, 0]
+
+
+def test_without_an_evaluation_the_reward_stays():
+    """Neither the value nor the shift is charged."""
+    assert reward([1, -1], [np.nan, np.nan], r_min=-1) == [1, -1]
+
+
+def test_a_positive_minimum_lowers_the_term_too():
+    """[Minimax eq. 4]: -V - |R_min| ≤ -2 R_min there."""
+    assert reward([0], [3], alpha=1, gamma=1, r_min=2) == [-5]
+
+
+@given(r_min=st.floats(-100, 100), above=st.floats(0, 100), alpha=st.floats(0, 1), gamma=st.floats(0, 1))
+def test_the_term_never_pays(r_min, above, alpha, gamma):
+    """For every V ≥ R_min: no cycle of positive rewards."""
+    value, seen = np.array([r_min + above]), np.ones(1)
+    assert minimax_term(value, seen, alpha=alpha, gamma=gamma, r_min=r_min)[0] <= 1e-12
+
+
+def test_the_term_is_linear():
+    """The term of summed values is the sum of the terms."""
+    value, seen, weight = np.array([0.5, -0.25, 0.0]), np.array([1.0, 1.0, 0.0]), np.array([1, 0.9, 0.81])
+    options = {"alpha": 0.1, "gamma": 0.99, "r_min": -1.0}
+    single = (weight * minimax_term(value, seen, **options)).sum()
+    together = minimax_term((weight * value).sum(keepdims=True), (weight * seen).sum(keepdims=True), **options)
+    assert together[0] == pytest.approx(single)
+
+
+def test_tensors_are_taken_too():
+    """A learner computes it where its data lie."""
+    torch = pytest.importorskip("torch")
+    term = minimax_term(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]), alpha=0.5, gamma=0.5, r_min=-1.0)
+    assert term.tolist() == [-0.5, 0.0]
+
+
+def test_the_result_is_single_precision():
+    """As the rewards of segments are."""
+    result = minimax_reward(np.zeros(2, np.float32), np.ones(2, np.float32), alpha=0.1, gamma=0.9, r_min=0)
+    assert result.dtype == np.float32

@@ -1,0 +1,167 @@
+"""From segments to transitions."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from gymnasium import spaces
+from hypothesis import given, settings, strategies as st
+from ludus.errors import ContractError
+from ludus.segment import SegmentBatch
+from ludus_replay import ReplayLayout, collect
+
+
+def column(rewards, *, terminated=(), truncated=(), undecided=(), length=None, ticks=None):
+    """Return one segment; observations count its entries."""
+    entries = len(rewards)
+
+    def marks(at):
+        return np.isin(np.arange(entries), at)[:, None]
+
+    return SegmentBatch(
+        observation={"obs": np.arange(entries, dtype=np.float32)[:, None, None]},
+        action=np.arange(entries)[:, None, None] % 4,
+        reward=np.array(rewards, np.float32)[:, None],
+        terminated=marks(terminated),
+        truncated=marks(truncated),
+        decided=~marks(undecided),
+        elapsed_ticks=np.array(ticks or [1] * entries, np.int32)[:, None],
+        length=np.array([entries - 1 if length is None else length], np.int32),
+        version=np.zeros(1, np.int64),
+    )
+
+
+@pytest.fixture
+def layout(role):
+    """Return the layout of a role with one observation leaf."""
+    return ReplayLayout.of(attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32)))
+
+
+def transitions(rows):
+    """Return (start, end or None, reward, discount) of every transition."""
+    arrays, found = rows.arrays, []
+    for row in np.flatnonzero(arrays["offset"]):
+        after = None if arrays["discount"][row] == 0 else arrays["observation/obs"][row + arrays["offset"][row], 0]
+        found.append(
+            (arrays["observation/obs"][row, 0], after, float(arrays["reward"][row]), float(arrays["discount"][row]))
+        )
+    return found
+
+
+def test_one_step(layout):
+    """The last decision leads to the bootstrap entry."""
+    rows = collect(column([1, 2, 3, np.nan]), layout, gamma=0.5)
+    assert transitions(rows) == [(0, 1, 1, 0.5), (1, 2, 2, 0.5), (2, 3, 3, 0.5)]
+
+
+def test_three_steps(layout):
+    """1 + 2/2 + 4/4 = 3; at the end of the segment transitions are shorter."""
+    rows = collect(column([1, 2, 4, 8, np.nan]), layout, gamma=0.5, n_step=3)
+    assert transitions(rows) == [(0, 3, 3, 0.125), (1, 4, 6, 0.125), (2, 4, 8, 0.25), (3, 4, 8, 0.5)]
+
+
+def test_a_terminated_match_does_not_bootstrap(layout):
+    """Nor does a transition reach into the next match."""
+    rows = collect(column([1, 2, 4, np.nan], terminated=[1]), layout, gamma=0.5, n_step=3)
+    assert transitions(rows) == [(0, None, 2, 0), (1, None, 2, 0), (2, 3, 4, 0.5)]
+
+
+def test_a_truncated_match_bootstraps_from_its_final_observation(layout):
+    """The entry after it is no decision."""
+    rows = collect(column([1, 2, np.nan, 4, np.nan], truncated=[1], undecided=[2]), layout, gamma=0.5, n_step=3)
+    assert transitions(rows) == [(0, 2, 2, 0.25), (1, 2, 2, 0.5), (3, 4, 4, 0.5)]
+
+
+def test_a_segment_that_ends_with_its_match_has_no_bootstrap_entry(layout):
+    """What lies there is not looked at."""
+    batch = column([1, 2, np.nan], terminated=[1])
+    batch.observation["obs"][2] = np.nan
+    batch.decided[2] = False
+    rows = collect(batch, layout, gamma=0.5)
+    assert transitions(rows) == [(0, 1, 1, 0.5), (1, None, 2, 0)]
+    assert len(rows.arrays["offset"]) == 2
+
+
+def test_discount_per_tick(layout):
+    """1 + 0.5^2 · 2 = 1.5, discounted by 0.5^5."""
+    rows = collect(column([1, 2, np.nan], ticks=[2, 3, 1]), layout, gamma=0.5, n_step=2, discount_per="tick")
+    assert transitions(rows) == [(0, 2, 1.5, 0.03125), (1, 2, 2, 0.125)]
+
+
+def test_further_sums(role):
+    """They are weighted as the reward is."""
+    role = attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32))
+    batch = column([0, 0, np.nan])
+    extra = np.array([[8.0], [4.0], [np.nan]], np.float32)
+    rows = collect(batch, ReplayLayout.of(role, sums=["bonus"]), gamma=0.5, n_step=2, sums={"bonus": extra})
+    assert rows.arrays["sums/bonus"][:2].tolist() == [10, 4]
+
+
+def test_dtypes_stay(role, make_batch):
+    """Bytes are held as bytes."""
+    layout = ReplayLayout.of(role, privileged=True)
+    rows = collect(make_batch(), layout, gamma=0.9)
+    assert {name: array.dtype for name, array in rows.arrays.items()} == {
+        name: dtype for name, (_, dtype) in layout.arrays.items()
+    }
+    assert rows.arrays["observation/board"].dtype == np.uint8
+
+
+def test_without_masks_everything_is_legal(layout):
+    """Environments may leave masks out."""
+    rows = collect(column([1, np.nan]), layout, gamma=0.9)
+    assert rows.arrays["action_mask"].all()
+
+
+def test_a_layout_asks_for_what_segments_carry(role):
+    """A missing array is named."""
+    with pytest.raises(ContractError, match="no observation/board"):
+        collect(column([1, np.nan]), ReplayLayout.of(role), gamma=0.9)
+
+
+@pytest.mark.parametrize("array", ["reward", "obs"])
+def test_numbers_must_be_finite(layout, array):
+    """The message says which array is not."""
+    batch = column([1, 2, np.nan])
+    (batch.reward if array == "reward" else batch.observation["obs"])[1] = np.inf
+    with pytest.raises(ContractError, match=rf"{array} of a batch is not finite"):
+        collect(batch, layout, gamma=0.9)
+
+
+def slowly(batch, *, gamma, n_step, per_tick):
+    """Return the transitions of a batch, one by one: (start, end or None, reward, discount)."""
+    found = []
+    speed = batch.observation["speed"][..., 0]
+    for segment in range(batch.num_segments):
+        for start in range(batch.length[segment]):
+            if not batch.decided[start, segment]:
+                continue
+            total, discount, entry, ended = 0.0, 1.0, start, False
+            for _ in range(n_step):
+                total += discount * float(batch.reward[entry, segment])
+                discount *= gamma ** (int(batch.elapsed_ticks[entry, segment]) if per_tick else 1)
+                ended = bool(batch.terminated[entry, segment])
+                entry += 1
+                if ended or not batch.decided[entry, segment] or entry >= batch.length[segment]:
+                    break
+            end = None if ended else speed[entry, segment]
+            found.append((speed[start, segment], end, total, 0.0 if ended else discount))
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10_000), n_step=st.integers(1, 8), per_tick=st.booleans())
+def test_transitions_are_those_found_one_by_one(role, make_batch, seed, n_step, per_tick):
+    """Whatever the segments."""
+    batch = make_batch(seed)
+    rows = collect(
+        batch,
+        ReplayLayout.of(role),
+        gamma=0.5,
+        n_step=n_step,
+        discount_per="tick" if per_tick else "decision",
+    )
+    rows.arrays["observation/obs"] = rows.arrays["observation/speed"]
+    assert transitions(rows) == slowly(batch, gamma=0.5, n_step=n_step, per_tick=per_tick)
+    assert rows.transitions == batch.num_decisions

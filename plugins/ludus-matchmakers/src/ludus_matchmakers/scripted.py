@@ -1,0 +1,40 @@
+"""Matches against anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define
+from ludus.errors import ConfigError
+from ludus.matchmaker import LeagueView, Pairing
+
+from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.tools import anchor_opponents, other_teams, stand_ins
+
+
+@define
+class Anchors(Keeper):
+    """Meets scripted agents, all equally often: an opponent that stays the same, as in [Minimax §5.1].
+
+    Args:
+        against: Anchors to meet; empty for all that fit.
+    """
+
+    against: Sequence[str] = ()
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return scripted opponents; a stand-in where there is none for a team.
+
+        Raises:
+            ConfigError: An anchor named in `against` does not exist.
+        """
+        unknown = [name for name in self.against if name not in league.anchors]
+        if unknown:
+            known = ", ".join(league.anchors) or "none"
+            raise ConfigError(f"matchmaker: there is no anchor {unknown[0]!r}; anchors are {known}")
+        opponents = []
+        for team in other_teams(league, player):
+            fitting = anchor_opponents(league, team, against=self.against) or stand_ins(league, player, team)
+            opponents.append(str(rng.choice(fitting)))
+        return Pairing(opponents=tuple(opponents), reason="against-anchors")
