@@ -1,7 +1,7 @@
 """How many rows a second the networks learn from: forward and backward on one core, by CPU time.
 
 Run: ``OMP_NUM_THREADS=1 python benchmarks/networks.py [repeats]``
-"""  # noqa: INP001 - a script
+"""
 
 from __future__ import annotations
 
