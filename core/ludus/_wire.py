@@ -5,7 +5,7 @@ A message is one header frame and one raw frame per array::
     frame 0     magic "LUDS" | protocol version, uint16 little endian | msgpack [kind, {field: value}]
     frame 1…n   the buffers of the arrays, in the order in which the header declares them
 
-In the header an array is ``[dtype, shape]``. Both sides let `ludus._structuring` check the fields against the type
+In the header an array is ``[dtype, shape]``. The receiver lets `ludus._structuring` check the fields against the type
 hints, so a header needs no type tags, and a value of another type is refused; only an integer may stand for a float.
 Floats may be NaN or infinite.
 
@@ -26,7 +26,7 @@ import msgpack
 import numpy as np
 
 from ludus import _messages
-from ludus._structuring import Problem, StructuringError, converter, structure
+from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
 Message: TypeAlias = attrs.AttrsInstance
@@ -54,19 +54,16 @@ def encode(message: Message) -> list[Frame]:
     """Turn a message into frames; large arrays are not copied, so the sender must not write to them afterwards.
 
     Raises:
-        WireError: The message is of an unknown kind, a field has the wrong type, or a limit is exceeded.
+        WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
     """
     kind = type(message).__name__
     if _kinds().get(kind) is not type(message):
         raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
     buffers: list[Frame] = []
     try:
-        fields = attrs.asdict(_structured(attrs.asdict(message), type(message)))
-        header = msgpack.packb([kind, fields], default=functools.partial(_pack, buffers=buffers))
-    except WireError:
-        raise
-    except (ValueError, OverflowError) as error:  # an int beyond 64 bits, or a lone surrogate
-        raise WireError(f"{kind} cannot be written as msgpack: {error}") from None
+        header = msgpack.packb([kind, _fields(message)], default=functools.partial(_plain, buffers=buffers))
+    except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
+        raise WireError(f"{kind} cannot be sent: {error}") from None
     frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
     _check_limits(frames, kind)
     _read_header(frames[0])  # as the receiver will: lists and maps have a bound
@@ -91,19 +88,13 @@ def decode(frames: Sequence[Frame]) -> Message:
     for name, attribute in expected.items():
         if attribute.type == Mapping[str, np.ndarray] and type(fields[name]) is dict:
             fields[name] = {key: _unpack(value, rest, where=f"{kind}.{name}") for key, value in fields[name].items()}
-    message = _structured(fields, message_class)
     if next(rest, None) is not None:
         raise WireError(f"{kind}: more frames than declared arrays")
-    return message
-
-
-def _structured(fields: dict[str, Any], message_class: type[Message]) -> Message:
     try:
         return structure(fields, message_class)
     except StructuringError as error:
         problem = error.problems[0]
-        where = ".".join(map(str, (message_class.__name__, *problem.path)))
-        raise WireError(f"{where[:256]}: {problem.text}") from None
+        raise WireError(f"{'.'.join(map(str, (kind, *problem.path)))[:256]}: {problem.text}") from None
 
 
 def fits(frames: Sequence[Frame]) -> bool:
@@ -170,24 +161,24 @@ def _shown(value: Any) -> str:
     return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
 
 
-def _array(value: Any, _: type[np.ndarray]) -> np.ndarray:
-    if not isinstance(value, np.ndarray):
-        raise StructuringError(Problem((), f"expected an array, got {_shown(value)}"))
+converter.register_structure_hook(np.ndarray, lambda array, _: array)  # made by `_unpack` before
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in attrs.fields_dict(type(message))}
+
+
+def _plain(value: Any, *, buffers: list[Frame]) -> Any:
+    """Return what stands in the header for a value that msgpack cannot write."""
+    if attrs.has(type(value)):
+        return _fields(value)
+    if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
+        raise WireError(f"{_shown(value)} of type {type(value).__name__} does not travel")
     if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
-        problem = f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel"
-        raise StructuringError(Problem((), problem))
-    return value
-
-
-converter.register_structure_hook(np.ndarray, _array)
-
-
-def _pack(array: Any, *, buffers: list[Frame]) -> list[Any]:
-    if not isinstance(array, np.ndarray):  # msgpack asks about an int that it cannot write too
-        raise OverflowError(f"{_shown(array)} is out of range")
-    flat = np.ascontiguousarray(array).reshape(-1)
+        raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
+    flat = np.ascontiguousarray(value).reshape(-1)
     buffers.append(flat.view(np.uint8).data if flat.size else b"")
-    return [array.dtype.str, list(array.shape)]
+    return [value.dtype.str, list(value.shape)]
 
 
 def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:

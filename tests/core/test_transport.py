@@ -302,8 +302,8 @@ def test_receive_waits_no_longer_than_told(hub):
 def test_a_message_that_cannot_be_encoded_is_the_senders_error(hub):
     """The sender hears of its own mistake instead of the receiver."""
     _, client, _ = linked(hub)
-    with pytest.raises(WireError, match=r"ResultsAck\.report"):
-        client.send("coordinator", ResultsAck(report="1"))
+    with pytest.raises(WireError, match=r"ResultsAck cannot be sent"):
+        client.send("coordinator", ResultsAck(report=2**64))
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"garbage"], [b"LUDS\x01\x00\xc1"], [os.urandom(200), b"x" * 100]])

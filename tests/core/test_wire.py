@@ -238,11 +238,8 @@ def test_a_decoded_message_can_be_passed_on():
 
 @pytest.mark.parametrize("three", [3, np.float64(3)])
 def test_integers_are_accepted_for_floats(three):
-    """A sender may say 3 for 3.0; a float leaves, and whatever comes, a float arrives."""
-    assert encode(MetricsReport(worker="w", values={"a": three})) == encode(
-        MetricsReport(worker="w", values={"a": 3.0})
-    )
-    arrived = decode(raw("MetricsReport", {"worker": "w", "values": {"a": int(three)}}))
+    """A sender may say 3 for 3.0; a float arrives."""
+    arrived = decode(encode(MetricsReport(worker="w", values={"a": three})))
     assert type(arrived.values["a"]) is float
 
 
@@ -254,19 +251,10 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(worker="w", count=True), r"Progress\.count: expected an integer, got True"),
-        (Progress(worker="w", count=np.int64(1)), r"Progress\.count: expected an integer, got np\.int64"),
-        (Progress(worker="w", count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
-        (Progress(worker="w", count=2**64), "out of range"),
-        (Progress(worker=b"w", count=1), r"Progress\.worker: expected a string, got b'w'"),
+        (Progress(worker="w", count=np.int64(1)), r"Progress cannot be sent: np\.int64\(1\) of type int64"),
+        (Progress(worker="w", count=2**64), "18446744073709551616 of type int does not travel"),
         (Stop(reason="\ud800"), "surrogate"),
-        (Fixtures(fixtures="ab"), r"Fixtures\.fixtures: expected a list, got 'ab'"),
-        (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures\.0\.\w+: "),
-        (MetricsReport(worker="w", values={1: 2.0}), r"MetricsReport\.values\.1: expected a string, got 1"),
-        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values\.a: expected a number, got 'b'"),
-        (MetricsReport(worker="w", values={"a": 10**400}), "too large"),
-        (MetricsReport(worker="w", values=None), "expected a table, got None"),
-        (segments(x=[1, 2]), r"Segments\.arrays\.x: expected an array, got \[1, 2\]"),
+        (MetricsReport(worker="w", values={1: 2.0}), "int is not allowed for map key"),
         (segments(x=np.array(["a"])), "dtype <U1"),
         (segments(x=np.array([None])), r"dtype \|O"),
         (segments(x=np.zeros(2, ">f4")), "dtype >f4"),
@@ -276,10 +264,29 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
         ("text", "str is not a message"),
     ],
 )
-def test_senders_hear_what_is_wrong(message, problem):
-    """A message that no peer would accept does not leave; the error names the field."""
+def test_senders_hear_what_cannot_travel(message, problem):
+    """A message that cannot be written does not leave."""
     with pytest.raises(WireError, match=problem):
         encode(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (Progress(worker="w", count=True), r"Progress\.count: expected an integer, got True"),
+        (Progress(worker="w", count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
+        (Progress(worker=b"w", count=1), r"Progress\.worker: expected a string, got b'w'"),
+        (Fixtures(fixtures="ab"), r"Fixtures\.fixtures: expected a list, got 'ab'"),
+        (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures\.0\.\w+: "),
+        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values\.a: expected a number, got 'b'"),
+        (MetricsReport(worker="w", values=None), "expected a table, got None"),
+        (segments(x=[1, 2]), r"Segments\.arrays: expected \[dtype, shape\] of an array, got \[1, 2\]"),
+    ],
+)
+def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
+    """Types are checked once, by the receiver; the error names the field."""
+    with pytest.raises(WireError, match=problem):
+        decode(encode(message))
 
 
 @pytest.mark.parametrize(
