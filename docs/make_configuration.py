@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import attrs
-from ludus._config import AnchorConfig, EvaluationSection, MetricsSection, PlayerConfig, RunSection, SamplingSection
+from ludus._config import (
+    AnchorConfig,
+    EvaluationSection,
+    LeagueSection,
+    MetricsSection,
+    PlayerConfig,
+    RunSection,
+    SamplingSection,
+)
 from ludus._plugins import Plugins, load_plugins
 from ludus._toml import write_toml
 from ludus.component import KINDS
@@ -31,6 +39,7 @@ SECTIONS = {
     "sampling": SamplingSection,
     "players": PlayerConfig,
     "anchors": AnchorConfig,
+    "league": LeagueSection,
     "evaluation": EvaluationSection,
     "metrics": MetricsSection,
 }
@@ -41,6 +50,7 @@ _CHOICES = {  # written by name in TOML, so the type of the field says nothing t
     "matchmaker": "name of a matchmaker",
     "interfaces": "list of names of interfaces",
     "agent": "name of an agent",
+    "rules": "list of names of rules",
     "sinks": "list of names of metric sinks",
 }
 

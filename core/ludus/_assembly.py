@@ -12,6 +12,7 @@ from attrs import frozen
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._build import (
     learned_role,
+    make,
     make_agent,
     make_algorithm,
     make_environment,
@@ -41,7 +42,7 @@ from ludus._supervisor import WorkerSpec
 from ludus._transport import ipc_address
 from ludus._version import __version__
 from ludus.agent import Agent
-from ludus.algorithm import Policy
+from ludus.algorithm import Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface, on_agent
@@ -160,16 +161,9 @@ class Assembly:
     ) -> Learner:
         """Make the learner of a player; with shared memory if its samplers, which reach it at an address, have it."""
         run, chosen = self.config.run, self.config.players[player]
-        role, _ = player_role(chosen, learned_role(chosen, self.spec))
-        trainer = make_algorithm(chosen, role).make_trainer(
-            seed=seed_for(run.seed, "learner", player), device=run.device
-        )
-        if chosen.init:
-            path = Path(chosen.init)
-            trainer.load_weights(load_arrays(path.parent, path.stem))
         return Learner(
             player=player,
-            trainer=trainer,
+            make_trainer=partial(self.trainer, player),
             run_dir=self.run_dir,
             options=LearnerOptions(
                 credits=self.config.sampling.credits,
@@ -186,6 +180,26 @@ class Assembly:
             ways=ways(address, shared=shared is not None),
         )
 
+    def trainer(self, player: str, generation: int, init: str) -> Trainer:
+        """Make the trainer of a player.
+
+        Args:
+            player: Whose.
+            generation: How often the player has started anew.
+            init: Hash of the model of this run from which it starts; empty: as the configuration says.
+
+        Raises:
+            ModelError: The model to start from cannot be loaded.
+        """
+        run, chosen = self.config.run, self.config.players[player]
+        role, _ = player_role(chosen, learned_role(chosen, self.spec))
+        seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
+        trainer = make_algorithm(chosen, role).make_trainer(seed=seed, device=run.device)
+        path = self.run_dir / "models" / init if init else Path(chosen.init)
+        if init or chosen.init:
+            trainer.load_weights(load_arrays(path.parent, path.stem))
+        return trainer
+
     def coordinator(self, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
         """Make the coordinator on an open store."""
         return Coordinator(
@@ -194,6 +208,7 @@ class Assembly:
             league=open_league(store, self.config, self.spec),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
             evaluation=make_evaluation_matchmaker(self.plugins, self.config),
+            rules=[make(rule) for rule in self.config.league.rules],
             emitter=self.plugins,
             link=link,
             clock=clock,
@@ -226,6 +241,8 @@ class Assembly:
             role, _ = player_role(chosen, learned_role(chosen, self.spec))
             make_algorithm(chosen, role)
             make_matchmaker(self.plugins, chosen)
+        for rule in self.config.league.rules:
+            make(rule)
         for anchor in self.config.anchors.values():
             for role in self.spec.roles:
                 make_agent(anchor.agent, self.spec, role.name)
@@ -346,8 +363,26 @@ class Assembly:
         player, players = name.partition("@")[0], self.config.players
         if player not in players:
             raise ModelError(f"model {name!r} belongs to no player of this run; there are {', '.join(players)}")
+        weights = load_arrays(self.run_dir / "models", digest)
+        return self.frozen(player, weights, spec=spec, rows=rows, deterministic=deterministic)
+
+    def frozen(
+        self, player: str, weights: Weights, *, spec: EnvironmentSpec, rows: int = 0, deterministic: bool = False
+    ) -> Agent:
+        """Make the agent that plays weights of a player, through its interfaces.
+
+        Args:
+            player: Whose.
+            weights: What it plays by.
+            spec: The environment's.
+            rows: Matches played at once, if that is known.
+            deterministic: Take the most likely actions instead of sampling.
+
+        Raises:
+            ModelError: The weights do not fit the player's network.
+        """
         policy, interface = self._frozen(player, spec)
-        policy.load(load_arrays(self.run_dir / "models", digest))
+        policy.load(weights)
         agent = PolicyAgent(policy, rows * len(spec.seats), deterministic)
         return agent if interface is None else on_agent(agent, interface)
 

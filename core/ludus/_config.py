@@ -22,7 +22,7 @@ from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml, write_toml
-from ludus.option import Check, above, at_least, name, option
+from ludus.option import Check, at_least, name, option
 
 
 @frozen(kw_only=True)
@@ -78,8 +78,10 @@ class PlayerConfig:
     network: Chosen | None = option(None, help="Component that makes its network; some algorithms need none.")
     matchmaker: Chosen = option(help="Component that chooses its opponents.")
     interfaces: tuple[Chosen, ...] = option((), help="Transforms of what it sees and does, innermost first.")
-    freeze_every_decisions: int = option(500_000, at_least(1), help="Decisions between two frozen models.")
-    share: float = option(1.0, above(0), help="Its share of all matches, relative to other players.")
+    freeze_every_decisions: int = option(
+        500_000, at_least(0), help="Decisions between two frozen models; 0: only when a rule says so."
+    )
+    share: float = option(1.0, at_least(0), help="Its share of all matches, relative to other players; 0: it waits.")
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 
@@ -90,6 +92,14 @@ class AnchorConfig:
 
     name: str
     agent: Chosen = option(help="Component that plays.")
+
+
+@frozen(kw_only=True)
+class LeagueSection:
+    """``[league]``: what changes in it while it runs."""
+
+    rules: tuple[Chosen, ...] = option((), help="Rules, by name, asked in this order.")
+    every_matches: int = option(1000, at_least(1), help="Training matches between two looks at the rules.")
 
 
 @frozen(kw_only=True)
@@ -137,6 +147,7 @@ class RunConfig:
     sampling: SamplingSection
     players: Mapping[str, PlayerConfig]
     anchors: Mapping[str, AnchorConfig]
+    league: LeagueSection
     evaluation: EvaluationSection
     metrics: MetricsSection
     data: Mapping[str, Any]
@@ -182,6 +193,7 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> R
         "sampling": sampling,
         "players": _read_players(reader, data),
         "anchors": _read_anchors(reader, data, environment),
+        "league": _read_league(reader.section(data, "league")),
         "evaluation": _read_evaluation(reader.section(data, "evaluation")),
         "metrics": _read_metrics(reader.section(data, "metrics")),
     }
@@ -233,7 +245,7 @@ def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins,
     return part
 
 
-_SECTIONS = ("run", "environment", "sampling", "players", "anchors", "evaluation", "metrics")
+_SECTIONS = ("run", "environment", "sampling", "players", "anchors", "league", "evaluation", "metrics")
 
 
 def _read_run(section: Section) -> tuple[RunSection | None, Chosen | None]:
@@ -309,6 +321,10 @@ def _check_name(reader: Reader, section: str, word: str) -> None:
     check = name()
     if not check.accepts(word):
         reader.problems.append(Problem((section, word), f"expected {check.expected}"))
+
+
+def _read_league(section: Section) -> LeagueSection | None:
+    return section.build(LeagueSection, rules=section.choose_many("rule", "rules"))
 
 
 def _read_evaluation(section: Section) -> EvaluationSection | None:

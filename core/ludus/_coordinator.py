@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from ludus._messages import (
     MetricsReport,
     ModelAck,
     ModelFrozen,
+    Order,
     Progress,
     Results,
     ResultsAck,
@@ -40,6 +41,7 @@ from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
 from ludus.matchmaker import Matchmaker, Pairing
+from ludus.rule import Freeze, PoolChange, Reset, Rule, Share
 
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
 
@@ -54,6 +56,7 @@ class Coordinator:
         league: Opened for writing.
         matchmakers: One per player.
         evaluation: Chooses rating matches; None where there are none.
+        rules: Of the league, in the order in which they are asked.
         emitter: Tells plugins about events.
         link: Where messages go.
         clock: Seconds.
@@ -64,22 +67,26 @@ class Coordinator:
     league: League
     matchmakers: Mapping[str, Matchmaker]
     evaluation: Matchmaker | None
+    rules: Sequence[Rule]
     emitter: Plugins
     link: Link
     clock: Callable[[], float]
     failure: str = field(init=False, default="")
     values: dict[str, dict[str, float]] = field(init=False, factory=dict)  # worker → its last metrics
-    matches: int = field(init=False, default=0)
+    matches: int = field(init=False, default=0)  # training matches
+    trained: dict[str, int] = field(init=False, factory=dict)  # the same by player, since this start
     elapsed_s: float = field(init=False)  # how long the run has trained, over all resumes
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
     heard_s: dict[str, float] = field(init=False, factory=dict)
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
     _events: deque[tuple[str, dict[str, object]]] = field(init=False, factory=deque)
     _rng: np.random.Generator = field(init=False)
-    _dealt: dict[str, float] = field(init=False)  # matches handed out per player
+    _dealt: dict[str, float] = field(init=False)  # per player: matches handed out, each divided by its share then
     _turn: dict[str, int] = field(init=False)  # rotates the team a player of a symmetric role takes
     _evaluating: dict[int, tuple[str, Fixture]] = field(init=False, factory=dict)
     _again: deque[Fixture] = field(init=False, factory=deque)
+    _orders: dict[str, Order] = field(init=False, factory=dict)  # those that learners have not followed yet
+    _asked: int = field(init=False)  # `matches` when the rules were asked last
     _ticked_s: float = field(init=False)
     _dirty: bool = field(init=False, default=False)
     _stopping: bool = field(init=False, default=False)
@@ -87,10 +94,13 @@ class Coordinator:
     def __attrs_post_init__(self) -> None:
         store = self.league.store
         self._rng = generator(self.config.run.seed, "matchmaking")
-        saved = store.meta("matchmaking", {"rng": self._rng.bit_generator.state, "dealt": {}, "turn": {}})
-        self._rng.bit_generator.state = saved["rng"]
-        self._dealt = {name: float(saved["dealt"].get(name, 0)) for name in self.config.players}
-        self._turn = {name: saved["turn"].get(name, 0) for name in self.config.players}
+        saved = store.meta("matchmaking", {})
+        self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
+        self._dealt = {name: float(saved.get("dealt", {}).get(name, 0)) for name in self.config.players}
+        self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
+        self._asked = saved.get("asked", 0)
+        for name, player in self.config.players.items():
+            self.league.set_share(name, saved.get("shares", {}).get(name, player.share))
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.matches = int(store.counters().get("matches", 0))
         self._ticked_s = self.clock()
@@ -134,12 +144,11 @@ class Coordinator:
         """Commit what has been taken in, then send the answers and tell the plugins."""
         now = self.clock()
         self.elapsed_s += now - self._ticked_s
+        self.league.elapsed_s = self.elapsed_s
         self._ticked_s = now
         if self._dirty:
             store = self.league.store
-            store.set_meta(
-                "matchmaking", {"rng": self._rng.bit_generator.state, "dealt": self._dealt, "turn": self._turn}
-            )
+            store.set_meta("matchmaking", self._state)
             store.set_counter("elapsed_s", self.elapsed_s)
             store.set_counter("matches", self.matches)
             store.commit()
@@ -149,6 +158,17 @@ class Coordinator:
         while self._events:
             event, arguments = self._events.popleft()
             self.emitter.emit(event, **arguments)
+
+    @property
+    def _state(self) -> dict[str, Any]:
+        """Return what a resumed coordinator goes on from."""
+        return {
+            "rng": self._rng.bit_generator.state,
+            "dealt": self._dealt,
+            "turn": self._turn,
+            "asked": self._asked,
+            "shares": {name: view.share for name, view in self.league.players.items()},
+        }
 
     def _answer(self, peer: str, message: Any) -> None:
         self._answers.append((peer, message))
@@ -168,11 +188,16 @@ class Coordinator:
         answer = Welcome(elapsed_s=self.elapsed_s)
         for player in self.config.players:
             if peer == learner_name(player):
-                answer = evolve(answer, models=len(self.league.players[player].models))
+                view = self.league.players[player]
+                answer = evolve(answer, models=len(view.models), generation=view.generation)
+                if view.generation:
+                    before = self.league.models[f"{player}@{view.births[-1]}"]
+                    answer = evolve(answer, init=before.manifest["init"], version=before.version)
                 saved = self.league.store.checkpoints().get(player)
                 if saved is not None:
                     answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
         self._answer(peer, answer)
+        self._remind(peer)
 
     def _record(self, peer: str, message: Results) -> None:
         try:
@@ -185,6 +210,7 @@ class Coordinator:
             fixture = summary.fixture
             if fixture.kind == "train":
                 self.matches += summary.matches
+                self.trained[fixture.player] = self.trained.get(fixture.player, 0) + summary.matches
             if summary.finished:
                 self._evaluating.pop(fixture.id, None)
             self._emit(
@@ -195,12 +221,18 @@ class Coordinator:
                 matches=summary.matches,
             )
         self._answer(peer, ResultsAck(report=message.report))
+        if self.matches - self._asked >= self.config.league.every_matches:
+            self._ask_rules()
 
     def _freeze(self, peer: str, message: ModelFrozen) -> None:
         models = self.league.players[message.player].models
-        if message.hash not in {self.league.models[model].hash for model in models}:  # else it is told again
+        known = [self.league.models[model] for model in models]
+        told = {(model.hash, model.manifest.get("generation", 0)) for model in known}
+        if (message.hash, message.generation) not in told:
             manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
             manifest["parent"] = self.league.models[models[-1]].hash if models else None
+            manifest |= {name: getattr(message, name) for name in ("generation", "init", "reason")}
+            manifest["elapsed_s"] = self.elapsed_s
             # numbered here: a learner and its successor may both have meant the same number
             participant = self.league.freeze(
                 message.player,
@@ -211,6 +243,9 @@ class Coordinator:
             )
             self._admit(message.player, participant)
             self._emit("ludus_model_frozen", player=message.player, model=participant, manifest=manifest)
+        view, due = self.league.players[message.player], self._orders.get(message.player)
+        if due is not None and len(view.models) >= due.model and view.generation >= due.generation:
+            del self._orders[message.player]
         self._answer(peer, ModelAck(player=message.player, number=message.number))
 
     def _admit(self, player: str, participant: str) -> None:
@@ -227,6 +262,7 @@ class Coordinator:
             if peer == learner_name(player) and message.count > self.league.players[player].decisions:
                 self.league.set_decisions(player, message.count)
                 self._dirty = True
+        self._remind(peer)
 
     # -- fixtures ----------------------------------------------------------------------------------------------
 
@@ -238,11 +274,13 @@ class Coordinator:
         self._dirty |= bool(answer.fixtures)  # that there is no work rests on nothing
 
     def _training(self, peer: str) -> list[Fixture]:  # noqa: ARG002 - same signature as _rating
-        shares = {name: player.share for name, player in self.config.players.items()}
-        player = min(shares, key=lambda name: (self._dealt[name] + 1) / shares[name])
+        shares = {name: view.share for name, view in self.league.players.items() if view.share}
+        if not shares:
+            raise LudusError("every player's share of the matches is 0; expected one that trains")
+        player = min(shares, key=lambda name: self._dealt[name] + 1 / shares[name])
         pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
         matches = self.config.sampling.fixture_matches
-        self._dealt[player] += matches
+        self._dealt[player] += matches / shares[player]
         fixture = Fixture(
             id=0,
             kind="train",
@@ -313,6 +351,46 @@ class Coordinator:
     def rotates(self) -> bool:
         """Return whether any participant can take any team: there is one role."""
         return len(self.spec.roles) == 1
+
+    # -- rules -------------------------------------------------------------------------------------------------
+
+    def _ask_rules(self) -> None:
+        self._asked = self.matches
+        for rule in self.rules:
+            for change in rule.decide(self.league, self._rng):
+                if isinstance(change, PoolChange):
+                    self.league.apply([change])
+                elif change.player not in self.league.players:
+                    raise LudusError(f"rule {type(rule).__name__}: there is no player {change.player!r} in {change}")
+                else:
+                    self._change(change)
+        self._dirty = True
+
+    def _change(self, change: Share | Freeze | Reset) -> None:
+        player, view = change.player, self.league.players[change.player]
+        if isinstance(change, Share):
+            self._share(player, change.share)
+        elif player not in self._orders:
+            generation, init = view.generation, ""
+            if isinstance(change, Reset):
+                generation, init = generation + 1, self.league.models[change.init].hash if change.init else ""
+            self._orders[player] = Order(
+                player=player, model=len(view.models) + 1, generation=generation, init=init, reason=change.reason
+            )
+            self._remind(learner_name(player))
+
+    def _share(self, player: str, share: float) -> None:
+        """Change a player's share; one that has waited is not owed what it missed."""
+        if share and not self.league.players[player].share:
+            running = [self._dealt[name] for name, view in self.league.players.items() if view.share]
+            self._dealt[player] = max([self._dealt[player], *([min(running)] if running else [])])
+        self.league.set_share(player, share)
+
+    def _remind(self, learner: str) -> None:
+        """Send a learner the order that it has not followed yet; told twice, it follows once."""
+        for player, order in self._orders.items():
+            if learner == learner_name(player):
+                self._answers.append((learner, order))
 
     # -- the run -----------------------------------------------------------------------------------------------
 

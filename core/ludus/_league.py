@@ -25,7 +25,7 @@ from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating
 
-_GENERATIONS = 16  # older ones would weigh less than 1/65,536 of a match
+_INHERITED = 16  # models; older ones would weigh less than 1/65,536 of a match
 
 
 @frozen
@@ -61,6 +61,7 @@ class League:
         players: The players by name.
         models: All frozen models by participant, in the order in which they were frozen.
         pools: The members of every pool, oldest first.
+        elapsed_s: How long the run has trained; kept up by the coordinator.
     """
 
     def __init__(
@@ -82,6 +83,7 @@ class League:
             for name, (role, team) in players.items()
         }
         self.pools: dict[str, list[str]] = {}
+        self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self._index: dict[str, int] = {}
         self._rows: dict[str, np.ndarray] = {}  # [capacity, 3] int64: counts against the participant of each index
         self._elo = EloTable(anchors)
@@ -111,6 +113,10 @@ class League:
         """Return the number of teams in a match."""
         return 1 + max(seat.team for seat in self.seats)
 
+    def frozen_s(self, model: str) -> float:
+        """Return when a model was frozen, in seconds of training."""
+        return float(self.models[model].manifest.get("elapsed_s", 0.0))
+
     def team(self, participant: str) -> int | None:
         """Return the team that a player's model is made for; None where it may take any, as anchors may."""
         view = self.players.get(parse(participant).player)
@@ -123,12 +129,12 @@ class League:
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
 
-        Where either side is live, its earlier generations (frozen and live) are included; the weight halves with
-        every generation, on each side. So ``payoff(a, [b])`` always mirrors ``payoff(b, [a])``.
+        Where either side is live, its earlier weights (frozen and live), back to its last reset, are included; their
+        weight halves with every model, on each side. So ``payoff(a, [b])`` always mirrors ``payoff(b, [a])``.
         """
         nobody = len(self._index)
         row = np.zeros((nobody + 1, 3))  # the last line stays 0 and stands for everybody unknown
-        for name, weight in _generations(participant):
+        for name, weight in self._inherited(participant):
             counts = self._rows.get(name)
             if counts is not None:
                 known = min(len(counts), nobody)
@@ -138,7 +144,7 @@ class League:
             if name == participant:
                 result[i] = 0.0
             elif name.endswith("+"):
-                result[i] = sum(weight * row[self._index.get(n, nobody)] for n, weight in _generations(name))
+                result[i] = sum(weight * row[self._index.get(n, nobody)] for n, weight in self._inherited(name))
         return result
 
     def rating(self, participant: str) -> Rating:
@@ -226,6 +232,10 @@ class League:
                 self.store.pool_change(change)
                 self._change_pool(change)
 
+    def set_share(self, player: str, share: float) -> None:
+        """Set a player's share of the training matches."""
+        self.players[player] = attrs.evolve(self.players[player], share=share)
+
     def set_decisions(self, player: str, decisions: int) -> None:
         """Note how many decisions a player has learned from."""
         self.store.set_counter(f"decisions/{player}", decisions)
@@ -252,6 +262,21 @@ class League:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
+    def _inherited(self, participant: str) -> list[tuple[str, float]]:
+        """Return the participants whose matches count for this one, with their weights."""
+        name = parse(participant)
+        if not name.live or name.number is None:
+            return [(participant, 1.0)]
+        births = self.players[name.player].births if name.player in self.players else (0,)
+        born = max(birth for birth in births if birth <= name.number)
+        numbers = range(name.number, max(name.number - _INHERITED, born - 1), -1)
+        return [
+            (f"{name.player}@{number}{suffix}", 0.5**age)
+            for age, number in enumerate(numbers)
+            for suffix in ("+", "")
+            if suffix or number > born
+        ]
+
     def _with_models(self, fixture: Fixture) -> Fixture:
         models = {name: self.models[name].hash for name in fixture.seats if name in self.models}
         return attrs.evolve(fixture, models=models)
@@ -265,9 +290,10 @@ class League:
         self.models[model.participant] = model
         if model.player in self.players:
             view = self.players[model.player]
-            self.players[model.player] = attrs.evolve(
-                view, live=f"{model.participant}+", models=(*view.models, model.participant)
-            )
+            view = attrs.evolve(view, live=f"{model.participant}+", models=(*view.models, model.participant))
+            if model.manifest.get("generation", 0) > view.generation:
+                view = attrs.evolve(view, births=(*view.births, model.number), born_decisions=model.decisions)
+            self.players[model.player] = view
 
     def _change_pool(self, change: PoolChange) -> None:
         members = self.pools.setdefault(change.pool, [])
@@ -288,17 +314,3 @@ class League:
         row[self._index[b]] += count
         if kind == "eval" and not (a.endswith("+") or b.endswith("+")):
             self._elo.add(a, b, count)
-
-
-def _generations(participant: str) -> list[tuple[str, float]]:
-    """Return the participants whose matches count for this one, with their weights."""
-    name = parse(participant)
-    if not name.live or name.number is None:
-        return [(participant, 1.0)]
-    numbers = range(name.number, max(name.number - _GENERATIONS, -1), -1)
-    return [
-        (f"{name.player}@{number}{suffix}", 0.5**age)
-        for age, number in enumerate(numbers)
-        for suffix in ("+", "")
-        if number or suffix
-    ]

@@ -31,6 +31,7 @@ from ludus._messages import (
     MetricsReport,
     ModelAck,
     ModelFrozen,
+    Order,
     Progress,
     Segments,
     Stop,
@@ -55,7 +56,7 @@ class LearnerOptions:
     Args:
         credits: Blocks each sampler may have under way.
         max_staleness: Blocks older than so many versions are dropped.
-        freeze_every_decisions: Decisions between two frozen models.
+        freeze_every_decisions: Decisions between two frozen models; 0: only when the coordinator says so.
         checkpoint_s: Seconds between checkpoints.
         budget_decisions: Decisions of this player in the whole run, 0 for no limit; drives schedules.
         budget_s: Seconds of the whole run, 0 for no limit; drives schedules.
@@ -77,7 +78,8 @@ class Learner:
 
     Args:
         player: Its name.
-        trainer: The algorithm's trainer with fresh weights.
+        make_trainer: Makes the algorithm's trainer from the number of a generation and the hash of the model to start
+            from, empty at the beginning of the run.
         run_dir: Where models and checkpoints go.
         options: See `LearnerOptions`.
         link: Where messages go.
@@ -87,13 +89,14 @@ class Learner:
     """
 
     player: str
-    trainer: Trainer
+    make_trainer: Callable[[int, str], Trainer]
     run_dir: Path
     options: LearnerOptions
     link: Link
     clock: Callable[[], float]
     shared: SharedFolder | None = None
     ways: tuple[str, ...] = ()
+    trainer: Trainer = field(init=False)
     stopped: bool = field(init=False, default=False)
     version: int = field(init=False, default=0)
     decisions: int = field(init=False, default=0)
@@ -107,11 +110,15 @@ class Learner:
     _frozen_at: int = field(init=False, default=0)
     _checkpointed_s: float = field(init=False, default=0.0)
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
+    _generation: int = field(init=False, default=0)
+    _oldest: int = field(init=False, default=0)  # version with which the generation began
+    _order: Order | None = field(init=False, default=None)  # to start anew, once the model before it is committed
     _bad_updates: int = field(init=False, default=0)
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
 
     def __attrs_post_init__(self) -> None:
         self._queue = BlockQueue(self.shared)
+        self.trainer = self.make_trainer(0, "")
 
     @property
     def name(self) -> str:
@@ -138,8 +145,11 @@ class Learner:
                 self._receive(peer, message)
             case Hello():
                 self._greet(peer, message)
+            case Order() if self._welcome is not None and not self.stopped:
+                self._follow(message)
             case ModelAck():
                 self._unacked.pop(f"model-{message.number}", None)
+                self._start_anew()
             case CheckpointAck():
                 self._settle_checkpoint(message.path)
             case Stop() if not self.stopped:
@@ -159,13 +169,43 @@ class Learner:
             self.trainer.load_state(_group(arrays, "state"))
             self.version, self.decisions = int(meta["version"]), int(meta["decisions"])
             self._frozen_at = int(meta["frozen_at"])
+            self._generation, self._oldest = int(meta.get("generation", 0)), int(meta.get("oldest", 0))
             self._meter.restore(meta)
+        if welcome.generation > self._generation:  # the model before it was committed, the new start was not
+            self.version = max(self.version, welcome.version)
+            self._begin_generation(welcome.generation, welcome.init)
         self._started_s = self._checkpointed_s = self.clock()
         if self.shared is not None:
             self._open_board(self.shared)
         self._publish()
         for sender in self._queue.senders.values():
             self._grant(sender)
+
+    def _follow(self, order: Order) -> None:
+        """Freeze the weights for an order, and start anew when that is committed if this is what it wants."""
+        if order.generation > self._generation and self._order is None:
+            self._order = order
+            self._save(freeze=True, order=order)
+        elif order.generation == self._generation and order.model > self._models:
+            self._save(freeze=True, order=order)
+
+    def _start_anew(self) -> None:
+        """Begin the generation that was ordered if its predecessor's last model is committed."""
+        order = self._order
+        if order is None or any(isinstance(message, ModelFrozen) for _, message in self._unacked.values()):
+            return
+        self._order = None
+        self._begin_generation(order.generation, order.init)
+        self._publish()
+        for sender in self._queue.clear():
+            self._grant(sender)
+        self._save(freeze=False)
+
+    def _begin_generation(self, number: int, init: str) -> None:
+        self.trainer = self.make_trainer(number, init)
+        self._generation, self._frozen_at = number, self.decisions
+        self.version += 1
+        self._oldest = self.version
 
     def _greet(self, peer: str, hello: Hello) -> None:
         sender = self._queue.senders.get(peer)
@@ -201,11 +241,13 @@ class Learner:
         used = batch.length > 0
         self._meter.received += batch.num_decisions
         self._meter.saw(staleness[used])
-        stale = used & (staleness > self.options.max_staleness)
-        if not stale.any():
+        others = used & (batch.version < self._oldest)
+        stale = used & ~others & (staleness > self.options.max_staleness)
+        if not (stale | others).any():
             return batch
         self._meter.drops["stale"] += int(stale.sum())
-        return evolve(batch, length=np.where(stale, 0, batch.length).astype(np.int32))
+        self._meter.drops["reset"] += int(others.sum())
+        return evolve(batch, length=np.where(stale | others, 0, batch.length).astype(np.int32))
 
     @property
     def _ready(self) -> bool:
@@ -246,7 +288,7 @@ class Learner:
             if now - self._asked_s > 1.0:
                 self.start()
             return False
-        if self.stopped:
+        if self.stopped or self._order is not None:
             return False
         self._report(now)
         if not self._ready:
@@ -254,7 +296,7 @@ class Learner:
             return False
         self._meter.goes_on(now)
         self._update()
-        freeze = self.decisions - self._frozen_at >= self.options.freeze_every_decisions
+        freeze = 0 < self.options.freeze_every_decisions <= self.decisions - self._frozen_at
         if freeze or now - self._checkpointed_s > self.options.checkpoint_s:
             self._save(freeze=freeze)
         return True
@@ -306,16 +348,20 @@ class Learner:
 
     # -- durable things ----------------------------------------------------------------------------------------
 
-    def _save(self, *, freeze: bool) -> None:
-        """Write a checkpoint, and the weights as a model before it where asked to."""
+    def _save(self, *, freeze: bool, order: Order | None = None) -> None:
+        """Write a checkpoint, and the weights as a model before it where asked to, or ordered."""
         if freeze:
             self._models += 1
             model = save_arrays(self.run_dir / "models", self._weights, self.options.manifest | self._stamp)
             self._frozen_at = self.decisions
-            self._promise(f"model-{self._models}", ModelFrozen(number=self._models, hash=model, **self._stamp))
+            frozen = ModelFrozen(number=self._models, hash=model, generation=self._generation, **self._stamp)
+            if order is not None:
+                frozen = evolve(frozen, generation=order.generation, init=order.init, reason=order.reason)
+            self._promise(f"model-{self._models}", frozen)
         arrays = {f"weights/{name}": array for name, array in self._weights.items()}
         arrays |= {f"state/{name}": array for name, array in self.trainer.state().items()}
         counts = {"version": self.version, "decisions": self.decisions, "frozen_at": self._frozen_at}
+        counts |= {"generation": self._generation, "oldest": self._oldest}
         counters = {name: float(count) for name, count in (counts | self._meter.totals()).items()}
         path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()

@@ -120,6 +120,13 @@ class BlockQueue:
             part.sender.acked = max(part.sender.acked, part.acks)
         return list({id(part.sender): part.sender for part in self._parts}.values())
 
+    def clear(self) -> list[Sender]:
+        """Drop everything that waits, taken as it is; returns whose it is, each once."""
+        owed = self.acknowledge_all()
+        self._parts.clear()
+        self.decisions = 0
+        return owed
+
     def released(self, sender: Sender) -> int:
         """Return the block up to which nothing of a sender is read any more."""
         return next((part.block for part in self._parts if part.sender is sender), sender.received + 1) - 1

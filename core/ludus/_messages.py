@@ -10,7 +10,7 @@ thing that leaves the header and travels as raw buffers). See `_wire` for the by
     sampler    → learner       Hello, Segments
     learner    → sampler       Credit (with or pointing to newer weights), Stop
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
-    coordinator → learner      Welcome, ModelAck, CheckpointAck, Stop
+    coordinator → learner      Welcome, Order, ModelAck, CheckpointAck, Stop
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ class Welcome:
         checkpoint_hash: SHA-256 of that file.
         counters: Counters committed with it.
         elapsed_s: Seconds the run has trained, over all resumes.
+        generation: Of the player's weights; with a checkpoint of an earlier one it starts anew.
+        init: Hash of the model from which that generation starts; empty: as at the beginning of the run.
+        version: Of the weights before that generation.
     """
 
     models: int = 0
@@ -71,6 +74,9 @@ class Welcome:
     checkpoint_hash: str = ""
     counters: Mapping[str, float] = field(factory=dict)
     elapsed_s: float = 0.0
+    generation: int = 0
+    init: str = ""
+    version: int = 0
 
 
 @frozen(kw_only=True)
@@ -229,14 +235,42 @@ class Credit:
 
 
 @frozen(kw_only=True)
+class Order:
+    """The coordinator wants a player's weights as a model, and perhaps the player to start anew after that.
+
+    Attributes:
+        player: Whose.
+        model: Number of the model; one that is there already is enough.
+        generation: Of the weights afterwards; the next one means a new start.
+        init: Hash of the model to start from; empty: as at the beginning of the run.
+        reason: Why.
+    """
+
+    player: str
+    model: int
+    generation: int
+    init: str = ""
+    reason: str = ""
+
+
+@frozen(kw_only=True)
 class ModelFrozen:
-    """A learner has written a model file and asks the coordinator to make it part of the league."""
+    """A learner has written a model file and asks the coordinator to make it part of the league.
+
+    Attributes:
+        generation: Of the player's weights from now on; the next one where it starts anew, as it was ordered to.
+        init: Hash of the model from which that generation starts, as ordered.
+        reason: Of the order; empty where it was time.
+    """
 
     player: str
     number: int
     hash: str
     decisions: int
     version: int
+    generation: int = 0
+    init: str = ""
+    reason: str = ""
 
 
 @frozen(kw_only=True)

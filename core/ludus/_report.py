@@ -27,6 +27,9 @@ class PlayerReport:
         name: The player.
         newest: Its newest frozen model, empty if none.
         models: How many it has frozen.
+        generation: How often it has started anew.
+        share: Its part of all training matches as the league wants it, in [0, 1].
+        matches: Training matches that ended since the run was started or resumed.
         decisions: Decisions learned from.
         rating: Of the newest model; the prior without one.
         rating_history: Of every frozen model, oldest first.
@@ -38,6 +41,9 @@ class PlayerReport:
     name: str
     newest: str
     models: int
+    generation: int
+    share: float
+    matches: int
     decisions: int
     rating: Rating
     rating_history: tuple[Rating, ...]
@@ -62,8 +68,8 @@ class Snapshot:
         values = {f"sampling/{name}": value for name, value in self.sampling.items()} | self.services
         values["league/matches"] = float(self.matches)
         for player in self.players:
-            values[f"league/{player.name}/models"] = float(player.models)
-            values[f"league/{player.name}/decisions"] = float(player.decisions)
+            for name in ("models", "generation", "share", "matches", "decisions"):
+                values[f"league/{player.name}/{name}"] = float(getattr(player, name))
             values |= {f"learner/{player.name}/{name}": value for name, value in player.learner.items()}
             if player.rating.matches:
                 values[f"league/{player.name}/rating"] = player.rating.mean
@@ -82,7 +88,7 @@ class Snapshot:
 def measure(coordinator: Coordinator) -> Snapshot:
     """Return the numbers of this moment."""
     league = coordinator.league
-    players = []
+    players, shares = [], sum(view.share for view in league.players.values())
     for name, view in league.players.items():
         newest = view.models[-1] if view.models else ""
         players.append(
@@ -90,6 +96,9 @@ def measure(coordinator: Coordinator) -> Snapshot:
                 name=name,
                 newest=newest,
                 models=len(view.models),
+                generation=view.generation,
+                share=view.share / shares if shares else 0.0,
+                matches=coordinator.trained.get(name, 0),
                 decisions=view.decisions,
                 rating=league.rating(newest),
                 rating_history=tuple(league.rating(model) for model in view.models),

@@ -22,6 +22,7 @@ KINDS = (
     "inference",
     "algorithm",
     "matchmaker",
+    "rule",
     "launcher",
     "metric-sink",
     "command",

@@ -37,6 +37,7 @@ __all__ = [
     "ludus_register_matchmakers",
     "ludus_register_metric_sinks",
     "ludus_register_networks",
+    "ludus_register_rules",
 ]
 
 #: The plugin API level. A plugin module may set ``LUDUS_API = n``; a level above this one is refused.
@@ -134,6 +135,18 @@ def ludus_register_matchmakers() -> Iterable[Component]:
     Returns:
         Components whose factory is called as ``factory(config, build=build)`` in the coordinator, and returns an
         `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures.
+
+    Since 0.1.
+    """
+
+
+@hookspec
+def ludus_register_rules() -> Iterable[Component]:
+    """Offer rules of leagues.
+
+    Returns:
+        Components whose factory is called as ``factory(config)`` in the coordinator, and returns an
+        `ludus.rule.Rule`.
 
     Since 0.1.
     """

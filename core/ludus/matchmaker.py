@@ -34,6 +34,9 @@ class PlayerView:
         live: Its live participant, ``name@N+``.
         models: Its frozen models, oldest first.
         decisions: Decisions it has learned from so far.
+        births: For each generation of its weights how many models are older; more than ``(0,)`` after a `Reset`.
+        born_decisions: `decisions` when the present generation began.
+        share: Its share of the training matches, relative to the other players'.
     """
 
     name: str
@@ -42,6 +45,14 @@ class PlayerView:
     live: str
     models: tuple[str, ...]
     decisions: int
+    births: tuple[int, ...] = (0,)
+    born_decisions: int = 0
+    share: float = 1.0
+
+    @property
+    def generation(self) -> int:
+        """Return how often it has started anew."""
+        return len(self.births) - 1
 
 
 @frozen
@@ -68,6 +79,13 @@ class LeagueView(Protocol):
     def anchors(self) -> tuple[str, ...]:
         """Return the scripted participants."""
 
+    @property
+    def elapsed_s(self) -> float:
+        """Return how long the run has trained, in seconds."""
+
+    def frozen_s(self, model: str) -> float:
+        """Return when a model was frozen, in seconds of training."""
+
     def team(self, participant: str) -> int | None:
         """Return the team that a player's model or an anchor is made for; None where it may take any."""
 
@@ -77,8 +95,8 @@ class LeagueView(Protocol):
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent.
 
-        For a live participant the counts of its earlier frozen and live generations are included with a weight
-        that halves with every generation, so that a win rate exists right after a freeze.
+        For a live participant the counts of its earlier frozen and live weights, back to its last `Reset`, are
+        included with a weight that halves with every model, so that a win rate exists right after a freeze.
         """
 
     def rating(self, participant: str) -> Rating:

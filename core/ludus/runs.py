@@ -21,23 +21,24 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ludus._build import make_agent, make_environment
-from ludus._config import RunConfig, choose_components, load_config
+from ludus._build import learned_role, make_agent, make_environment
+from ludus._config import RunConfig, choose_components, load_config, parse_config
 from ludus._evaluation import play_pair
 from ludus._league import League
+from ludus._models import load_arrays, load_manifest
 from ludus._plugins import Plugins, load_plugins
 from ludus._records import MatchRecord, ModelRecord
 from ludus._seeding import match_seeds
 from ludus._statistics import Score, score
 from ludus._store import Store
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ludus._sections import Chosen
     from ludus.agent import Agent
-    from ludus.environment import Environment, Seat
+    from ludus.environment import Environment, EnvironmentSpec, Seat
     from ludus.matchmaker import LeagueView
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "Run",
     "Score",
     "agents_for",
+    "load_agent",
     "load_plugins",
     "match_seeds",
     "open_game",
@@ -202,6 +204,38 @@ class Run(AbstractContextManager["Run"]):
             rows=environment.num_matches,
             deterministic=deterministic,
         )
+
+
+def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, deterministic: bool = False) -> Agent:
+    """Make an agent of a frozen model of any run; the manifest beside its file says how it plays.
+
+    Args:
+        file: ``…/<hash>.safetensors``, with ``<hash>.json`` beside it, as they lie in a run's folder ``models``.
+        role: The role it sits in.
+        spec: What is known of the environment it plays.
+        deterministic: It takes its most likely actions instead of sampling.
+
+    Raises:
+        ModelError: A file is missing or damaged, or the model learned another environment or role.
+        ConfigError: What it is made of is not installed.
+    """
+    from ludus._assembly import Assembly  # noqa: PLC0415 - imports torch
+
+    path = Path(file)
+    weights, manifest = load_arrays(path.parent, path.stem), load_manifest(path.parent, path.stem)
+    learned = manifest.get("environment")
+    if learned != spec.name:
+        raise ModelError(f"{path}: learned {learned}, so it cannot play {spec.name}")
+    players = {manifest.get("player"): manifest.get("config")}
+    data = {"run": {"workers": 0}, "environment": {"name": learned}, "players": players}
+    plugins = load_plugins()
+    config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins)
+    (player,) = config.players.values()
+    own = learned_role(player, spec).name
+    if own != role:
+        raise ModelError(f"{path}: learned the role {own}, so it cannot play {role}")
+    assembly = Assembly(config=config, plugins=plugins, run_dir=path.parent)
+    return assembly.frozen(player.name, weights, spec=spec, deterministic=deterministic)
 
 
 @frozen

@@ -192,6 +192,7 @@ def tables():
                 for name, given in more.items()
             },
             "anchors": {name: {"agent": f"dummy-{name}"} for name in anchors},
+            "league": sections.get("league", {}),
             "evaluation": {"matches": 8, "fixture_matches": 5, "final_matches": 20, **sections.get("evaluation", {})},
         }
 

@@ -12,6 +12,7 @@ from ludus._config import (
     AnchorConfig,
     Chosen,
     EvaluationSection,
+    LeagueSection,
     MetricsSection,
     PlayerConfig,
     RunConfig,
@@ -81,6 +82,7 @@ OFFERS = {
     "matchmaker": (component("mix", MixConfig), component("pfsp", AlgoConfig), component("needy", NeedyConfig)),
     "interface": (component("stack", GameConfig), component("broken", BrokenConfig)),
     "agent": (component("bot", AlgoConfig, environments=("game",)), component("stranger", environments=("plain",))),
+    "rule": (component("fair"), component("strict", GameConfig)),
     "launcher": (component("local"), component("cloud", GameConfig)),
     "metric-sink": (component("console"), component("board", GameConfig)),
 }
@@ -129,7 +131,15 @@ def test_minimal_file_gets_every_default(plugins):
 def test_every_option_is_documented():
     """Each plain option of each section has a line of help."""
     own = {"name", "parts"}
-    for cls in (RunSection, SamplingSection, PlayerConfig, AnchorConfig, EvaluationSection, MetricsSection):
+    for cls in (
+        RunSection,
+        SamplingSection,
+        PlayerConfig,
+        AnchorConfig,
+        EvaluationSection,
+        LeagueSection,
+        MetricsSection,
+    ):
         for attribute in attrs.fields(cls):
             assert attribute.name in own or attribute.metadata.get("help"), f"{cls.__name__}.{attribute.name}"
 
@@ -221,16 +231,19 @@ def test_anchors(plugins):
     assert config.anchors["rock"].agent.config == AlgoConfig(clip_epsilon=0.5)
 
 
-def test_sinks_and_launcher(plugins):
-    """Metric sinks and the launcher have option tables too."""
+def test_sinks_rules_and_launcher(plugins):
+    """Metric sinks, rules and the launcher have option tables too."""
     config = parse(
         plugins,
         'metrics.sinks=["console", "board"]',
         "metrics.board.width=3",
+        'league.rules=["strict", "fair"]',
+        "league.strict.width=2",
         "run.launcher=cloud",
         "run.cloud.width=1",
     )
     assert [chosen.config for chosen in config.metrics.sinks] == [None, GameConfig(width=3)]
+    assert [chosen.config for chosen in config.league.rules] == [GameConfig(width=2), None]
     assert config.launcher is not None
     assert config.launcher.config == GameConfig(width=1)
     assert config.run.launcher == "cloud"
@@ -299,7 +312,7 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         ("environment.widht=7", "environment.widht: unknown key"),
         ("environment.game.widht=7", "environment.game.widht: unknown key — did you mean 'width'?"),
         ("environment.game=7", "environment.game: expected a table, got 7"),
-        ("players.main.share=0", "players.main.share: expected a number > 0, got 0"),
+        ("players.main.share=-1", "players.main.share: expected a number ≥ 0, got -1"),
         ("players.main.algo.clip_epsilon=2.0", "players.main.algo.clip_epsilon: expected a number in (0, 1), got 2.0"),
         ("players.main.algo.clip=0.1", "players.main.algo.clip: unknown key — did you mean 'clip_epsilon'?"),
         ("players.main.pfsp.clip_epsilon=5", "players.main.pfsp.clip_epsilon: expected a number in (0, 1), got 5"),

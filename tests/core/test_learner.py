@@ -77,9 +77,10 @@ class Desk:
 
     def __init__(self, run_dir, **options):
         self.now, self.link, self.trainer, self.run_dir = 0.0, Link(), Counter(), run_dir
+        self.made = []
         self.learner = Learner(
             player="main",
-            trainer=self.trainer,
+            make_trainer=self.make_trainer,
             run_dir=run_dir,
             options=LearnerOptions(
                 **{"credits": 2, "max_staleness": 3, "freeze_every_decisions": 10**6, "checkpoint_s": 1e9} | options
@@ -88,6 +89,11 @@ class Desk:
             clock=lambda: self.now,
         )
         self.learner.start()
+
+    def make_trainer(self, generation, init):
+        """Return the first trainer, and others for later generations."""
+        self.made.append((generation, init))
+        return Counter() if generation else self.trainer
 
     def welcome(self, **what):
         self.learner.handle(COORDINATOR, Welcome(**what))

@@ -40,6 +40,8 @@ class FakeLeague:
         anchor_teams: Team of each anchor that cannot fill any.
         ratings: Ratings by participant; others have (0, 1) with 0 matches.
         num_teams: Teams of a match.
+        elapsed_s: How long the run has trained.
+        frozen: When models were frozen, in seconds of training; others: 0.
     """
 
     players: Mapping[str, PlayerView] = field(converter=_by_name)
@@ -49,6 +51,12 @@ class FakeLeague:
     anchor_teams: Mapping[str, int] = field(factory=dict)
     ratings: Mapping[str, Rating] = field(factory=dict)
     num_teams: int = 2
+    elapsed_s: float = 0.0
+    frozen: Mapping[str, float] = field(factory=dict)
+
+    def frozen_s(self, model: str) -> float:
+        """Return when a model was frozen."""
+        return self.frozen.get(model, 0.0)
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the models of a pool, oldest first."""

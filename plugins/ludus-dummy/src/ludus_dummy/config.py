@@ -11,6 +11,7 @@ __all__ = [
     "GuessConfig",
     "LinearConfig",
     "PerfectConfig",
+    "RestartsConfig",
     "ScaleConfig",
     "UniformConfig",
 ]
@@ -74,3 +75,10 @@ class UniformConfig:
 
     self_play: float = option(0.5, between(0.0, 1.0), help="share of fixtures against live players, in [0, 1]")
     keep: int = option(10, between(1, 100_000), help="models per player that stay in the pool 'dummy'")
+
+
+@frozen(kw_only=True)
+class RestartsConfig:
+    """Options of the rule ``dummy-reset``."""
+
+    models: int = option(4, at_least(1), help="models that a generation freezes before the player starts anew")

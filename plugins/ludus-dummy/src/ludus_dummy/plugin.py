@@ -123,6 +123,19 @@ def ludus_register_matchmakers() -> list[Component]:
 
 
 @hookimpl
+def ludus_register_rules() -> list[Component]:
+    """Offer a rule that lets players start anew."""
+    return [
+        Component(
+            name="dummy-reset",
+            factory="ludus_dummy.rule:Restarts",
+            config="ludus_dummy.config:RestartsConfig",
+            summary="Every player starts anew after so many models.",
+        )
+    ]
+
+
+@hookimpl
 def ludus_register_launchers() -> list[Component]:
     """Offer a launcher of plain child processes."""
     return [

@@ -1,0 +1,26 @@
+"""A rule: players start anew."""
+
+from __future__ import annotations
+
+import numpy as np
+from ludus.matchmaker import LeagueView
+from ludus.rule import Reset
+
+from ludus_dummy.config import RestartsConfig
+
+__all__ = ["Restarts"]
+
+
+class Restarts:
+    """Starts every player anew once its generation has frozen so many models."""
+
+    def __init__(self, config: RestartsConfig) -> None:
+        self._models = config.models
+
+    def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Reset]:  # noqa: ARG002 - the contract
+        """Return a reset for every player whose generation is old enough."""
+        return [
+            Reset(player=player.name, reason=f"generation {player.generation} has {self._models} models")
+            for player in league.players.values()
+            if len(player.models) - player.births[-1] >= self._models
+        ]

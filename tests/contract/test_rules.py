@@ -1,0 +1,16 @@
+"""Every installed rule keeps its contract."""
+
+from __future__ import annotations
+
+import pytest
+from ludus._plugins import load_plugins
+from ludus.testing import check_rule
+
+RULES = load_plugins().components("rule")
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_rule_keeps_its_contract(name):
+    """It passes `check_rule` on every kind of league, with default options."""
+    options = RULES[name].load_config()
+    check_rule(RULES[name].load_factory()(None if options is None else options()))

@@ -1,0 +1,80 @@
+"""`check_rule` finds every way in which a rule can break its contract."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from ludus import ContractError
+from ludus.rule import Freeze, PoolChange, Reset, Share
+from ludus.testing import FakeLeague, check_rule, fake_player
+
+LEAGUES = {"small": FakeLeague(players=[fake_player("main"), fake_player("other")], pools={"old": ("main@1",)})}
+
+
+class Says:
+    """A rule that answers the same to everything."""
+
+    def __init__(self, *changes):
+        self.changes = changes
+
+    def decide(self, league, rng):
+        """Return the answer."""
+        return self.changes
+
+
+class Counts:
+    """A rule that remembers how often it was asked."""
+
+    def __init__(self):
+        self.asked = itertools.count()
+
+    def decide(self, league, rng):
+        """Return something else every time."""
+        return [Share(player="main", share=next(self.asked))]
+
+
+class Meddles:
+    """A rule that writes."""
+
+    def decide(self, league, rng):
+        """Close a pool."""
+        league.pools.pop("old", None)
+        return []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Share(player="main", share=0.0),
+        Freeze(player="main", reason="it is time"),
+        Reset(player="other", reason="converged", init="main@2"),
+        Reset(player="other", reason="converged"),
+        PoolChange(pool="old", model="main@1", enters=False),
+        PoolChange(pool="new", model="other@3", enters=True),
+    ],
+)
+def test_what_is_allowed(change):
+    """Every kind of change passes."""
+    check_rule(Says(change), leagues=LEAGUES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        (Says(Share(player="nobody", share=1.0)), "names no player"),
+        (Says(Share(player="main", share=-1.0)), "share >= 0"),
+        (Says(Share(player="main", share=float("nan"))), "share >= 0"),
+        (Says(Share(player="main", share=0), Share(player="other", share=0)), "every player's share is 0"),
+        (Says(Freeze(player="main", reason="")), "gives no reason"),
+        (Says(Reset(player="main", reason="x", init="main@9")), "starts from no frozen model"),
+        (Says(PoolChange(pool="old", model="main@9", enters=True)), "names no frozen model"),
+        (Says(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
+        (Counts(), "remember nothing"),
+        (Meddles(), "it may only read it"),
+    ],
+)
+def test_what_is_not(rule, problem):
+    """The message says what is wrong, and in which league."""
+    with pytest.raises(ContractError, match=f"league 'small'.*{problem}"):
+        check_rule(rule, leagues=LEAGUES)

@@ -1,0 +1,256 @@
+"""Rules change shares, pools and generations of weights while a league runs, and nothing of it is lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from ludus._messages import Checkpoint, Fixture, FixtureRequest, Fixtures, ModelFrozen, Order
+from ludus._models import load_arrays
+from ludus.errors import LudusError
+from ludus.rule import Freeze, PoolChange, Reset, Share
+
+ANEW = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
+
+
+class Once:
+    """A rule that says one thing, when it is asked for the first time."""
+
+    def __init__(self, *changes):
+        self.changes = changes
+
+    def decide(self, league, rng):
+        """Return it, and from then on nothing."""
+        changes, self.changes = self.changes, ()
+        return changes
+
+
+@pytest.fixture
+def ruled(league):
+    """Return a maker of leagues of two players with one rule."""
+
+    def make(*changes, **given):
+        runner = league(**{"players": {"main": {}, "other": {}}, "league": {"every_matches": 8}, **given})
+        runner.coordinator.rules = [Once(*changes)]
+        return runner
+
+    return make
+
+
+def asked(runner):
+    """Return whether the rules were asked."""
+    return runner.coordinator._asked > 0
+
+
+def shares(runner, *, count=40):
+    """Return how many of the next fixtures are whose."""
+    before = len(runner.sent)
+    runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
+    runner.coordinator.pump()
+    (answer,) = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
+    return Counter(fixture.player for fixture in answer.fixtures)
+
+
+# -- shares ----------------------------------------------------------------------------------------------------------
+
+
+def test_rules_change_shares(ruled):
+    """From then on, and also after the league was resumed; what was dealt before is of no account."""
+    runner = ruled(Share(player="main", share=3.0))
+    runner.until(lambda: asked(runner))
+    assert shares(runner, count=64)["main"] == pytest.approx(48, abs=1)
+    runner.finish()
+    runner.close()
+    runner.store.close()
+    assert shares(ruled(), count=64)["main"] == pytest.approx(48, abs=1)
+
+
+def test_a_player_without_a_share_waits(ruled):
+    """It gets no match, and when it is back no more than its share of those that follow."""
+    runner = ruled(Share(player="other", share=0.0))
+    runner.until(lambda: asked(runner))
+    assert shares(runner) == {"main": 40}
+    runner.coordinator._change(Share(player="other", share=1.0))
+    assert shares(runner) == {"main": 20, "other": 20}
+
+
+def test_somebody_must_train(ruled):
+    """A league in which nobody may play ends with a line that says so."""
+    runner = ruled(Share(player="main", share=0.0), Share(player="other", share=0.0))
+    with pytest.raises(LudusError, match="every player's share of the matches is 0"):
+        runner.until(lambda: False)
+
+
+def test_rules_are_asked_every_so_many_matches(ruled):
+    """By training matches, so that a run of one process repeats itself."""
+    runner, at = ruled(), []
+    runner.coordinator.rules[0].decide = lambda league, rng: at.append(runner.coordinator.matches) or ()
+    runner.until(lambda: len(at) == 5)
+    assert all(later - earlier >= 8 for earlier, later in pairwise([0, *at]))
+
+
+def test_a_rule_that_names_nobody_is_told(ruled):
+    """The line names the rule and the change."""
+    runner = ruled(Freeze(player="nobody", reason="x"))
+    with pytest.raises(LudusError, match=r"rule Once: there is no player 'nobody' in Freeze"):
+        runner.until(lambda: asked(runner))
+
+
+def test_rules_change_pools(ruled):
+    """As matchmakers do."""
+    runner = ruled()
+    runner.until(lambda: runner.coordinator.league.players["main"].models)
+    runner.coordinator.rules = [Once(PoolChange(pool="best", model="main@1", enters=True))]
+    runner.until(lambda: runner.coordinator.league.pool("best") == ("main@1",))
+
+
+# -- models out of turn ----------------------------------------------------------------------------------------------
+
+
+def test_a_rule_freezes_a_model(ruled):
+    """Once, with the reason in its manifest; the player learns on."""
+    runner = ruled(Freeze(player="main", reason="it is strong"), players={"main": {"freeze_every_decisions": 0}})
+    league = runner.coordinator.league
+    runner.until(lambda: league.models)
+    runner.train(3000)
+    assert list(league.models) == ["main@1"]
+    assert league.models["main@1"].manifest["reason"] == "it is strong"
+    assert league.players["main"].births == (0,)
+    assert league.players["main"].decisions > league.models["main@1"].decisions
+
+
+def test_players_start_anew(league):
+    """Each generation has other initial weights and two models, numbered on; versions go on as well."""
+    runner = league(league=ANEW)
+    view = lambda: runner.coordinator.league.players["main"]  # noqa: E731
+    runner.until(lambda: view().generation == 2)
+    runner.until(lambda: len(view().models) > view().births[-1])
+    births = view().births
+    assert births[0] == 0
+    assert all(later - earlier >= 2 for earlier, later in pairwise(births))
+    records = [runner.coordinator.league.models[model] for model in view().models]
+    assert all(later.version >= earlier.version for earlier, later in pairwise(records))
+    generations = [record.manifest["generation"] for record in records]
+    assert [generations.index(number) + 1 for number in (1, 2)] == list(births[1:])
+    assert records[births[1] - 1].manifest["reason"] == "generation 0 has 2 models"
+    assert view().born_decisions == records[births[2] - 1].decisions
+
+
+def test_a_generation_begins_with_the_weights_it_is_told(ruled):
+    """A frozen model of another player, and a fresh state of the trainer."""
+    runner = ruled()
+    league = runner.coordinator.league
+    runner.until(lambda: league.players["main"].models)
+    runner.coordinator.rules = [Once(Reset(player="other", reason="catch up", init="main@1"))]
+    runner.until(lambda: runner.learner("other")._generation == 1)
+    expected = load_arrays(runner.run_dir / "models", league.models["main@1"].hash)
+    got = runner.learner("other").trainer.weights()
+    assert expected.keys() == got.keys()
+    assert all(np.array_equal(got[name], expected[name]) for name in expected)
+
+
+def test_the_new_generation_has_no_record(league):
+    """What the weights before it won is not its own."""
+    runner = league(league=ANEW)
+    runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
+    view = runner.coordinator.league.players["main"]
+    assert view.live == f"main@{view.births[-1]}+"
+    assert not runner.coordinator.league.payoff(view.live, ["random"]).any()
+    assert runner.coordinator.league.payoff(f"main@{view.births[-1] - 1}+", ["random"]).any()
+
+
+def test_segments_of_the_weights_before_are_dropped(league):
+    """They were under way when the player started anew."""
+    runner = league(league=ANEW)
+    learner = runner.learner("main")
+    runner.until(lambda: learner._meter.drops["reset"])
+    assert learner._oldest > 0
+
+
+# -- what may go wrong -----------------------------------------------------------------------------------------------
+
+
+def once(kind, **fields):
+    """Return a test that loses the first message of a kind with these fields."""
+    lost = []
+
+    def lose(_receiver, message):
+        if isinstance(message, kind) and all(getattr(message, name) == value for name, value in fields.items()):
+            lost.append(message)
+        return len(lost) == 1 and lost[0] is message
+
+    lose.lost = lost
+    return lose
+
+
+def test_an_order_that_is_lost_is_given_again(ruled):
+    """With the next sign of life of the learner."""
+    runner = ruled(Reset(player="main", reason="x"))
+    runner.lost = once(Order)
+    runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
+    assert runner.lost.lost
+
+
+def test_an_order_is_followed_once(ruled):
+    """However often it is heard."""
+    runner = ruled(Reset(player="main", reason="x"))
+    runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
+    (order, *_) = runner.messages(Order)
+    for _ in range(3):
+        runner.learner("main").handle("coordinator", order)
+    runner.train(4000)
+    assert runner.coordinator.league.players["main"].births == (0, order.model)
+    assert not runner.coordinator._orders
+
+
+@pytest.mark.parametrize("moment", ["ordered", "frozen", "committed"])
+def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, moment):
+    """Before it heard of it, before its model was committed, and before its first checkpoint."""
+    runner = ruled(Reset(player="main", reason="x"))
+    league = runner.coordinator.league
+    runner.until(lambda: runner.coordinator._orders)
+    if moment != "ordered":
+        runner.until(lambda: any(m.generation for m in runner.messages(ModelFrozen)))
+        runner.asleep.add("learner-main")
+    if moment == "committed":
+        runner.until(lambda: league.players["main"].generation)
+        assert runner.learner("main")._generation == 0
+    runner.asleep.clear()
+    runner.start("learner-main")
+    runner.until(lambda: runner.learner("main")._generation == 1)
+    runner.train(runner.coordinator.decisions + 1000)
+    assert league.players["main"].generation == 1
+    reset = league.models[f"main@{league.players['main'].births[-1]}"]
+    assert runner.learner("main")._oldest > reset.version
+
+
+def test_a_resumed_league_knows_its_generations(league):
+    """Births, shares and the learner's own count."""
+    runner = league(league=ANEW)
+    runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
+    runner.train(runner.coordinator.decisions + 200)
+    runner.finish()
+    view = runner.coordinator.league.players["main"]
+    generation = runner.learner("main")._generation
+    runner.close()
+    runner.store.close()
+    resumed = league(league=ANEW)
+    assert resumed.coordinator.league.players["main"] == view
+    resumed.until(lambda: resumed.learner("main")._welcome)
+    assert resumed.learner("main")._generation == generation == view.generation
+    resumed.until(lambda: resumed.coordinator.league.players["main"].generation > generation)
+
+
+def test_leagues_with_rules_repeat_themselves(league, tmp_path):
+    """Same seed, same fixtures, same models, over several generations."""
+    runs = [league(run_dir=tmp_path / name, league=ANEW) for name in "ab"]
+    for runner in runs:
+        runner.until(lambda runner=runner: runner.coordinator.league.players["main"].generation == 2)
+        runner.finish()
+    assert [m.fixtures for m in runs[0].messages(Fixtures)] == [m.fixtures for m in runs[1].messages(Fixtures)]
+    hashes = [[model.hash for model in runner.coordinator.league.models.values()] for runner in runs]
+    assert hashes[0] == hashes[1]
+    assert isinstance(runs[0].messages(Fixtures)[0].fixtures[0], Fixture)
+    assert runs[0].messages(Checkpoint)
