@@ -18,15 +18,16 @@ __all__ = ["make_mappo"]
 def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
     """Make PPO for one role whose policy and critic are separate networks [DIS §3.2.1].
 
-    All n seats of a team that a player controls are decided for by one policy, and their decisions are rows of one
-    batch. The mean over rows is the mean over seats, L_p = Σ_k L_p^k / n, as they decide equally often.
+    All n seats of a team that a player controls are decided for by one policy, or each by its own, and their decisions
+    are rows of one batch. The mean over rows is the mean over seats, L_p = Σ_k L_p^k / n, as they decide equally often.
 
     Args:
         config: The options.
         context: The role and its network.
 
     Raises:
-        ContractError: The critic shall be global, but the role has no privileged leaves; or as PPO does.
+        ContractError: The critic shall be global, but the role has no privileged leaves; seats shall have their own
+            policies, but no leaf tells them apart; or as PPO does.
     """
     role = context.role
     if config.critic == "local":
@@ -36,5 +37,6 @@ def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
             f"role {role.name!r} has no privileged leaves for a global critic to read; "
             f'give it a privileged_space, or set critic = "local"'
         )
-    build = partial(separate_networks, build=context.build_network)
+    leaf = "" if config.share_policy else config.seat_leaf
+    build = partial(separate_networks, build=context.build_network, seat_leaf=leaf)
     return PPO(config, context=attrs.evolve(context, role=role, build_network=build))

@@ -18,6 +18,10 @@ class MAPPOConfig(PPOConfig):
         one_of("global", "local"),
         help="the critic reads the role's privileged leaves too, or what the policy reads (independent PPO)",
     )
+    share_policy: bool = option(
+        True, help="all seats of a team decide by one policy; else each kind of seat by its own"
+    )
+    seat_leaf: str = option("seat", help="own policies: the observation leaf that tells seats apart, one 1 among zeros")
     normalize_value: bool = option(
         True, help="the value head learns returns brought to mean 0 and deviation 1; the scale is part of the model"
     )

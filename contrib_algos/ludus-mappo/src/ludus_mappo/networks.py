@@ -9,6 +9,8 @@ import attrs
 from ludus.network import NetworkRequest, RecurrentNetwork
 from torch import Tensor, nn
 
+from ludus_mappo.own import own_policies
+
 __all__ = ["RecurrentSeparateNetworks", "SeparateNetworks", "separate_networks"]
 
 _Leaves = dict[str, Tensor]
@@ -79,14 +81,21 @@ class RecurrentSeparateNetworks(SeparateNetworks):
         return heads | values, after | _named("critic", memory)
 
 
-def separate_networks(request: NetworkRequest, *, build: Callable[[NetworkRequest], nn.Module]) -> SeparateNetworks:
+def separate_networks(
+    request: NetworkRequest, *, build: Callable[[NetworkRequest], nn.Module], seat_leaf: str = ""
+) -> SeparateNetworks:
     """Build what is requested as two networks, whatever network it is.
 
     Args:
         request: With heads and critic heads.
         build: Builds either.
+        seat_leaf: The observation leaf that tells seats apart, for policies of their own; empty: they share one.
+
+    Raises:
+        ContractError: There is no such leaf.
     """
-    policy = build(attrs.evolve(request, critic_heads={}))
+    wanted = attrs.evolve(request, critic_heads={})
+    policy = own_policies(wanted, build=build, leaf=seat_leaf) if seat_leaf else build(wanted)
     critic = build(attrs.evolve(request, heads={}, labels={}))
     kind = RecurrentSeparateNetworks if isinstance(policy, RecurrentNetwork) else SeparateNetworks
     return kind(policy, critic, needs_privileged=bool(request.privileged))
