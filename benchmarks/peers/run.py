@@ -17,7 +17,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from settings import SETTINGS, Settings
+from settings import SETTINGS, Settings, best
 
 HERE = Path(__file__).parent
 WORKLOADS = ("connect4", "cartpole")
@@ -129,7 +129,7 @@ def main() -> None:
         Entry(peer, workload, settings)
         for workload in workloads
         for peer in args.only or SETTINGS
-        for settings in SETTINGS[peer][workload][: None if args.tune else 1]
+        for settings in (SETTINGS[peer][workload] if args.tune else best(peer, workload))
     ]
     for _ in range(args.repeats):
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Settings of workers and threads that were tried for each peer on two cores; the first of each list is the best."""
+"""Settings of workers and threads that were tried for each peer on two cores, the best ones first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SETTINGS: dict[str, dict[str, list[Settings]]] = {
         ],
         "cartpole": [
             {"envs": 64, "threads": threads, "compile": compiled, "vectorized": vectorized}
-            for threads, compiled, vectorized in ((2, 0, 1), (1, 1, 1), (1, 0, 1), (2, 0, 0))
+            for threads, compiled, vectorized in ((2, 0, 1), (1, 1, 1), (1, 0, 1), (2, 0, 0), (1, 0, 0))
         ],
     },
     # splits 2: one half of a worker's environments steps while the policy decides for the other;
@@ -62,3 +62,11 @@ SETTINGS: dict[str, dict[str, list[Settings]]] = {
         "cartpole": [{"workers": 1, "matches": 64}, {"workers": 2, "matches": 32}],
     },
 }
+
+
+def best(peer: str, workload: str) -> list[Settings]:
+    """Return the best settings: of a peer that can step single environments or a vectorised one, those of both."""
+    found: dict[int, Settings] = {}
+    for settings in SETTINGS[peer][workload]:
+        found.setdefault(settings.get("vectorized", 0), settings)
+    return list(found.values())

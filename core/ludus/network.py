@@ -75,6 +75,7 @@ class RecurrentNetwork(Protocol):
         state: dict[str, Tensor],
         *,
         starts: Tensor,
+        learned: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return what stepping `forward` through T entries would, for learners.
 
@@ -83,6 +84,8 @@ class RecurrentNetwork(Protocol):
             privileged: Leaves ``[T, N, …]``, or empty.
             state: Before entry 0, leaves ``[N, …]``.
             starts: ``[T, N] bool``: a match starts there, so the state is put back to `initial_state` before.
+            learned: ``[T, N] bool``: entries that are learned from; statistics of observations count no others, which
+                may hold nothing at all. None: all are.
 
         Returns:
             Heads ``[T, N, size] float32``, and the state after the last entry.

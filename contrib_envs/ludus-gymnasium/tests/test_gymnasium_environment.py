@@ -165,6 +165,22 @@ def test_time_limit_truncates(make, vectorized) -> None:
     assert env.spec.max_ticks == 3
 
 
+@EITHER_WAY
+@pytest.mark.parametrize(("id", "limit"), [("CartPole-v0", 200), ("CartPole-v1", 500)])
+@pytest.mark.filterwarnings("ignore:.*The environment CartPole-v0 is out of date")
+def test_the_registrys_limit_truncates(make, vectorized, id, limit) -> None:
+    """Whoever balances well is cut off on the tick that the registry says, also in a row's next match."""
+    env = make(id, 2, vectorized=vectorized)
+    for matches in ((0, 1), (2, 3)):
+        tick, ended = env.reset(seeds(*matches)), []
+        while len(ended) < limit:
+            leans = tick.roles["player"].observation["obs"] @ np.array([0.1, 0.3, 1.0, 0.5], np.float32)
+            tick = env.step({"player": (leans > 0).astype(np.int64)[..., None]})
+            ended.append(tick.truncated.all())
+            assert not tick.terminated.any()
+        assert ended == [False] * (limit - 1) + [True]
+
+
 def test_terminated_wins_over_truncated(make) -> None:
     """A match that ends by its rules on its last tick is terminated only."""
     env = make("LudusLedger-v0")

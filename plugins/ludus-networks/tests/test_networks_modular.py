@@ -279,6 +279,36 @@ def test_normalisation_learns_in_training_only():
     np.testing.assert_allclose(mean, groups[0]["hero"].numpy().mean(0), atol=1e-5)
 
 
+@SEPARATE
+@pytest.mark.parametrize("core", ["lstm", "gru"])
+def test_statistics_are_those_of_what_is_learned_from(core, separate_critic):
+    """What other entries of an unroll hold does not count, and nothing of the heads changes where it is learned from."""
+    made = network(core=core, normalize=True, separate_critic=separate_critic).train()
+    twin = copy.deepcopy(made)
+    groups, fog = sample(LEAVES, 6, 5), sample(FOG, 6, 5)
+    learned = torch.ones(6, 5, dtype=torch.bool)
+    learned[2:, 3] = learned[4:, 1] = False
+    starts = torch.zeros(6, 5, dtype=torch.bool)
+    empty = [{name: leaf.clone() for name, leaf in group.items()} for group in (groups, fog)]
+    for leaf in (leaf for group in empty for leaf in group.values()):
+        leaf[~learned] = 0
+    heads, _ = made.unroll(*empty, start(made), starts=starts, learned=learned)
+    expected, _ = twin.unroll(groups, fog, start(twin), starts=starts)
+    for name, head in expected.items():
+        torch.testing.assert_close(heads[name][learned], head[learned])
+    found = get_weights(made)
+    owners = ["trunk", "critic_trunk"] if separate_critic else ["trunk"]
+    columns = {f"{owner}.encoders.vector-hero": groups["hero"][learned] for owner in owners}
+    columns |= {
+        f"{owner}.encoders.entity-mice": groups["mice"][learned][groups["mice_present"][learned] != 0] for owner in owners
+    }
+    columns["privileged.vector-unseen"] = fog["fog"][learned]
+    for name, rows in columns.items():
+        assert found[f"{name}.norm.count"] == len(rows)
+        np.testing.assert_allclose(found[f"{name}.norm.mean"], rows.numpy().mean(0), atol=1e-5)
+        np.testing.assert_allclose(found[f"{name}.norm.variance"], rows.numpy().var(0), rtol=1e-4)
+
+
 @CORES
 def test_weights_and_statistics_run_in_slots(core):
     """Torch's runtime holds several models of one network, each with its own statistics."""

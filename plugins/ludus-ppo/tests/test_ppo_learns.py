@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from ludus.__main__ import main
+from ludus.runs import open_run, play_pair
 from ludus.segment import SegmentBatch
+
+EXAMPLE = Path(__file__).parents[3] / "examples/pendulum_ppo.toml"
 
 
 def play(policy, rng, *, reward, rows=256):
@@ -68,3 +74,19 @@ def test_a_contextual_bandit_is_solved(make_ppo, space, reward, options, enough)
     end = play(policy, rng, reward=reward).reward[0].mean()
     assert start < enough - 0.2
     assert end > enough
+
+
+@pytest.mark.slow
+def test_a_pendulum_is_swung_up(tmp_path):
+    """Two thirds of what the example takes leave a random player, who has about -1200, far behind."""
+    pytest.importorskip("ludus_gymnasium")
+    folder = tmp_path / "run"
+    changes = ["--workers", "0", "--set", "run.decisions=100000"]
+    assert main(["train", str(EXAMPLE), "--run", str(folder), "--json", *changes]) == 0
+    with open_run(folder) as run:
+        environment = run.make_environment(64)
+        try:
+            agent = run.agent("main_agent@latest", "player", environment=environment, deterministic=True)
+            assert play_pair(environment, [{"player": agent}], matches=64, seed=0).mean_return > -400
+        finally:
+            environment.close()

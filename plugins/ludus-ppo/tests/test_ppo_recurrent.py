@@ -33,9 +33,9 @@ class Memory(nn.Module):
         """Return a half everywhere: not what zeroed memory happens to hold."""
         return {"memory": torch.full((rows, 8), 0.5)}
 
-    def unroll(self, observation, privileged, state, *, starts):
+    def unroll(self, observation, privileged, state, *, starts, learned=None):
         """Step through the entries."""
-        outputs = []
+        self.learned, outputs = learned, []
         for t in range(len(starts)):
             fresh = self.initial_state(starts.shape[1])["memory"]
             state = {"memory": torch.where(starts[t][:, None], fresh, state["memory"])}
@@ -124,6 +124,18 @@ def test_every_trainable_decision_counts(ppo):
     batch = play(made)
     result = made.make_trainer(seed=1).update(batch, progress=0.0)
     assert (result.samples, result.gradient_steps) == (2 * batch.num_decisions, 4)
+
+
+@pytest.mark.parametrize("burn_in", [0, 2])
+def test_the_network_is_told_what_is_learned_from(ppo, burn_in):
+    """Neither final observations nor entries that hold nothing, nor those of the burn-in."""
+    made = ppo(burn_in=burn_in)
+    batch, trainer = play(made), made.make_trainer(seed=1)
+    trainer.update(batch, progress=0.0)
+    learned = trainer._model.network.learned
+    counts = batch.trainable()[burn_in:-1].sum(axis=0)  # by segment; their order in the minibatch is drawn
+    assert sorted(learned.sum(dim=0).tolist()) == sorted(counts.tolist())
+    assert learned.shape == (6 - burn_in, 5)
 
 
 def test_gradients_reach_back_through_the_segment(ppo):

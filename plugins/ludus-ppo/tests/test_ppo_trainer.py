@@ -365,6 +365,15 @@ def test_half_precision_stays_close(make_ppo, make_batch):
     assert np.linalg.norm(apart) < 0.2 * np.linalg.norm(moved)
 
 
+@pytest.mark.parametrize(("native", "same_as"), [(True, "bf16"), (False, "fp32")])
+def test_automatic_precision_follows_the_processor(make_ppo, make_batch, monkeypatch, native, same_as):
+    """It is one of the two others."""
+    monkeypatch.setattr("ludus_ppo.trainer.has_bf16", lambda device: native)
+    automatic, chosen = (make_ppo(precision=name, **OPTIONS) for name in ("auto", same_as))
+    batch = make_batch(chosen)
+    assert same(update(automatic, batch)[0].weights(), update(chosen, batch)[0].weights())
+
+
 def test_shared_memory_is_read_where_it_lies(make_ppo, make_batch):
     """Parts of read-only blocks give the same update as arrays of one's own."""
     ppo = make_ppo()

@@ -56,12 +56,18 @@ class RecurrentSeparateNetworks(SeparateNetworks):
         return _named("policy", policy) | _named("critic", critic)
 
     def unroll(
-        self, observation: _Leaves, privileged: _Leaves, state: _Leaves, *, starts: Tensor
+        self,
+        observation: _Leaves,
+        privileged: _Leaves,
+        state: _Leaves,
+        *,
+        starts: Tensor,
+        learned: Tensor | None = None,
     ) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
 
         def unrolling(network: nn.Module) -> Callable[..., Any]:
-            return lambda *leaves: _recurrent(network).unroll(*leaves, starts=starts)
+            return lambda *leaves: _recurrent(network).unroll(*leaves, starts=starts, learned=learned)
 
         return self._run(unrolling, observation, privileged, state)
 

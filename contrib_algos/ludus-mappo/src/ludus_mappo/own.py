@@ -58,13 +58,19 @@ class RecurrentOwnPolicies(OwnPolicies):
         return first.initial_state(rows)
 
     def unroll(
-        self, observation: _Leaves, privileged: _Leaves, state: _Leaves, *, starts: Tensor
+        self,
+        observation: _Leaves,
+        privileged: _Leaves,
+        state: _Leaves,
+        *,
+        starts: Tensor,
+        learned: Tensor | None = None,
     ) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
 
         def unrolling(policy: nn.Module) -> Callable[..., Any]:
             assert isinstance(policy, RecurrentNetwork)
-            return lambda *leaves: policy.unroll(*leaves, starts=starts)
+            return lambda *leaves: policy.unroll(*leaves, starts=starts, learned=learned)
 
         return self._run(unrolling, observation, privileged, state)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
-from ludus.option import Check, at_least, option
+from ludus.option import Check, at_least, between, option
 
 _LEAVES = "Names of the observation leaves to change; empty: all that can be."
 
@@ -74,3 +76,17 @@ class SelectLeavesConfig:
     keep: tuple[str, ...] = option(
         check=Check("a list of at least one leaf name", _leaf_names), help="Names of the observation leaves to keep."
     )
+
+
+@frozen(kw_only=True)
+class TeamRewardConfig:
+    """Options of the environment ``team-reward``."""
+
+    game: str = option(help="The environment whose rewards are shared, by name.")
+    options: dict[str, Any] = option({}, help="Its options.")
+    spirit: float = option(
+        0.0, between(0.0, 1.0), help="Weight of the team's mean reward, the rest is a seat's own; [0, 1]."
+    )
+    granted: tuple[str, ...] = option((), help="Reward parts that all of a team receive in full when one earns them.")
+    zero_sum: bool = option(False, help="What the opponents receive on average is taken away.")
+    roles: tuple[str, ...] = option((), help="Roles whose rewards change; empty: all.")

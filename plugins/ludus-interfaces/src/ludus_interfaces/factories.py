@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ludus.environment import Environment
 from ludus.interface import Interface
+from ludus.runs import open_game
 
 from ludus_interfaces.actions import MergeLabels
 from ludus_interfaces.config import (
@@ -13,10 +19,12 @@ from ludus_interfaces.config import (
     ScaleObservationConfig,
     ScaleRewardConfig,
     SelectLeavesConfig,
+    TeamRewardConfig,
 )
 from ludus_interfaces.frames import FrameStack
 from ludus_interfaces.observations import Flatten, OneHot, ScaleObservation, SelectLeaves
 from ludus_interfaces.rewards import RewardParts, ScaleReward
+from ludus_interfaces.sharing import share_rewards
 
 
 def flatten(config: None) -> Interface:  # noqa: ARG001 - it has no options
@@ -57,3 +65,28 @@ def scale_reward(config: ScaleRewardConfig) -> Interface:
 def select_leaves(config: SelectLeavesConfig) -> Interface:
     """Make ``select-leaves``."""
     return SelectLeaves(config.keep)
+
+
+def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
+    """Make ``team-reward``.
+
+    Raises:
+        ConfigError: There is no such game, or it has no such options.
+        PluginError: The game's factory raised.
+    """
+    game = open_game(config.game, overrides=[*_overrides(config.game, config.options)])
+    return share_rewards(
+        game.make_environment(num_matches),
+        spirit=config.spirit,
+        granted=config.granted,
+        zero_sum=config.zero_sum,
+        roles=config.roles,
+    )
+
+
+def _overrides(path: str, options: Mapping[str, Any]) -> Iterator[str]:
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            yield from _overrides(f"{path}.{name}", value)
+        else:
+            yield f"{path}.{name}={json.dumps(value)}"  # of what is no table, JSON is TOML

@@ -6,6 +6,19 @@ from ludus import Component, hookimpl
 
 
 @hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer the wrapper around environments that a run chooses by name."""
+    return [
+        Component(
+            name="team-reward",
+            factory="ludus_interfaces.factories:team_reward",
+            config="ludus_interfaces.config:TeamRewardConfig",
+            summary="Another environment whose rewards are shared within teams, or set against the opponents'",
+        )
+    ]
+
+
+@hookimpl
 def ludus_register_interfaces() -> list[Component]:
     """Offer the interfaces."""
     return [

@@ -45,12 +45,18 @@ def _width(encoders: nn.ModuleDict) -> int:
     return sum(widths)
 
 
-def _encode(encoders: nn.ModuleDict, leaves: Group) -> tuple[Tensor, dict[str, Choices]]:
-    """Return the features of all encoders, joined, and what there is to choose from by encoder."""
+def _encode(encoders: nn.ModuleDict, leaves: Group, learned: Tensor | None) -> tuple[Tensor, dict[str, Choices]]:
+    """Return the features of all encoders, joined, and what there is to choose from by encoder.
+
+    Args:
+        encoders: By name.
+        leaves: ``[n, …]`` each.
+        learned: ``[n] bool``: which rows are learned from; None: all.
+    """
     features: list[Tensor] = []
     choices: dict[str, Choices] = {}
     for name, encoder in encoders.items():
-        found, offered = encoder(leaves)
+        found, offered = encoder(leaves, learned)
         features.append(found)
         if offered is not None:
             choices[name] = offered
@@ -69,9 +75,9 @@ class _Trunk(nn.Module):
         self.core = None if config.core == "none" else Core(config.core, width, config.core_size)
         self.width = self.core.size if self.core else width
 
-    def forward(self, leaves: Group) -> tuple[Tensor, dict[str, Choices]]:
+    def forward(self, leaves: Group, learned: Tensor | None) -> tuple[Tensor, dict[str, Choices]]:
         """Return what goes into the memory ``[n, …]``, and what there is to choose from."""
-        features, choices = _encode(self.encoders, leaves)
+        features, choices = _encode(self.encoders, leaves, learned)
         return self.layers(features), choices
 
 
@@ -108,17 +114,17 @@ class ModularNetwork(nn.Module):
         """Return the heads ``[n, size]`` and the unchanged, empty state."""
         return self._heads(observation, privileged, lambda features, _: features), state
 
-    def _heads(self, observation: Group, privileged: Group, remember: Remember) -> Group:
-        features, choices = self.trunk(observation)
+    def _heads(self, observation: Group, privileged: Group, remember: Remember, learned: Tensor | None = None) -> Group:
+        features, choices = self.trunk(observation, learned)
         features = remember(features, "")
         outputs = {name: head(features, choices) for name, head in self.heads.items()}
         if self.privileged is not None and not privileged:
             return outputs
         if self.critic_trunk is not None:
-            features, choices = self.critic_trunk(observation)
+            features, choices = self.critic_trunk(observation, learned)
             features = remember(features, "critic_")
         if self.privileged is not None:
-            features = torch.cat([features, _encode(self.privileged, privileged)[0]], dim=1)
+            features = torch.cat([features, _encode(self.privileged, privileged, learned)[0]], dim=1)
         for name, head in self.critic_heads.items():
             outputs[name] = head(features, choices)
         return outputs
@@ -154,7 +160,9 @@ class RecurrentModularNetwork(ModularNetwork):
 
         return self._heads(observation, privileged, remember), after
 
-    def unroll(self, observation: Group, privileged: Group, state: Group, *, starts: Tensor) -> tuple[Group, Group]:
+    def unroll(
+        self, observation: Group, privileged: Group, state: Group, *, starts: Tensor, learned: Tensor | None = None
+    ) -> tuple[Group, Group]:
         """Return the heads ``[T, N, size]`` of T steps and the state after; see `ludus.network.RecurrentNetwork`.
 
         Encoders and heads run on all T · N rows at once.
@@ -171,7 +179,8 @@ class RecurrentModularNetwork(ModularNetwork):
             after.update({owner + name: leaf for name, leaf in new.items()})
             return over_time.flatten(0, 1)
 
-        outputs = self._heads(_rows(observation), _rows(privileged), remember)
+        rows = None if learned is None else learned.flatten()
+        outputs = self._heads(_rows(observation), _rows(privileged), remember, rows)
         return {name: output.reshape(*starts.shape, -1) for name, output in outputs.items()}, after
 
 

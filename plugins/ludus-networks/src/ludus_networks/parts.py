@@ -70,10 +70,13 @@ class VectorEncoder(nn.Module):
         self.norm = style.norm([box for box, width in boxes for _ in range(width)])
         self.layers = hidden_layers(self._input.size, config.hidden, style.activation)
 
-    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
-        """Return features ``[n, width]``, and that there is nothing to choose from."""
+    def forward(self, leaves: Mapping[str, Tensor], learned: Tensor | None = None) -> tuple[Tensor, None]:
+        """Return features ``[n, width]``, and that there is nothing to choose from.
+
+        Rows that are not `learned` from, ``[n] bool``, are left out of statistics.
+        """
         joined = self._input(leaves)
-        return self.layers(joined if self.norm is None else self.norm(joined)), None
+        return self.layers(joined if self.norm is None else self.norm(joined, learned)), None
 
 
 class _ResidualBlock(nn.Module):
@@ -126,7 +129,11 @@ class ImageEncoder(nn.Module):
         self.layers = hidden_layers(size, config.hidden, style.activation)
         self.width = config.hidden[-1] if config.hidden else size
 
-    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
+    def forward(
+        self,
+        leaves: Mapping[str, Tensor],
+        learned: Tensor | None = None,  # noqa: ARG002 - images have no statistics
+    ) -> tuple[Tensor, None]:
         """Return features ``[n, width]``, and that there is nothing to choose from."""
         image = leaves[self._leaf].permute(0, 3, 1, 2).float()  # [n, C, H, W]
         cells = self.tower(image * self._factor if self._factor != 1.0 else image).flatten(2)
@@ -160,8 +167,11 @@ class EntityEncoder(nn.Module):
         attends = config.pool == "attention"
         self.score = initialised(nn.Linear(self._represents, 1), 1.0) if attends else None
 
-    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, Choices | None]:
-        """Return features ``[n, width]``, and the keys where entities have one."""
+    def forward(self, leaves: Mapping[str, Tensor], learned: Tensor | None = None) -> tuple[Tensor, Choices | None]:
+        """Return features ``[n, width]``, and the keys where entities have one.
+
+        Rows that are not `learned` from, ``[n] bool``, are left out of statistics.
+        """
         config = self._config
         entities = leaves[config.leaf].float()  # [n, E, f]
         present = leaves[config.present] != 0 if config.present else None  # [n, E]
@@ -170,7 +180,7 @@ class EntityEncoder(nn.Module):
         if present is not None:
             entities = torch.where(present.unsqueeze(2), entities, 0.0)  # so that not even NaN gets through
         if self.norm is not None:
-            entities = self.norm(entities, present)
+            entities = self.norm(entities, _both(present, learned, entities.shape[1]))
         encoded: Tensor = self.layers(entities.flatten(0, 1)).reshape(*entities.shape[:2], -1)  # [n, E, width + key]
         represented, keys = torch.split(encoded, [self._represents, config.key], dim=2)
         return self._pooled(represented, present), Choices(keys, present) if config.key else None
@@ -191,3 +201,11 @@ class EntityEncoder(nn.Module):
         scores: Tensor = self.score(represented.flatten(0, 1)).reshape(*represented.shape[:2], 1)
         weights = scores.masked_fill(~there, _ABSENT).softmax(1)
         return (weights * kept).sum(1)
+
+
+def _both(present: Tensor | None, learned: Tensor | None, entities: int) -> Tensor | None:
+    """Return ``[n, E] bool``: the entities present in rows that are learned from; None: all."""
+    if learned is None:
+        return present
+    counted = learned.unsqueeze(1).expand(-1, entities)
+    return counted if present is None else counted & present

@@ -103,6 +103,7 @@ class PPOConfig:
     )
     precision: str = option(
         "fp32",
-        one_of("fp32", "bf16"),
-        help="what the network computes in while it learns; weights, losses and Adam stay in 32 bits",
+        one_of("fp32", "bf16", "auto"),
+        help="what the network computes in while it learns; weights, losses and Adam stay in 32 bits; "
+        "auto: bf16 where the processor multiplies it natively",
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["ChunkedGradient"]
+__all__ = ["ChunkedGradient", "torch_threads"]
 
 _Result = TypeVar("_Result")
 
@@ -110,3 +111,14 @@ def _replica(model: nn.Module) -> nn.Module:
         for parameter in model.parameters()
     }
     return copy.deepcopy(model, shared)
+
+
+@contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let single operations of torch use so many threads meanwhile."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

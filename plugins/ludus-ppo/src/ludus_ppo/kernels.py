@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-__all__ = ["has_onednn", "use_onednn"]
+__all__ = ["has_bf16", "has_onednn", "use_onednn"]
 
 # With a single output, the fixed cost of oneDNN's call exceeds what it saves.
 _FEWEST_OUTPUTS = 2
@@ -26,6 +26,16 @@ def has_onednn() -> bool:
         return torch.allclose(_product(inputs, weight), functional.linear(inputs, weight), atol=1e-5)
     except (AttributeError, NotImplementedError, RuntimeError):  # a build or processor without it
         return False
+
+
+def has_bf16(device: torch.device) -> bool:
+    """Return whether a device multiplies bfloat16 natively, which is what makes it worth its rounding."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
+        return False
+    found = torch.cpu.get_capabilities()
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
 def use_onednn(model: nn.Module, *, hidden: torch.dtype = torch.float32) -> None:

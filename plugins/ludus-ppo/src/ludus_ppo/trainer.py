@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 
 import attrs
 import numpy as np
@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
-from ludus_ppo.gradients import ChunkedGradient
-from ludus_ppo.kernels import use_onednn
+from ludus_ppo.gradients import ChunkedGradient, torch_threads
+from ludus_ppo.kernels import has_bf16, use_onednn
 from ludus_ppo.losses import (
     explained_variance,
     joint_log_prob,
@@ -30,7 +30,9 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
+from ludus_ppo.optimizer import adam_state, make_adam
 from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
+from ludus_ppo.schedules import Schedules
 
 __all__ = ["PPOTrainer"]
 
@@ -45,13 +47,6 @@ _ROWS_AT_ONCE = 8192  # where no gradient is needed
 # Of the running mean and mean square of returns, per update.
 _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
-
-
-@frozen
-class _Schedules:
-    learning_rate: float
-    ent_coef: float
-    clip_epsilon: float
 
 
 @frozen
@@ -98,39 +93,21 @@ class PPOTrainer:
         self._weights = sum(parameter.numel() for parameter in self._parameters)
         self._device = self._parameters[0].device
         on_cpu = self._device.type == "cpu"
+        self._bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16(self._device))
         self._compiles_shapes = on_cpu and config.cpu_kernels == "onednn"
         if self._compiles_shapes:
-            use_onednn(self._trained, hidden=torch.bfloat16 if config.precision == "bf16" else torch.float32)
+            use_onednn(self._trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
         self._gradient = ChunkedGradient(self._trained, threads)
-        self._optimizer = torch.optim.Adam(
-            self._parameters,
-            lr=config.learning_rate,
-            betas=(config.adam_beta1, config.adam_beta2),
-            eps=config.adam_eps,
-            fused=self._device.type in ("cpu", "cuda"),
-        )
-        self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **self._adam_state()}
+        self._optimizer = make_adam(self._parameters, config)
+        named = dict(model.named_parameters())
+        if auxiliary is not None:
+            named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
+        self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **adam_state(self._optimizer, named)}
         if config.normalize_value:
             self._state["value_moments"] = torch.zeros(len(self._streams), 3)  # Σw·mean, Σw·mean square, Σw
         if auxiliary is not None:
             self._state |= {f"auxiliary/{name}": tensor for name, tensor in auxiliary.state_dict().items()}
-
-    def _adam_state(self) -> dict[str, Tensor]:
-        """Give Adam its moments now rather than at the first step, and return them by name."""
-        named: dict[str, Tensor] = {}
-        parameters = dict(self._model.named_parameters())
-        if self._auxiliary is not None:
-            parameters |= {f"auxiliary/{name}": tensor for name, tensor in self._auxiliary.named_parameters()}
-        for name, parameter in parameters.items():
-            if not parameter.requires_grad:
-                continue
-            moments = self._optimizer.state[parameter]
-            moments["step"] = torch.zeros((), device=self._device)
-            moments["exp_avg"] = torch.zeros_like(parameter, requires_grad=False)
-            moments["exp_avg_sq"] = torch.zeros_like(parameter, requires_grad=False)
-            named |= {f"adam/{key}/{name}": tensor for key, tensor in moments.items()}
-        return named
 
     @property
     def batch_decisions(self) -> int:
@@ -150,12 +127,12 @@ class PPOTrainer:
             raise ContractError("ppo: a batch without a single trainable decision")
         if self._model.recurrent is not None and not batch.initial_state:
             raise ContractError("ppo: the network is recurrent, but the batch carries no state")
-        schedules = self._schedules(progress)
+        schedules = Schedules.at(progress, self._config)
         for group in self._optimizer.param_groups:
             group["lr"] = schedules.learning_rate
         before = [tensor.clone() for tensor in self._live()]
         try:
-            with _torch_threads(1) if self._gradient.threads > 1 else nullcontext():
+            with torch_threads(1) if self._gradient.threads > 1 else nullcontext():
                 source = self._source(batch, trainable)
                 metrics, samples, steps = self._passes(source, schedules)
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
@@ -173,19 +150,6 @@ class PPOTrainer:
             metrics |= _batch_metrics(source, stream.head)
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
-
-    def _schedules(self, progress: float) -> _Schedules:
-        config = self._config
-        share = min(max(progress, 0.0), 1.0)
-
-        def between(start: float, end: float | None) -> float:
-            return start if end is None else start + (end - start) * share
-
-        return _Schedules(
-            learning_rate=between(config.learning_rate, 0.0 if config.learning_rate_schedule == "linear" else None),
-            ent_coef=between(config.ent_coef, config.ent_coef_final),
-            clip_epsilon=between(config.clip_epsilon, config.clip_epsilon_final),
-        )
 
     # -- what is learned -------------------------------------------------------------------------------------------
 
@@ -261,7 +225,7 @@ class PPOTrainer:
 
     # -- gradient steps --------------------------------------------------------------------------------------------
 
-    def _passes(self, source: Source, schedules: _Schedules) -> tuple[dict[str, float], int, int]:
+    def _passes(self, source: Source, schedules: Schedules) -> tuple[dict[str, float], int, int]:
         """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
         config = self._config
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
@@ -291,7 +255,7 @@ class PPOTrainer:
         return dict(zip(names, means.tolist(), strict=True)), samples, len(losses)
 
     def _gradient_step(
-        self, source: Source, part: np.ndarray, schedules: _Schedules
+        self, source: Source, part: np.ndarray, schedules: Schedules
     ) -> tuple[list[_ChunkResult], Tensor]:
         """Step along the gradient of a minibatch and return the results of its chunks, and the norm ``[1]``."""
         size = source.entries(part).size
@@ -314,7 +278,7 @@ class PPOTrainer:
         # two for each thread: one that gets less of its core can leave one to another
         return max(1, min(2 * self._gradient.threads, worthwhile))
 
-    def _backward(self, trained: nn.Module, rows: Rows, *, share: float, schedules: _Schedules) -> _ChunkResult:
+    def _backward(self, trained: nn.Module, rows: Rows, *, share: float, schedules: Schedules) -> _ChunkResult:
         """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the modules trained."""
         model, *auxiliary = trained.children()
         with self._autocast():
@@ -335,7 +299,7 @@ class PPOTrainer:
         return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
 
     def _autocast(self) -> torch.autocast:
-        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._config.precision == "bf16")
+        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
 
     def _evaluate(self, model: nn.Module, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
         """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head."""
@@ -425,14 +389,3 @@ def _batch_metrics(source: Source, head: str) -> dict[str, float]:
     names = ("explained_variance", "value_mean", "return_mean")
     kind = head.removesuffix("value").removesuffix("_")
     return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}
-
-
-@contextmanager
-def _torch_threads(threads: int) -> Iterator[None]:
-    """Let single operations of torch use so many threads meanwhile."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
