@@ -52,12 +52,12 @@ class PolicyAgent:
 
     Args:
         policy: Already loaded.
-        streams: How many (row, seat) streams exist.
+        streams: How many (row, seat) streams exist; where more of them start, there will be so many.
         deterministic: Take the most likely action instead of sampling.
     """
 
     policy: Policy
-    streams: int
+    streams: int = 0
     deterministic: bool = False
     _state: Leaves = field(init=False)
 
@@ -66,6 +66,11 @@ class PolicyAgent:
 
     def reset(self, streams: np.ndarray) -> None:
         """Forget everything about these streams."""
+        needed = int(streams.max(initial=-1)) + 1
+        if needed > self.streams:
+            more = self.policy.initial_state(needed - self.streams)
+            self._state = {name: np.concatenate([leaf, more[name]]) for name, leaf in self._state.items()}
+            self.streams = needed
         restart(self.policy, self._state, streams)
 
     def act(

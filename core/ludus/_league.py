@@ -6,17 +6,17 @@ Participants are names (see `ludus.matchmaker`). Player ``p`` starts as the live
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 import numpy as np
-from attrs import frozen
 
 from ludus._match_log import Recorded
 from ludus._messages import Fixture
+from ludus._participants import inherited, parse, unnumbered
+from ludus._payoffs import Payoffs
 from ludus._ratings import EloTable
 from ludus._records import ModelRecord
 from ludus._store import Player, Store
@@ -24,28 +24,6 @@ from ludus._structuring import did_you_mean
 from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating
-
-_INHERITED = 16  # models; older ones would weigh less than 1/65,536 of a match
-
-
-@frozen
-class Name:
-    """A participant's name taken apart; `number` is None for an anchor."""
-
-    player: str
-    number: int | None
-    live: bool
-
-
-_PARTICIPANT = re.compile(r"(?P<player>[^@]+)@(?P<number>0|[1-9][0-9]*)(?P<live>\+?)")
-
-
-def parse(participant: str) -> Name:
-    """Take a participant's name apart."""
-    match = _PARTICIPANT.fullmatch(participant)
-    if match is None:
-        return Name(participant, None, live=False)
-    return Name(match["player"], int(match["number"]), live=match["live"] == "+")
 
 
 class League:
@@ -84,8 +62,7 @@ class League:
         }
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
-        self._index: dict[str, int] = {}
-        self._rows: dict[str, np.ndarray] = {}  # [capacity, 3] int64: counts against the participant of each index
+        self._payoffs = Payoffs(lambda participant: inherited(participant, self.players))
         self._elo = EloTable(anchors)
         self._load()
 
@@ -101,10 +78,10 @@ class League:
             self._change_pool(change)
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
-        counters = self.store.counters()
-        for name in self.players:
-            decisions = counters.get(f"decisions/{name}", 0)
-            self.players[name] = attrs.evolve(self.players[name], decisions=int(decisions))
+        counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
+        for name, view in self.players.items():
+            decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, view.share)
+            self.players[name] = attrs.evolve(view, decisions=int(decisions), share=share)
 
     # --- what matchmakers ask -------------------------------------------------------------------------------------
 
@@ -119,7 +96,8 @@ class League:
 
     def team(self, participant: str) -> int | None:
         """Return the team that a player's model is made for; None where it may take any, as anchors may."""
-        view = self.players.get(parse(participant).player)
+        model = self.models.get(participant)
+        view = self.players.get(parse(participant).player if model is None else model.player)
         return None if view is None else view.team
 
     def pool(self, name: str) -> tuple[str, ...]:
@@ -132,20 +110,15 @@ class League:
         Where either side is live, its earlier weights (frozen and live), back to its last reset, are included; their
         weight halves with every model, on each side. So ``payoff(a, [b])`` always mirrors ``payoff(b, [a])``.
         """
-        nobody = len(self._index)
-        row = np.zeros((nobody + 1, 3))  # the last line stays 0 and stands for everybody unknown
-        for name, weight in self._inherited(participant):
-            counts = self._rows.get(name)
-            if counts is not None:
-                known = min(len(counts), nobody)
-                row[:known] += weight * counts[:known]
-        result = row[[self._index.get(name, nobody) for name in opponents]]
-        for i, name in enumerate(opponents):
-            if name == participant:
-                result[i] = 0.0
-            elif name.endswith("+"):
-                result[i] = sum(weight * row[self._index.get(n, nobody)] for n, weight in self._inherited(name))
-        return result
+        return self._payoffs.payoff(participant, opponents)
+
+    def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws, losses of a player's live weights of late.
+
+        The weight of a match halves with every 256 later ones of the same pair. Counted since this start of the run
+        and since the last reset of either side.
+        """
+        return self._payoffs.recent(player, [unnumbered(name) for name in opponents])
 
     def rating(self, participant: str) -> Rating:
         """Return the Elo rating from evaluation matches; an unrated participant has the prior with 0 matches."""
@@ -198,6 +171,8 @@ class League:
         recorded = self.store.add_results(arrays)
         for (kind, a, b), count in recorded.payoffs.items():
             self._count(kind, a, b, count)
+            if a.endswith("+") and self._is_current(a) and self._is_current(b):
+                self._payoffs.add_recent(parse(a).player, unnumbered(b), count)
         return recorded
 
     def freeze(self, player: str, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]) -> str:
@@ -262,20 +237,11 @@ class League:
 
     # --- inside ---------------------------------------------------------------------------------------------------
 
-    def _inherited(self, participant: str) -> list[tuple[str, float]]:
-        """Return the participants whose matches count for this one, with their weights."""
+    def _is_current(self, participant: str) -> bool:
+        """Return whether the weights of a live participant belong to its player's present generation."""
         name = parse(participant)
-        if not name.live or name.number is None:
-            return [(participant, 1.0)]
-        births = self.players[name.player].births if name.player in self.players else (0,)
-        born = max(birth for birth in births if birth <= name.number)
-        numbers = range(name.number, max(name.number - _INHERITED, born - 1), -1)
-        return [
-            (f"{name.player}@{number}{suffix}", 0.5**age)
-            for age, number in enumerate(numbers)
-            for suffix in ("+", "")
-            if suffix or number > born
-        ]
+        view = self.players.get(name.player)
+        return not name.live or (view is not None and name.number is not None and name.number >= view.births[-1])
 
     def _with_models(self, fixture: Fixture) -> Fixture:
         models = {name: self.models[name].hash for name in fixture.seats if name in self.models}
@@ -290,9 +256,15 @@ class League:
         self.models[model.participant] = model
         if model.player in self.players:
             view = self.players[model.player]
-            view = attrs.evolve(view, live=f"{model.participant}+", models=(*view.models, model.participant))
+            view = attrs.evolve(
+                view,
+                live=f"{model.participant}+",
+                models=(*view.models, model.participant),
+                frozen_decisions=model.decisions,
+            )
             if model.manifest.get("generation", 0) > view.generation:
                 view = attrs.evolve(view, births=(*view.births, model.number), born_decisions=model.decisions)
+                self._payoffs.forget_recent(model.player)
             self.players[model.player] = view
 
     def _change_pool(self, change: PoolChange) -> None:
@@ -303,14 +275,6 @@ class League:
             members.remove(change.model)
 
     def _count(self, kind: str, a: str, b: str, count: np.ndarray) -> None:
-        for name in (a, b):
-            self._index.setdefault(name, len(self._index))
-        row = self._rows.get(a)
-        if row is None or len(row) < len(self._index):
-            wider = np.zeros((max(64, 2 * len(self._index)), 3), np.int64)
-            if row is not None:
-                wider[: len(row)] = row
-            self._rows[a] = row = wider
-        row[self._index[b]] += count
+        self._payoffs.add(a, b, count)
         if kind == "eval" and not (a.endswith("+") or b.endswith("+")):
             self._elo.add(a, b, count)

@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 from numpy.typing import NDArray
 
 from ludus._messages import Fixture
-from ludus._records import FIXTURE_COLUMNS, MatchRecord, fixture_of
+from ludus._records import FIXTURE_COLUMNS, FixtureRecord, MatchRecord, fixture_of
 from ludus._seeding import match_seeds
 from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
@@ -237,6 +237,19 @@ class MatchLog:
                 outcome=tuple(np.frombuffer(outcome, np.float32).tolist()),
                 ticks=ticks,
             )
+
+    def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
+        """Return all fixtures ordered by id, also those of which nothing was played.
+
+        Args:
+            kind: Only ``"train"`` or only ``"eval"`` fixtures.
+        """
+        sql = (
+            f"SELECT created_s, (SELECT count(*) FROM matches WHERE fixture = id), {', '.join(FIXTURE_COLUMNS)}"  # noqa: S608 - constants
+            " FROM fixtures WHERE :kind IS NULL OR kind = :kind ORDER BY id"
+        )
+        for created_s, played, *rest in self._db.execute(sql, {"kind": kind}):
+            yield FixtureRecord(fixture=fixture_of(rest), created_s=created_s, played=played)
 
     def num_matches(self) -> int:
         """Return the length of the log."""

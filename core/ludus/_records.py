@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ludus._messages import Fixture
 from ludus.environment import Scenario
+from ludus.matchmaker import PoolChange
 
 #: The columns of the table of fixtures that make a `Fixture`; its id is given by the database.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
@@ -43,6 +44,23 @@ class MatchRecord:
     seed: int
     outcome: tuple[float, ...]
     ticks: int
+
+
+@frozen(kw_only=True)
+class FixtureRecord:
+    """One fixture: what was asked for, when (Unix time), and how many of its matches are in the log."""
+
+    fixture: Fixture
+    created_s: float
+    played: int
+
+
+@frozen(kw_only=True)
+class PoolRecord:
+    """A model entered or left a pool, when (Unix time)."""
+
+    change: PoolChange
+    created_s: float
 
 
 def row_of(record: attrs.AttrsInstance) -> list[Any]:

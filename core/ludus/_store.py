@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ludus import _database
 from ludus._match_log import MatchLog
 from ludus._messages import Checkpoint
-from ludus._records import ModelRecord, record_of, row_of
+from ludus._records import ModelRecord, PoolRecord, record_of, row_of
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -172,9 +172,15 @@ class Store(MatchLog, AbstractContextManager["Store"]):
         self._write(sql, change.pool, change.model, int(change.enters), time.time())
 
     def pool_changes(self) -> Iterator[PoolChange]:
-        """Return the pool log, oldest first."""
-        for pool, model, enters in self._db.execute("SELECT pool, model, enters FROM pools ORDER BY id"):
-            yield PoolChange(pool=pool, model=model, enters=bool(enters))
+        """Return the changes of pools, oldest first."""
+        return (record.change for record in self.pool_log())
+
+    def pool_log(self) -> Iterator[PoolRecord]:
+        """Return the changes of pools with the times at which they were made, oldest first."""
+        for pool, model, enters, created_s in self._db.execute(
+            "SELECT pool, model, enters, created_s FROM pools ORDER BY id"
+        ):
+            yield PoolRecord(change=PoolChange(pool=pool, model=model, enters=bool(enters)), created_s=created_s)
 
     def damage(self) -> list[str]:
         """Return what SQLite finds wrong with the file, and matches that their fixture does not have."""

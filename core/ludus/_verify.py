@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from ludus._league import parse
+from ludus._participants import parse
 from ludus._messages import Checkpoint
 from ludus._models import check_model, load_checkpoint, load_manifest
 from ludus._store import Store

@@ -36,6 +36,7 @@ class PlayerView:
         decisions: Decisions it has learned from so far.
         births: For each generation of its weights how many models are older; more than ``(0,)`` after a `Reset`.
         born_decisions: `decisions` when the present generation began.
+        frozen_decisions: `decisions` when its newest model was frozen.
         share: Its share of the training matches, relative to the other players'.
     """
 
@@ -47,6 +48,7 @@ class PlayerView:
     decisions: int
     births: tuple[int, ...] = (0,)
     born_decisions: int = 0
+    frozen_decisions: int = 0
     share: float = 1.0
 
     @property
@@ -97,6 +99,14 @@ class LeagueView(Protocol):
 
         For a live participant the counts of its earlier frozen and live weights, back to its last `Reset`, are
         included with a weight that halves with every model, so that a win rate exists right after a freeze.
+        """
+
+    def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws, losses of a player's live weights of late.
+
+        The weight of a match halves with every 256 later ones of the same pair, so this says how good the weights are
+        now, where `payoff` also tells of the long way since the last freeze. Counted since this start of the run and
+        since the last `Reset` of either side.
         """
 
     def rating(self, participant: str) -> Rating:

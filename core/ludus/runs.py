@@ -8,7 +8,7 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Nothing here writes, and nothing imports torch before an agent is made.
+Nothing here writes but `change_pool`, and nothing imports torch before an agent is made.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ludus._build import learned_role, make_agent, make_environment
 from ludus._config import RunConfig, choose_components, load_config, parse_config
 from ludus._evaluation import play_pair
 from ludus._league import League
+from ludus._metrics import read_metrics
 from ludus._models import load_arrays, load_manifest
 from ludus._plugins import Plugins, load_plugins
-from ludus._records import MatchRecord, ModelRecord
+from ludus._records import FixtureRecord, MatchRecord, ModelRecord, PoolRecord
 from ludus._seeding import match_seeds
 from ludus._statistics import Score, score
 from ludus._store import Store
@@ -39,15 +40,19 @@ if TYPE_CHECKING:
     from ludus._sections import Chosen
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
-    from ludus.matchmaker import LeagueView
+    from ludus.matchmaker import LeagueView, PoolChange
+    from ludus.metrics import Metric
 
 __all__ = [
+    "FixtureRecord",
     "Game",
     "MatchRecord",
     "ModelRecord",
+    "PoolRecord",
     "Run",
     "Score",
     "agents_for",
+    "change_pool",
     "load_agent",
     "load_plugins",
     "match_seeds",
@@ -149,6 +154,27 @@ class Run(AbstractContextManager["Run"]):
         """
         return self._store.matches(last=last, kind=kind)
 
+    def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
+        """Return what was asked for, ordered by id, also where nothing of it was played.
+
+        Args:
+            kind: Only ``"train"`` or only ``"eval"`` fixtures.
+        """
+        return self._store.fixtures(kind=kind)
+
+    def pool_log(self) -> Iterator[PoolRecord]:
+        """Return the changes of pools with the times at which they were made, oldest first."""
+        return self._store.pool_log()
+
+    def metrics(self) -> Iterator[Metric]:
+        """Return the run's metrics in the order in which they were written; none where the run wrote none.
+
+        Raises:
+            RunError: A line is damaged.
+        """
+        path = self.folder / "metrics.jsonl"
+        return read_metrics(path) if path.exists() else iter(())
+
     def payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
         """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
         return self._store.payoffs()
@@ -204,6 +230,30 @@ class Run(AbstractContextManager["Run"]):
             rows=environment.num_matches,
             deterministic=deterministic,
         )
+
+
+def change_pool(folder: str | Path, change: PoolChange) -> bool:
+    """Let a model enter or leave a pool of a run that is not going on; whoever resumes it finds the pool so.
+
+    While a run goes on, its coordinator is the only one who writes the league.
+
+    Args:
+        folder: The run folder.
+        change: What to do.
+
+    Returns:
+        Whether that changed anything.
+
+    Raises:
+        RunError: The run is going on, or the folder holds none.
+        StoreError: The model is unknown, or the league is damaged.
+    """
+    with Store.open(Path(folder)) as store:
+        league = League.of(store)
+        before = list(league.pool(change.pool))
+        league.apply([change])
+        store.commit()
+        return before != list(league.pool(change.pool))
 
 
 def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, deterministic: bool = False) -> Agent:

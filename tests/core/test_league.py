@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._league import League, Name, parse
+from ludus._league import League
 from ludus._messages import Fixture
+from ludus._participants import Name, parse
 from ludus._store import Store
 from ludus.environment import Scenario, Seat
 from ludus.errors import ConfigError, StoreError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 
 import numpy as np
@@ -15,7 +16,8 @@ from ludus._report import QuietReporter
 from ludus._runner import train
 from ludus._store import Store
 from ludus.errors import ConfigError, RunError, StoreError, UnknownComponent
-from ludus.runs import Run, agents_for, open_game, open_run
+from ludus.matchmaker import PoolChange
+from ludus.runs import Run, agents_for, change_pool, open_game, open_run
 
 
 @pytest.fixture
@@ -78,6 +80,65 @@ def test_matches_can_be_chosen(run):
     assert len(list(run.matches(kind="eval"))) == kinds.count("eval") > 0
     assert [match.seed for match in run.matches(last=3)] == [match.seed for match in run.matches()][-3:]
     assert all(len(match.fixture.seats) == len(run.seats) for match in run.matches(last=3))
+
+
+def test_fixtures_are_what_was_asked_for(run):
+    """With how many of their matches are in the log, also where that is none."""
+    played = Counter(match.fixture.id for match in run.matches())
+    fixtures = list(run.fixtures())
+    assert {record.fixture.id: record.played for record in fixtures} == {
+        record.fixture.id: played[record.fixture.id] for record in fixtures
+    }
+    assert sum(record.played for record in fixtures) == run.num_matches()
+    assert all(record.played <= record.fixture.matches for record in fixtures)
+    assert all(record.created_s >= run.meta("created_s") for record in fixtures)
+    assert {record.fixture.kind for record in run.fixtures(kind="eval")} == {"eval"}
+
+
+def test_shares_are_those_of_the_run(toml, tmp_path):
+    """As rules or the configuration left them, not as a league without a coordinator begins."""
+    plugins = load_plugins()
+    players = {"main": {"share": 3.0}, "other": {}}
+    config = load_config(toml(run={"decisions": 600}, players=players), plugins=plugins)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    with open_run(tmp_path / "r") as run:
+        assert {name: view.share for name, view in run.league.players.items()} == {"main": 3.0, "other": 1.0}
+
+
+def test_metrics_are_those_of_the_run(run):
+    """In the order of writing; a run without any has none."""
+    metrics = list(run.metrics())
+    assert "league/main/models" in {metric.name for metric in metrics}
+    assert [metric.elapsed_s for metric in metrics] == sorted(metric.elapsed_s for metric in metrics)
+    (run.folder / "metrics.jsonl").unlink()
+    assert list(run.metrics()) == []
+
+
+def test_a_model_can_be_put_into_a_pool(folder):
+    """Whoever opens the run afterwards finds it there, with the time; the second attempt changes nothing."""
+    change = PoolChange(pool="chosen", model="main@1", enters=True)
+    assert change_pool(folder, change)
+    assert not change_pool(folder, change)
+    with open_run(folder) as run:
+        assert run.league.pool("chosen") == ("main@1",)
+        last = list(run.pool_log())[-1]
+        assert (last.change, last.created_s > run.meta("created_s")) == (change, True)
+        assert run.verify() == []
+
+
+def test_pools_of_a_run_that_goes_on_are_its_own(folder):
+    """Its coordinator is the one writer."""
+    with Store.open(folder), pytest.raises(RunError, match="stop that run first"):
+        change_pool(folder, PoolChange(pool="chosen", model="main@1", enters=True))
+    with open_run(folder) as run:
+        assert "chosen" not in run.pools
+
+
+def test_an_unknown_model_enters_no_pool(folder):
+    """And the folder is free again."""
+    for _ in range(2):
+        with pytest.raises(StoreError, match="not a frozen model"):
+            change_pool(folder, PoolChange(pool="chosen", model="main@99", enters=True))
 
 
 def test_what_was_noted_at_the_start_can_be_read(run):

@@ -47,7 +47,7 @@ POLE = """
 [run]
 seed = {seed}
 workers = 0
-decisions = 150_000
+decisions = 40_000
 [environment]
 name = "gymnasium"
 [environment.gymnasium]
@@ -60,10 +60,11 @@ rows_per_fixture = 8
 algorithm = "dqn"
 network = "mlp"
 matchmaker = "latest-self-play"
+interfaces = ["scale-reward"]
 [players.main_agent.dqn]
 learning_rate = 1e-3
 learning_rate_schedule = "linear"
-gamma = 0.98
+gamma = 0.995
 n_step = 5
 tau = 0.005
 target_update_steps = 1
@@ -74,7 +75,9 @@ batch_decisions = 256
 updates_per_batch = 48
 minibatch_size = 128
 learning_starts = 1000
-replay_capacity = 60_000
+replay_capacity = 30_000
+[players.main_agent.scale-reward]
+factor = 0.02
 [players.main_agent.mlp]
 hidden = [128, 128]
 activation = "tanh"
@@ -147,6 +150,7 @@ def test_random_play_at_tictactoe_is_beaten(tmp_path):
 
 @pytest.mark.slow
 def test_cartpole_is_learned(tmp_path):
-    """Random play lasts for 22 ticks. How often 475 is passed, which one seed cannot say, is in the README."""
+    """Random play lasts for 22 ticks. What more decisions come to, seed by seed, is in the README."""
     pytest.importorskip("ludus_gymnasium")
-    assert play(train(tmp_path, POLE, seed=2), matches=50).mean_return > 100
+    pytest.importorskip("ludus_interfaces")
+    assert play(train(tmp_path, POLE, seed=2), matches=50).mean_return > 200

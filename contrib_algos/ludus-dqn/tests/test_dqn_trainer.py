@@ -59,7 +59,7 @@ def by_hand(trainer, drawn, *, gamma_weight, loss):
         size = error.abs()
         one = error**2 if loss == "mse" else torch.where(size < 1, 0.5 * error**2, size - 0.5)
         total = total + gamma_weight[row] * one / len(drawn.reward)
-    return total, torch.autograd.grad(total, trainer._parameters)
+    return total, torch.autograd.grad(total, list(trainer._model.parameters()))
 
 
 @pytest.mark.parametrize("loss", ["huber", "mse"])
@@ -77,9 +77,9 @@ def test_a_gradient_step_is_that_of_the_definition(make_dqn, make_batch, loss, p
         drawn = trainer._replay.sample(20, np.random.default_rng(1), beta=0.5)
         assert drawn.weight.min() < 0.9
     expected, gradients = by_hand(trainer, drawn, gamma_weight=drawn.weight, loss=loss)
-    found = trainer._gradient_step(drawn)
+    found = trainer._gradient_step(drawn, learning_rate=trainer._config.learning_rate)
     assert found[0].item() == pytest.approx(expected.item(), rel=1e-5)
-    for parameter, gradient in zip(trainer._parameters, gradients, strict=True):
+    for parameter, gradient in zip(list(trainer._model.parameters()), gradients, strict=True):
         assert torch.allclose(parameter.grad, gradient, atol=1e-6)
 
 
@@ -88,7 +88,7 @@ def test_errors_become_priorities(make_dqn, make_batch):
     trainer = make_dqn(prioritized=True, priority_exponent=1.0, learning_rate=1e-12).make_trainer(seed=0)
     trainer._replay.add(trainer._collect(make_batch()))
     drawn = trainer._replay.sample(20, np.random.default_rng(0))
-    trainer._gradient_step(drawn)
+    trainer._gradient_step(drawn, learning_rate=trainer._config.learning_rate)
     with torch.no_grad():
         q = trainer._model({"obs": torch.from_numpy(drawn.observation["obs"])})
         q = q.gather(1, torch.from_numpy(drawn.action)).squeeze(1)
@@ -100,7 +100,7 @@ def test_gradients_are_clipped(make_dqn, make_batch):
     """The norm reported is that before."""
     trainer = make_dqn(max_grad_norm=1e-3).make_trainer(seed=0)
     result = trainer.update(make_batch(), progress=0.0)
-    norm = torch.stack([parameter.grad.norm() for parameter in trainer._parameters]).norm()
+    norm = torch.stack([parameter.grad.norm() for parameter in list(trainer._model.parameters())]).norm()
     assert norm <= 1.001e-3 < result.metrics["grad_norm"]
 
 

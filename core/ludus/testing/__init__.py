@@ -10,11 +10,19 @@ from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues
 from ludus.testing._rule import check_rule
 from ludus.testing._run import Finding, check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
+from ludus.testing._synthetic_league import SyntheticLeague, SyntheticPlayer
+from ludus.testing._worlds import EloWorld, RockPaperScissors, SpinningTop, World
 
 __all__ = [
+    "EloWorld",
     "FakeLeague",
     "Finding",
     "LeagueRunner",
+    "RockPaperScissors",
+    "SpinningTop",
+    "SyntheticLeague",
+    "SyntheticPlayer",
+    "World",
     "check_algorithm",
     "check_environment",
     "check_inference",

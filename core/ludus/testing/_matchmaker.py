@@ -20,7 +20,13 @@ def fake_player(name: str, models: int = 3, *, role: str = "player", team: int |
     """Return a player with models ``name@1`` … ``name@models`` and the live participant that follows them."""
     frozen_models = tuple(f"{name}@{number}" for number in range(1, models + 1))
     return PlayerView(
-        name=name, role=role, team=team, live=f"{name}@{models}+", models=frozen_models, decisions=1000 * models
+        name=name,
+        role=role,
+        team=team,
+        live=f"{name}@{models}+",
+        models=frozen_models,
+        decisions=1000 * models,
+        frozen_decisions=1000 * models,
     )
 
 
@@ -67,6 +73,10 @@ class FakeLeague:
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent."""
         return np.array([self._counts(participant, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
+
+    def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return the payoff of the live participant: nothing is old here."""
+        return self.payoff(self.players[player].live, opponents)
 
     def _counts(self, one: str, other: str) -> tuple[float, float, float]:
         if (one, other) in self.results:

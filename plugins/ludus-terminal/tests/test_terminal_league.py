@@ -2,69 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
-from click.testing import CliRunner
 from ludus._league import League
-from ludus._messages import Fixture
-from ludus._models import save_arrays
 from ludus._store import Store
 from ludus.environment import Seat
 from ludus.errors import RunError
-from ludus.matchmaker import PoolChange
-from ludus_terminal.league import league as command
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
-VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "verify")
-
-
-def play(league, a, b, points, *, kind="eval"):
-    """Play a fixture of a against b with the given points of a."""
-    plan = Fixture(id=0, kind=kind, player="", seats=(a, b), matches=len(points), seed=1, reason=f"why [{a}]")
-    fixture = league.create_fixture(plan)
-    points = np.asarray(points, np.float32)
-    ids, ticks = np.full(len(points), fixture.id), np.full(len(points), 12, np.int32)
-    outcome = np.stack([points, 1 - points], axis=1)
-    league.record({"fixture": ids, "number": np.arange(len(points)), "ticks": ticks, "outcome": outcome})
-
-
-def freeze(league, number, parent=None):
-    """Write a model file and freeze it."""
-    folder = league.store.run_dir / "models"
-    digest = save_arrays(folder, {"w": np.full(3, number)}, {"player": "main", "parent": parent})
-    league.freeze("main", hash=digest, decisions=1000 * number, version=number, manifest={"parent": parent})
-    return digest
+VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "mix", "verify")
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(write):
     """Return the folder of a run that is still going on: its writer is open."""
-    with Store.create(tmp_path / "run", {"seed": 1, "environment": "a-game"}) as store:
-        league = League(store, players={"main": ("player", None)}, anchors=["random", "idle"], seats=SEATS)
-        freeze(league, 2, parent=freeze(league, 1))
-        league.apply(PoolChange(pool="history", model=f"main@{i}", enters=True) for i in (1, 2))
-        play(league, "main@1", "random", [1, 1, 0, 0.5])
-        play(league, "random", "main@2", [0, 0, 0, 0.5])
-        play(league, "main@2+", "main@2", [1], kind="train")
-        play(league, "main@2+", "main@1", [1])
-        store.commit()
-        yield store.run_dir
-
-
-def invoke(*arguments, code=0):
-    """Run the command and return what it prints."""
-    result = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
-    assert result.exit_code == code, result.output
-    return result.output
-
-
-def data(*arguments):
-    """Run the command with --json and return what it prints."""
-    return json.loads(invoke(*arguments, "--json"), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    made = write()
+    made.freeze("main")
+    made.freeze("main")
+    made.enter("history", "main@1", "main@2")
+    for a, b, points in (("main@1", "random", [1, 1, 0, 0.5]), ("random", "main@2", [0, 0, 0, 0.5])):
+        made.duel(a, b, points)
+    made.duel("main@2+", "main@2", [1], kind="train", player="main")
+    made.duel("main@2+", "main@1", [1], reason="why [main@2+]")
+    made.store.commit()
+    return made.folder
 
 
 def words(text):
@@ -72,16 +35,16 @@ def words(text):
     return [line.split() for line in text.splitlines()]
 
 
-def test_the_overview_shows_players_ratings_and_records(run):
+def test_the_overview_shows_players_ratings_and_records(run, show):
     """One look tells who takes part, how strong everybody is, and how the newest model does against the anchors."""
-    lines = words(invoke(run))
+    lines = words(show(run))
     assert ["main", "player", "main@2", "2", "2,000"] in lines
     assert ["main@2", "random", "4", "0.875", "0.405", "to", "0.977"] in lines
     assert ["main@2", "idle", "0"] in lines
     assert [line[1] for line in lines if line[:1] in (["1"], ["2"], ["3"])] == ["main@2", "main@1", "random"]
 
 
-def test_the_overview_as_json(run):
+def test_the_overview_as_json(run, data):
     """Programs get everything unrounded."""
     overview = data(run)
     assert (overview["environment"], overview["matches"]) == ("a-game", 10)
@@ -93,14 +56,14 @@ def test_the_overview_as_json(run):
     assert [row["participant"] for row in overview["ratings"]] == ["main@2", "main@1", "random"]
 
 
-def test_payoffs_are_a_matrix(run):
+def test_payoffs_are_a_matrix(run, show):
     """Every row against every column; who never met has a dot."""
-    lines = words(invoke(run, "payoffs"))
+    lines = words(show(run, "payoffs"))
     assert ["1", "main@1", "5", "·", "·", "0.00", "0.62"] in lines
     assert ["4", "random", "8", "0.38", "0.12", "·", "·"] in lines
 
 
-def test_payoffs_as_json(run):
+def test_payoffs_as_json(run, data):
     """Training and evaluation together, for every ordered pair."""
     payoffs = {(row["a"], row["b"]): row for row in data(run, "payoffs")["payoffs"]}
     assert payoffs["main@2+", "main@2"]["wins"] == 1
@@ -108,45 +71,62 @@ def test_payoffs_as_json(run):
     assert len(payoffs) == 8
 
 
-def test_a_large_payoff_matrix_is_cut(run, monkeypatch):
+def test_a_large_payoff_matrix_is_cut(run, monkeypatch, show):
     """The table keeps those with most matches and says so."""
-    monkeypatch.setattr("ludus_terminal.league._ROWS", 2)
-    text = invoke(run, "payoffs")
+    monkeypatch.setattr("ludus_terminal.views._ROWS", 2)
+    text = show(run, "payoffs")
     assert ["1", "main@1", "5", "·", "0.62"] in words(text)
     assert "2 of 4 participants" in text
 
 
-@pytest.mark.parametrize("method", ["elo", "sequential", "openskill"])
-def test_every_method_rates_from_the_log(run, method):
-    """Only evaluations between frozen models and anchors count: 4 matches each, 8 of the anchor."""
-    ratings = data(run, "ratings", "--method", method)
-    assert ratings["method"] == method
-    assert [(row["participant"], row["matches"]) for row in ratings["ratings"]] == [
-        ("main@2", 4),
-        ("main@1", 4),
-        ("random", 8),
-    ]
-    assert f"Ratings ({method}" in invoke(run, "ratings", "--method", method)
-
-
-def test_pools_list_their_members(run):
+def test_pools_list_their_members(run, show, data):
     """Oldest first."""
     assert data(run, "pools") == {"pools": {"history": ["main@1", "main@2"]}}
-    assert ["history", "2", "main@1", "main@2"] in words(invoke(run, "pools"))
+    assert ["history", "2", "main@1", "main@2"] in words(show(run, "pools"))
 
 
-def test_lineage_shows_who_comes_from_whom(run):
+def test_lineage_shows_who_comes_from_whom(run, show, data):
     """A child hangs below its parent."""
     models = data(run, "lineage")["models"]
     assert [(model["participant"], model["parent"]) for model in models] == [("main@1", None), ("main@2", "main@1")]
-    lines = invoke(run, "lineage").splitlines()
+    lines = show(run, "lineage").splitlines()
     assert lines[1].startswith("└── main@1")
     assert lines[2].startswith("    └── main@2")
 
 
-def test_matches_can_be_listed(run):
+def test_lineage_shows_where_players_started_anew(write, show, data):
+    """The first model of a generation comes from what it started with, not from the model before it."""
+    made = write({"main": ("player", None), "other": ("player", None)})
+    init = made.freeze("other")
+    made.freeze("main")
+    made.freeze("main", generation=1, init=made.league.models[init].hash, reason="converged")
+    made.freeze("main", generation=1)
+    made.freeze("main", generation=2, reason="stuck")
+    made.freeze("main", generation=2)
+    made.store.commit()
+    told = {model["participant"]: model for model in data("lineage", made.folder)["models"]}
+    assert [told[f"main@{i}"]["parent"] for i in range(1, 6)] == [None, "main@1", "other@1", "main@3", None]
+    assert [told[f"main@{i}"]["generation"] for i in range(1, 6)] == [0, 0, 1, 1, 2]
+    assert [told[f"main@{i}"]["reset"] for i in range(1, 6)] == [False, True, False, True, False]
+    text = " ".join(show("lineage", made.folder).split())
+    assert "2,000 decisions then anew from other@1: converged" in text
+    assert "generation 1 then anew from the beginning: stuck" in text
+
+
+def test_models_of_one_file_follow_each_other(write, data):
+    """Weights that did not change between two freezes have one hash."""
+    made = write()
+    first = made.freeze("main")
+    digest = made.league.models[first].hash
+    made.league.freeze("main", hash=digest, decisions=1, version=1, manifest={"parent": digest})
+    made.league.freeze("main", hash=digest, decisions=1, version=1, manifest={"parent": digest})
+    made.store.commit()
+    assert [model["parent"] for model in data("lineage", made.folder)["models"]] == [None, "main@1", "main@2"]
+
+
+def test_matches_can_be_listed(run, show, data):
     """With everything that was fixed before they started; a reason may have brackets."""
-    lines = words(invoke(run, "matches", "--last", 2))
+    lines = words(show(run, "matches", "--last", 2))
     assert lines[-1] == ["4", "0", "eval", "main@2+", "main@1", "1", "0", "12", "why", "[main@2+]"]
     matches = data(run, "matches", "--last", "5")["matches"]
     assert len(matches) == 5
@@ -154,44 +134,81 @@ def test_matches_can_be_listed(run):
     assert matches[-1]["outcome"] == [1, 0]
 
 
-def test_a_sound_league_verifies(run):
+def test_a_sound_league_verifies(run, show, data):
     """The exit status is 0."""
-    assert "agrees with the log of 10 matches" in invoke(run, "verify")
+    assert "agrees with the log of 10 matches" in show(run, "verify")
     assert data(run, "verify") == {"ok": True, "matches": 10, "problems": []}
 
 
-def test_a_contradiction_exits_with_1(run):
+def test_a_contradiction_exits_with_1(run, show):
     """The problem has a line of its own."""
     next((run / "models").glob("*.safetensors")).unlink()
-    assert "cannot be read" in invoke(run, "verify", code=1)
+    assert "cannot be read" in show(run, "verify", code=1)
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_an_empty_league_can_be_shown(tmp_path, view):
+def test_an_empty_league_can_be_shown(tmp_path, view, show, data):
     """Before the first match there is little to see, and no error."""
     with Store.create(tmp_path, {"seed": 1}) as store:
         League(store, players={"main": ("player", None)}, anchors=["random"], seats=SEATS)
         store.commit()
-        assert invoke(tmp_path, view)
+        assert show(tmp_path, view)
         assert isinstance(data(tmp_path, view), dict)
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_run_that_has_only_just_begun_can_be_shown(tmp_path, view):
+def test_a_run_that_has_only_just_begun_can_be_shown(tmp_path, view, show):
     """Between the creation of the folder and its players."""
     with Store.create(tmp_path, {"seed": 1}):
-        assert invoke(tmp_path, view)
+        assert show(tmp_path, view)
 
 
-def test_a_folder_without_a_run_is_one_line(tmp_path):
+def test_a_folder_without_a_run_is_one_line(tmp_path, show):
     """The error says what the folder lacks."""
     with pytest.raises(RunError, match="is not a run folder"):
-        invoke(tmp_path)
+        show(tmp_path)
 
 
-def test_an_unknown_view_is_a_usage_error(run):
-    """The message lists the views."""
-    assert "expected one of overview, payoffs" in invoke(run, "payofs", code=2)
+@pytest.mark.parametrize(
+    "words", [["payoffs", "RUN"], ["RUN", "payoffs"], ["--json", "RUN", "payoffs"], ["payoffs", "--json", "RUN"]]
+)
+def test_a_command_may_stand_before_or_behind_the_run(run, show, words):
+    """As do options."""
+    text = show(*(run if word == "RUN" else word for word in words))
+    assert ('"payoffs": [' in text) == ("--json" in words)
+    assert "main@2+" in text
+
+
+def test_options_of_a_command_may_follow_a_run(run, show):
+    """Also where the run comes first."""
+    assert len(show(run, "matches", "--last", 1).splitlines()) == 3
+    assert len(show("matches", run, "--last", 1).splitlines()) == 3
+
+
+def test_a_folder_called_like_a_command_is_meant_by_its_path(run, show, tmp_path, monkeypatch):
+    """The word alone is the command."""
+    run.rename(tmp_path / "pools")
+    monkeypatch.chdir(tmp_path)
+    assert "history" in show("pools", "./pools")
+    assert "Players" in show("./pools")
+    assert "Missing argument 'RUN'" in show("pools", code=2)
+
+
+def test_an_unknown_command_is_a_usage_error(run, show):
+    """The message lists the commands; so does help."""
+    assert "expected one of overview, payoffs" in show(run, "payofs", code=2)
+    assert "expected one of overview, payoffs" in show("payofs", run, code=2)
+    assert "No such option" in show(run, "--jsn", code=2)
+    assert "compare" in show("--help")
+
+
+def test_help_is_light():
+    """It needs neither numpy nor rich, and no run."""
+    code = (
+        "import sys; from ludus.__main__ import main; assert main(['league', '--help']) == 0\n"
+        "sys.exit(bool({'numpy', 'rich', 'torch', 'matplotlib', 'openskill'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
 def test_looking_does_not_import_torch(run):

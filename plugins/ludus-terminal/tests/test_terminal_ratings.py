@@ -1,87 +1,267 @@
-"""Ratings against hand-computed numbers and a library."""
+"""``ludus league ratings`` and ``compare``: from the log, by several methods."""
 
 from __future__ import annotations
 
-import math
+import sys
 
 import numpy as np
 import pytest
-from ludus_terminal.ratings import SequentialElo, SkillTable, expected_score
-from openskill.models import PlackettLuce
+from ludus.environment import Seat
+from ludus.errors import ConfigError
+from ludus.runs import open_run
+from ludus_terminal.rating_views import evaluations
 
-# --- expected score and the classical update ----------------------------------------------------------------------
+METHODS = ("bradley-terry", "elo", "openskill", "nash", "alpha-rank")
+CHASE = (Seat("cat", 0, 0), *(Seat("mouse", i, 1) for i in range(4)))
+
+
+@pytest.fixture
+def made(write):
+    """Return a league of two models and an anchor, of which live weights are no part."""
+    made = write()
+    made.freeze("main")
+    made.freeze("main")
+    made.duel("main@1", "random", [1, 1, 0, 0.5])
+    made.duel("random", "main@2", [0, 0, 0, 0.5])
+    made.duel("main@2+", "main@2", [1], kind="train", player="main")
+    made.duel("main@2+", "main@1", [1])
+    made.store.commit()
+    return made
+
+
+def by_name(rows):
+    """Return rows by participant."""
+    return {row["participant"]: row for row in rows["ratings"]}
+
+
+# --- ratings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_rates_from_the_log(made, show, data, method):
+    """Only evaluations between frozen models and anchors count: 4 matches each, 8 of the anchor."""
+    ratings = data("ratings", made.folder, "--method", method)
+    assert ratings["method"] == method
+    order = [(row["participant"], row["matches"]) for row in ratings["ratings"]]
+    assert order[0] == ("main@2", 4)
+    assert sorted(order) == [("main@1", 4), ("main@2", 4), ("random", 8)]
+    assert "main@2" in show("ratings", made.folder, "--method", method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_matches_nobody_is_rated(write, show, data, method):
+    """And nothing breaks."""
+    made = write()
+    made.store.commit()
+    assert data("ratings", made.folder, "--method", method)["ratings"] == []
+    assert show("ratings", made.folder, "--method", method)
+
+
+def test_bradley_terry_is_what_matchmakers_see(made, data):
+    """The same numbers as those of the league."""
+    found = by_name(data("ratings", made.folder))
+    for name, row in found.items():
+        rating = made.league.rating(name)
+        assert (row["mean"], row["deviation"]) == pytest.approx((rating.mean, rating.deviation), abs=1e-3)
+    assert found["random"]["mean"] == 0
+
+
+def test_elo_goes_through_the_log(made, data):
+    """The first match moves 8 points of K = 16, the second one 16 · (1 - E(16)), and so on by hand."""
+    mean = {"main@1": 0.0, "main@2": 0.0, "random": 0.0}
+    for a, b, score in [("main@1", "random", s) for s in (1, 1, 0, 0.5)] + [
+        ("random", "main@2", s) for s in (0, 0, 0, 0.5)
+    ]:
+        change = 16 * (score - 1 / (1 + 10 ** ((mean[b] - mean[a]) / 400)))
+        mean[a], mean[b] = mean[a] + change, mean[b] - change
+    found = by_name(data("ratings", made.folder, "--method", "elo"))
+    assert {name: row["mean"] for name, row in found.items()} == pytest.approx(mean)
+    assert {row["deviation"] for row in found.values()} == {None}
+
+
+def test_shares_add_up(made, data):
+    """Nash and alpha-rank give everybody a share; the best one has all of it here."""
+    for method in ("nash", "alpha-rank"):
+        found = by_name(data("ratings", made.folder, "--method", method))
+        assert sum(row["share"] for row in found.values()) == pytest.approx(1)
+        assert found["main@2"]["share"] == pytest.approx(1, abs=1e-6)
+
+
+def test_a_cycle_shares_evenly(write, data):
+    """Where everybody beats the next one nobody is the best."""
+    made = write()
+    for _ in range(3):
+        made.freeze("main")
+    for a, b in (("main@1", "main@2"), ("main@2", "main@3"), ("main@3", "main@1")):
+        made.duel(a, b, [1] * 9 + [0])
+    made.store.commit()
+    for method in ("nash", "alpha-rank"):
+        found = by_name(data("ratings", made.folder, "--method", method))
+        assert [row["share"] for row in found.values()] == pytest.approx([1 / 3] * 3, abs=1e-6)
+
+
+@pytest.fixture
+def chase(write):
+    """Return a league of one against four: cats and mice, of which the second ones are better."""
+    made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random",), seats=CHASE)
+    for player in ("tom", "tom", "jerry", "jerry"):
+        made.freeze(player)
+    won = {(1, 1): 5, (1, 2): 2, (2, 1): 8, (2, 2): 5}
+    for (cat, mouse), wins in won.items():
+        made.play((f"tom@{cat}", *[f"jerry@{mouse}"] * 4), [(1, 0)] * wins + [(0, 1)] * (10 - wins))
+    made.play(("random", *["jerry@1"] * 4), [(0, 1)] * 5)
+    made.play(("tom@1", *["random"] * 4), [(1, 0)] * 5)
+    made.store.commit()
+    return made
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sides_of_an_asymmetric_game_are_rated(chase, data, method):
+    """Four seats of one model are one participant; the better cat and the better mouse come first of their kind."""
+    found = by_name(data("ratings", chase.folder, "--method", method))
+    key = "share" if method in ("nash", "alpha-rank") else "mean"
+    assert found["tom@2"][key] > found["tom@1"][key]
+    assert found["jerry@2"][key] > found["jerry@1"][key]
+    assert found["jerry@1"]["matches"] == (25 if "random" in found else 20)
+
+
+def test_roles_have_shares_of_their_own(chase, data):
+    """Anchors may sit in any role, so they have none."""
+    for method in ("nash", "alpha-rank"):
+        found = by_name(data("ratings", chase.folder, "--method", method))
+        assert "random" not in found
+        assert (found["tom@2"]["share"], found["jerry@2"]["share"]) == pytest.approx((1, 1), abs=1e-6)
+
+
+def test_a_missing_openskill_is_one_line(made, show, monkeypatch):
+    """It says what to install."""
+    monkeypatch.setitem(sys.modules, "openskill.models", None)
+    with pytest.raises(ConfigError, match="pip install openskill"):
+        show("ratings", made.folder, "--method", "openskill")
+
+
+def test_evaluations_can_be_cut_and_widened(made):
+    """Others leave with their matches, newcomers have none."""
+    with open_run(made.folder) as run:
+        table = evaluations(run)
+    assert table.names == ("main@1", "main@2", "random")
+    cut = table.only(["random", "idle", "main@1"])
+    assert cut.points.tolist() == [[0, 0, 1.5], [0, 0, 0], [2.5, 0, 0]]
+    assert cut.draws.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+
+
+# --- comparison ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def rivals(write):
+    """Return a maker of leagues of two models that met each other on paired seeds, and the anchor."""
+
+    def make(first, second, *, against_random=()):
+        made = write()
+        made.freeze("main")
+        made.freeze("main")
+        one = made.duel("main@1", "main@2", [1 - won for won in first])
+        made.duel("main@2", "main@1", second, paired=one)
+        for name, points in zip(("main@1", "main@2"), against_random, strict=False):
+            made.duel(name, "random", points)
+        made.store.commit()
+        return made.folder
+
+    return make
+
+
+def test_matches_with_exchanged_seats_are_pairs(rivals, data):
+    """Whoever sits first wins: 40 matches on 20 seeds tell that they are equal, as precisely as pairs can."""
+    answer = data("compare", rivals([0] * 20, [1] * 20), "main@1", "main@2")
+    assert (answer["a"], answer["b"], answer["verdict"]) == ("main@1", "main@2", "undecided")
+    direct = answer["direct"]
+    assert (direct["matches"], direct["seeds"], direct["score"]) == (40, 20, 0.5)
+    assert direct["interval"][1] - direct["interval"][0] < 0.1
 
 
 @pytest.mark.parametrize(
-    ("difference", "expected"), [(0, 0.5), (400, 10 / 11), (-400, 1 / 11), (100, 0.6401), (800, 0.9901)]
+    ("points", "verdict", "words"),
+    [
+        ([1, 1, 1, 1, 0] * 10, "better", "main@2 is better than main@1."),
+        ([0, 0, 0, 0, 1] * 10, "worse", "main@2 is worse than main@1."),
+        ([1, 1, 0, 1, 0], "undecided", "Not decided yet whether main@2 is better than main@1: if the difference"),
+        ([1, 0], "undecided", "they look equal."),
+    ],
 )
-def test_expected_scores_are_those_of_the_elo_scale(difference, expected):
-    """400 points are odds of 10 to 1."""
-    assert expected_score(difference, 0) == pytest.approx(expected, abs=1e-4)
+def test_the_answer_is_one_sentence(rivals, show, data, points, verdict, words):
+    """With the number of matches that would decide it, where one follows."""
+    folder = rivals(points, points)
+    answer = data("compare", folder, "main@1", "main@2")
+    text = " ".join(show("compare", folder, "main@1", "main@2").split())
+    assert (answer["verdict"], words in text) == (verdict, True)
+    assert ("more matches would decide it" in text) == ("if the difference" in words)
+    assert (answer["more_matches"] == 0) == (verdict != "undecided")
 
 
-def test_a_sequence_of_matches_by_hand():
-    """K = 32: a win between equals gives 16; the next win gives 32 · (1 - 0.5460) = 14.53."""
-    elo = SequentialElo(32)
-    elo.add("a", "b", 1.0)
-    assert {name: rating.mean for name, rating in elo.ratings().items()} == {"a": 16.0, "b": -16.0}
-    elo.add("a", "b", 1.0)
-    assert elo.ratings()["a"].mean == pytest.approx(16 + 32 * (1 - 1 / (1 + 10 ** (-32 / 400))))
-    before = elo.ratings()["a"].mean
-    elo.add("b", "a", 0.5)
-    assert elo.ratings()["a"].mean == pytest.approx(before + 32 * (0.5 - 1 / (1 + 10 ** (-2 * before / 400))))
-    assert (elo.ratings()["a"].matches, math.isnan(elo.ratings()["a"].deviation)) == (3, True)
+def test_common_opponents_tell_of_those_who_never_met(rivals, show, data):
+    """The answer rests on others then."""
+    folder = rivals([], [], against_random=([0] * 30 + [1] * 10, [1] * 30 + [0] * 10))
+    answer = data("compare", folder, "main@1", "main@2")
+    assert (answer["verdict"], answer["direct"]["score"]) == ("better", None)
+    assert answer["combined"] == answer["indirect"]
+    assert answer["indirect"]["interval"][0] > 0
+    assert "through others" in show("compare", folder, "main@1", "main@2")
 
 
-def test_the_update_moves_points_from_one_to_the_other():
-    """The sum of all ratings stays 0."""
-    elo = SequentialElo()
-    for a, b, score in [("a", "b", 1), ("b", "c", 0.5), ("c", "a", 0), ("b", "a", 1)]:
-        elo.add(a, b, score)
-    assert sum(rating.mean for rating in elo.ratings().values()) == pytest.approx(0)
+def test_contradictions_are_shown(rivals, show):
+    """Own matches count alone."""
+    folder = rivals([0] * 40, [0] * 40, against_random=([0] * 50, [1] * 50))
+    text = show("compare", folder, "main@1", "main@2")
+    assert "main@2 is worse than main@1." in text
+    assert "contradict each other" in text
 
 
-# --- openskill ----------------------------------------------------------------------------------------------------
+def test_strangers_cannot_be_compared(rivals, show):
+    """No chain of matches connects them."""
+    assert "no matches connect them" in show("compare", rivals([], []), "main@1", "idle")
 
 
-def test_skills_are_those_of_the_library():
-    """Three teams of different sizes, one tie: the same numbers as calling openskill directly."""
-    teams, outcome = [["a", "b"], ["c"], ["d"]], [0.5, 1.0, 0.5]
-    table = SkillTable()
-    table.add(teams, outcome)
-    model = PlackettLuce()
-    expected = model.rate([[model.rating() for _ in team] for team in teams], ranks=[2, 1, 2])
-    for team, ratings in zip(teams, expected, strict=True):
-        for name, rating in zip(team, ratings, strict=True):
-            found = table.ratings()[name]
-            assert (found.mean, found.deviation, found.matches) == pytest.approx((rating.mu, rating.sigma, 1))
+def test_names_are_resolved(made, show, data):
+    """As elsewhere; live weights, and one and the same, are mistakes."""
+    assert data("compare", made.folder, "main@1", "main@latest")["b"] == "main@2"
+    with pytest.raises(ConfigError, match="still learning"):
+        show("compare", made.folder, "main@1", "main")
+    with pytest.raises(ConfigError, match="better than itself"):
+        show("compare", made.folder, "main@2", "main@latest")
+    with pytest.raises(ConfigError, match="did you mean"):
+        show("compare", made.folder, "main@1", "rndom")
 
 
-def test_skills_build_on_each_other():
-    """A second match starts from what the first one gave, and certainty grows."""
-    table = SkillTable()
-    table.add([["a"], ["b"]], [1, 0])
-    first = table.ratings()["a"]
-    table.add([["a"], ["c"]], [1, 0])
-    assert table.ratings()["a"].mean > first.mean > 25
-    assert table.ratings()["a"].deviation < first.deviation < 25 / 3
+def test_cats_are_compared_through_mice(chase, data):
+    """Two of one role can never meet."""
+    answer = data("compare", chase.folder, "tom@1", "tom@2")
+    assert (answer["direct"]["matches"], answer["verdict"]) == (0, "undecided")
+    assert answer["indirect"]["mean"] > 0
 
 
-def test_skills_ignore_matches_against_oneself():
-    """Somebody in two teams can neither win nor lose; somebody in two seats of one team counts once."""
-    table = SkillTable()
-    table.add([["a", "b"], ["a"]], [1, 0])
-    assert table.ratings() == {}
-    table.add([["a", "a"], ["b"]], [1, 0])
-    assert table.ratings()["a"].matches == 1
+def test_matches_in_one_team_are_no_evidence(write, data):
+    """Nor are those in which somebody holds both sides."""
+    made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, anchors=("random",), seats=CHASE)
+    for _ in range(2):
+        made.freeze("jerry")
+    made.play(("random", "jerry@1", "jerry@2", "jerry@1", "jerry@2"), [(1, 0)] * 5)
+    made.play(("random", "random", "jerry@2", "jerry@1", "jerry@2"), [(1, 0)] * 5)
+    made.store.commit()
+    assert data("compare", made.folder, "jerry@1", "jerry@2")["direct"]["matches"] == 0
+    assert data("compare", made.folder, "random", "jerry@2")["direct"]["matches"] == 5
 
 
-def test_skills_order_known_strengths():
-    """After a few hundred matches the order is right."""
-    rng, table = np.random.default_rng(0), SkillTable()
-    for _ in range(400):
-        a, b = rng.choice(5, 2, replace=False).tolist()
-        won = rng.random() < expected_score(200.0 * a, 200.0 * b)
-        table.add([[str(a)], [str(b)]], [won, not won])
-    means = [table.ratings()[str(i)].mean for i in range(5)]
-    assert means == sorted(means)
+def test_ratings_follow_known_strengths(write, data):
+    """Every method puts five models of different strength in order."""
+    made, rng = write(), np.random.default_rng(0)
+    for _ in range(5):
+        made.freeze("main")
+    for i in range(1, 6):
+        for j in range(1, i):
+            share = 1 / (1 + 10 ** ((j - i) * 200 / 400))
+            made.duel(f"main@{i}", f"main@{j}", (rng.random(60) < share).astype(float))
+    made.store.commit()
+    for method in ("bradley-terry", "openskill", "nash"):
+        found = by_name(data("ratings", made.folder, "--method", method))
+        assert sorted(found, key=lambda name: found[name]["mean"]) == [f"main@{i}" for i in range(1, 6)]

@@ -7,11 +7,12 @@ from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
 from ludus.segment import Field
 from ludus.spaces import label_sizes
+from ludus_minimax.reward import OPPONENT_VALUE
 
 from ludus_dqn.config import DQNConfig
 from ludus_dqn.networks import QNetwork
 from ludus_dqn.policy import DQNPolicy
-from ludus_dqn.trainer import OPPONENT_VALUE, DQNTrainer
+from ludus_dqn.trainer import DQNTrainer
 
 __all__ = ["DQN"]
 

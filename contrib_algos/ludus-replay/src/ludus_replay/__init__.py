@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ludus_replay.buffer import ReplayBuffer, Transitions
 from ludus_replay.layout import ReplayLayout
-from ludus_replay.minimax import minimax_reward, minimax_term
 from ludus_replay.rows import Rows, collect
 from ludus_replay.sum_tree import SumTree
 
@@ -15,6 +14,4 @@ __all__ = [
     "SumTree",
     "Transitions",
     "collect",
-    "minimax_reward",
-    "minimax_term",
 ]

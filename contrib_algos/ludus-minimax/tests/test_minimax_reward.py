@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
-from ludus_replay import minimax_reward, minimax_term
+from ludus.errors import ContractError
+from ludus.segment import SegmentBatch
+from ludus_minimax.reward import lowest, minimax_reward, minimax_term, opponent_value, shift
 
 
 def reward(reward, value, **options):
@@ -61,3 +65,54 @@ def test_the_result_is_single_precision():
     """As the rewards of segments are."""
     result = minimax_reward(np.zeros(2, np.float32), np.ones(2, np.float32), alpha=0.1, gamma=0.9, r_min=0)
     assert result.dtype == np.float32
+
+
+def noted(values, *, length):
+    """Return a batch of one segment in which opponents said this."""
+    entries = len(values)
+    return SegmentBatch(
+        observation={"obs": np.zeros((entries, 1, 2), np.float32)},
+        action=np.zeros((entries, 1, 1), np.int64),
+        reward=np.zeros((entries, 1), np.float32),
+        terminated=np.zeros((entries, 1), bool),
+        truncated=np.zeros((entries, 1), bool),
+        decided=np.ones((entries, 1), bool),
+        elapsed_ticks=np.ones((entries, 1), np.int32),
+        extras={} if values[0] is None else {"opponent_value": np.array(values, np.float32)[:, None]},
+        length=np.array([length], np.int32),
+        version=np.zeros(1, np.int64),
+    )
+
+
+def test_evaluations_of_what_is_not_learned_are_left_out():
+    """The bootstrap entry belongs to the next segment, and what follows it is undefined."""
+    value = opponent_value(noted([1, -2, -7, -np.inf], length=2), algorithm="x")
+    np.testing.assert_array_equal(value[:, 0], [1, -2, np.nan, np.nan])
+
+
+def test_evaluations_must_be_there():
+    """The message says who asked, and for what."""
+    with pytest.raises(ContractError, match="x: the segments carry no opponent_value, which minimax_alpha > 0 needs"):
+        opponent_value(noted([None, None], length=1), algorithm="x")
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_an_infinite_evaluation_is_refused(value):
+    """It would be the minimum for ever."""
+    with pytest.raises(ContractError, match="x: opponent_value is infinite"):
+        opponent_value(noted([value, 0], length=1), algorithm="x")
+
+
+def test_the_lowest_evaluation():
+    """Where nobody evaluated anything it is infinite."""
+    assert lowest(np.array([[0.5, np.nan], [-0.25, 3]], np.float32)) == -0.25
+    assert lowest(np.full(3, np.nan, np.float32)) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("kind", "tracked", "expected"),
+    [("none", -3, 0), ("fixed", -3, -1), ("tracked", -3, -3), ("tracked", 2, 2), ("tracked", math.inf, 0)],
+)
+def test_what_is_shifted_by(kind, tracked, expected):
+    """Nothing, what is known, or the least so far."""
+    assert shift(kind, fixed=-1, tracked=tracked) == expected

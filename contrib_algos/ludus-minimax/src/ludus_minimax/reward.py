@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from ludus.errors import ContractError
 
 if TYPE_CHECKING:
+    from ludus.segment import SegmentBatch
     from torch import Tensor
 
-__all__ = ["minimax_reward", "minimax_term"]
+__all__ = ["OPPONENT_VALUE", "lowest", "minimax_reward", "minimax_term", "opponent_value", "shift"]
+
+#: The field that samplers fill with the opponents' evaluation, NaN where there is none.
+OPPONENT_VALUE = "opponent_value"
 
 _Array = TypeVar("_Array", "np.ndarray", "Tensor")
 
@@ -50,3 +56,43 @@ def minimax_reward(
     value = np.where(seen, opponent_value, np.float32(0))
     added = minimax_term(value, seen.astype(np.float32), alpha=alpha, gamma=gamma, r_min=r_min)
     return np.asarray(reward + added, np.float32)
+
+
+def opponent_value(batch: SegmentBatch, *, algorithm: str) -> np.ndarray:
+    """Return V_opp(s_{t+1}) ``[T+1, N] float32`` of a batch, NaN where there is none or nothing is learned.
+
+    Args:
+        batch: With the field `OPPONENT_VALUE`.
+        algorithm: Who asks, for messages.
+
+    Raises:
+        ContractError: Segments do not carry it, or a value is infinite.
+    """
+    if OPPONENT_VALUE not in batch.extras:
+        raise ContractError(f"{algorithm}: the segments carry no {OPPONENT_VALUE}, which minimax_alpha > 0 needs")
+    value = np.where(batch.trainable(), batch.extras[OPPONENT_VALUE], np.float32(np.nan))
+    if np.isinf(value).any():
+        raise ContractError(f"{algorithm}: {OPPONENT_VALUE} is infinite; the update was dropped")
+    return value
+
+
+def lowest(opponent_value: np.ndarray) -> float:
+    """Return the least that an opponent expected, infinity where nobody evaluated anything.
+
+    Args:
+        opponent_value: ``[…]``, NaN where there is none.
+    """
+    return float(np.fmin.reduce(opponent_value, axis=None, initial=math.inf))
+
+
+def shift(kind: str, *, fixed: float, tracked: float) -> float:
+    """Return the R_min that `minimax_term` shifts by.
+
+    Args:
+        kind: ``"none"``, ``"fixed"`` or ``"tracked"``.
+        fixed: R_min where it is known.
+        tracked: The least evaluation so far; infinity before the first one, which shifts by nothing.
+    """
+    if kind == "fixed":
+        return fixed
+    return tracked if kind == "tracked" and math.isfinite(tracked) else 0.0

@@ -1,0 +1,18 @@
+"""Registers PPO with the minimax reward; imports nothing heavy."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_algorithms() -> list[Component]:
+    """Offer ``minimax-ppo``."""
+    return [
+        Component(
+            name="minimax-ppo",
+            factory="ludus_minimax.algorithm:MinimaxPPO",
+            config="ludus_minimax.config:MinimaxPPOConfig",
+            summary="PPO that reads its opponents' own evaluation: an exploiter with the minimax reward",
+        )
+    ]

@@ -1,0 +1,158 @@
+"""The trainer: the contract, which rewards are learned, what the state holds."""
+
+from __future__ import annotations
+
+import attrs
+import numpy as np
+import pytest
+from ludus.errors import ContractError
+from ludus.testing import check_algorithm
+from ludus_minimax.algorithm import MinimaxPPO
+from ludus_minimax.config import MinimaxPPOConfig
+
+OPTIONS = {"minimax_alpha": 0.5, "minimax_gamma": 0.5, "minimax_shift": "none", "num_minibatches": 2}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"minimax_alpha": 0.0}, {"minimax_shift": "fixed", "advantage": "vtrace"}, {"normalize_value": True}],
+    ids=str,
+)
+def test_the_algorithm_keeps_its_contract(options):
+    """Segments with every case there is, resuming bit for bit, NaN refused."""
+    check_algorithm(lambda context: MinimaxPPO(MinimaxPPOConfig(**options), context=context))
+
+
+def same(one, other) -> bool:
+    """Return whether two sets of arrays are equal to the bit."""
+    return one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def updated(algorithm, *batches):
+    """Return a trainer that has learned from batches."""
+    trainer = algorithm.make_trainer(seed=1)
+    for batch in batches:
+        trainer.update(batch, progress=0.0)
+    return trainer
+
+
+def test_samplers_are_asked_for_evaluations(make_minimax):
+    """Unless they count nothing."""
+    assert [field.source for field in make_minimax().fields if field.name == "opponent_value"] == ["opponents"]
+    assert "opponent_value" not in [field.name for field in make_minimax(minimax_alpha=0.0).fields]
+
+
+def test_what_is_learned_is_ppo_on_the_shaped_reward(make_minimax, make_ppo, make_batch):
+    """R - 0.25 V_opp wherever somebody evaluated; all else is plain PPO, to the bit."""
+    minimax, value = make_minimax(**OPTIONS), np.random.default_rng(0).normal(size=(9, 6))
+    value[2:4] = np.nan
+    batch = make_batch(minimax, opponent_value=value)
+    shaped = np.where(np.isnan(value), batch.reward, batch.reward - 0.25 * value.astype(np.float32))
+    plain = updated(make_ppo(num_minibatches=2), attrs.evolve(batch, reward=shaped.astype(np.float32)))
+    assert same(updated(minimax, batch).weights(), plain.weights())
+    assert not same(plain.weights(), updated(make_ppo(num_minibatches=2), batch).weights())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, [-0.25, 0.5, 0]),
+        ({"minimax_shift": "fixed", "minimax_r_min": -1.0}, [-0.5, 0.25, 0]),
+        ({"minimax_shift": "tracked"}, [-0.75, 0, 0]),
+    ],
+    ids=["equation 3", "equation 4, known", "equation 4, tracked"],
+)
+def test_the_reward_by_hand(make_minimax, make_batch, options, expected):
+    """The opponent expects 1, then -2, then says nothing: times -0.25, shifted by nothing, 1, or 2."""
+    minimax = make_minimax(**{**OPTIONS, **options})
+    batch = make_batch(minimax, opponent_value=np.array([1, -2, np.nan, 9], np.float32)[:, None], steps=3, segments=1)
+    batch.reward[:] = 0
+    assert minimax.make_trainer(seed=0)._reward(batch)[:3, 0].tolist() == expected
+
+
+@pytest.mark.parametrize("options", [{"minimax_shift": "none"}, {"minimax_shift": "fixed"}, {}], ids=str)
+def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options):
+    """Both learn from the same number, whatever shifts it."""
+    dqn = pytest.importorskip("ludus_dqn.algorithm")
+    from ludus_dqn.config import DQNConfig
+
+    options = {"minimax_alpha": 0.3, "minimax_gamma": 0.9, "minimax_r_min": -1.5, **options}
+    minimax, rng = make_minimax(**options), np.random.default_rng(3)
+    value = np.where(rng.random((9, 6)) < 0.2, np.nan, rng.normal(-0.5, 1, (9, 6)))
+    batch = make_batch(minimax, opponent_value=value)
+    config = DQNConfig(**options, learning_starts=10, minibatch_size=8, replay_capacity=500)
+    other = dqn.DQN(config, context=minimax._context).make_trainer(seed=0)
+    other.update(batch, progress=0.0)
+    drawn = other._replay.sample(2000, np.random.default_rng(0))
+    learned = dict(zip(drawn.reward.tolist(), (drawn.reward + other._minimax(drawn).numpy()).tolist(), strict=True))
+    mine = minimax.make_trainer(seed=0)._reward(batch)
+    assert len(learned) == 48
+    for reward, shaped in zip(batch.reward[:8].ravel().tolist(), mine[:8].ravel().tolist(), strict=True):
+        assert learned[reward] == pytest.approx(shaped, abs=1e-6)
+
+
+def test_without_weight_it_is_plain_ppo(make_minimax, make_ppo, make_batch):
+    """Bit for bit, and no evaluations are needed."""
+    options = {"num_minibatches": 2, "epochs": 2, "ent_coef_final": 0.001, "normalize_value": True}
+    minimax, plain = make_minimax(minimax_alpha=0.0, **options), make_ppo(**options)
+    batches = [make_batch(plain, seed=seed) for seed in range(3)]
+    one, other = updated(minimax, *batches), updated(plain, *batches)
+    assert same(one.weights(), other.weights())
+    assert same({name: array for name, array in one.state().items() if name != "opponent_min"}, other.state())
+    assert "minimax_reward" not in one.update(batches[0], progress=0.5).metrics
+
+
+def test_the_minimum_only_falls(make_minimax, make_batch):
+    """What is not learned is not looked at."""
+    minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
+    lowest, trainer = [], minimax.make_trainer(seed=0)
+    for value in (np.nan, 1.0, -2.0, 0.5):
+        batch = make_batch(minimax, opponent_value=value)
+        batch.extras["opponent_value"][8] = -100
+        trainer.update(batch, progress=0.0)
+        lowest.append(float(trainer.state()["opponent_min"]))
+    assert lowest == [np.inf, 1.0, -2.0, -2.0]
+
+
+def test_resuming_is_exact(make_minimax, make_batch):
+    """The minimum is part of the state: later rewards are shifted by it."""
+    minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
+    trainer = updated(minimax, make_batch(minimax, opponent_value=-3.0))
+    again, fresh = minimax.make_trainer(seed=9), minimax.make_trainer(seed=9)
+    for one in (again, fresh):
+        one.load_weights(trainer.weights())
+    again.load_state(trainer.state())
+    batch = make_batch(minimax, opponent_value=0.5, seed=2)
+    for one in (trainer, again):
+        assert one.update(batch, progress=0.5).metrics["minimax_reward"] == pytest.approx(-0.25 * 3.5, abs=1e-6)
+    assert fresh.update(batch, progress=0.5).metrics["minimax_reward"] == pytest.approx(-0.25, abs=1e-6)
+    assert same(trainer.weights(), again.weights())
+    assert same(trainer.state(), again.state())
+
+
+def test_a_refused_update_leaves_the_minimum(make_minimax, make_batch):
+    """As everything else."""
+    minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
+    trainer = updated(minimax, make_batch(minimax, opponent_value=-1.0))
+    before, batch = trainer.state(), make_batch(minimax, opponent_value=-5.0)
+    batch.observation["obs"][2, 3, 1] = np.nan
+    with pytest.raises(ContractError, match="not finite"):
+        trainer.update(batch, progress=0.0)
+    assert same(before, trainer.state())
+
+
+@pytest.mark.parametrize(("value", "message"), [(None, "carry no opponent_value"), (np.inf, "is infinite")])
+def test_evaluations_must_be_there_and_finite(make_minimax, make_batch, value, message):
+    """The algorithm is named."""
+    minimax = make_minimax()
+    with pytest.raises(ContractError, match=f"minimax-ppo: .*{message}"):
+        updated(minimax, make_batch(minimax, opponent_value=value))
+
+
+def test_the_term_never_pays_where_it_is_tracked(make_minimax, make_batch):
+    """Equation 4: no cycle of positive rewards, whatever opponents say."""
+    minimax = make_minimax(**{**OPTIONS, "minimax_shift": "tracked"})
+    trainer, rng = minimax.make_trainer(seed=0), np.random.default_rng(0)
+    for seed in range(5):
+        batch = make_batch(minimax, opponent_value=rng.normal(-1, 3, (9, 6)), seed=seed)
+        assert (trainer._reward(batch) <= batch.reward).all()

@@ -1,0 +1,250 @@
+"""A league whose players are strategies of a synthetic world: it shows in seconds what matchmakers and rules do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+import numpy as np
+from attrs import define, field, frozen
+
+from ludus._participants import inherited, parse, unnumbered
+from ludus._payoffs import Payoffs
+from ludus._ratings import EloTable
+from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating
+from ludus.rule import Change, Freeze, Reset, Rule, Share
+from ludus.testing._worlds import World
+
+__all__ = ["SyntheticLeague", "SyntheticPlayer"]
+
+
+@frozen(kw_only=True)
+class SyntheticPlayer:
+    """A player of a synthetic league.
+
+    Args:
+        matchmaker: Chooses its opponents.
+        team: The team of its role; None where it may take any.
+        share: Its share of the training.
+        rate: How fast it learns.
+        start: Its strategy at the beginning and after resets; None: as the world says.
+        freeze_every: Steps of training between two models; 0: only when a rule says so.
+    """
+
+    matchmaker: Matchmaker
+    team: int | None = None
+    share: float = 1.0
+    rate: float = 1.0
+    start: np.ndarray | None = None
+    freeze_every: int = 10
+
+
+@define(kw_only=True, eq=False)
+class SyntheticLeague:
+    """A `LeagueView` that plays and learns by formula.
+
+    A step of training draws `fixtures` opponents for one player, plays `matches` matches against each, and trains the
+    player against all of them at once. It counts as `fixtures` · `matches` decisions and as one second.
+
+    Args:
+        world: What strategies are and who wins.
+        players: By name.
+        rules: Asked after every `rules_every` steps.
+        evaluation: Chooses pairs to rate; None: nobody is rated.
+        rated: Pairs that are rated after every step.
+        anchors: Strategies that do not change, by name.
+        seed: Of everything random.
+        fixtures: Opponents of a step.
+        matches: Matches against each of them, and of a rated pair.
+        rules_every: Steps between two questions to the rules.
+
+    Attributes:
+        strategies: By participant; a live one's under its present name.
+        elapsed_s: Steps so far.
+        met: Fixtures by player and participant.
+        played: Training matches so far.
+        reasons: Of everything that rules have changed, in order.
+    """
+
+    world: World
+    players: Mapping[str, PlayerView] = field(init=False, factory=dict)
+    setup: Mapping[str, SyntheticPlayer] = field(alias="players")
+    rules: Sequence[Rule] = ()
+    evaluation: Matchmaker | None = None
+    rated: int = 4
+    anchor_strategies: Mapping[str, np.ndarray] = field(factory=dict, alias="anchors")
+    seed: int = 0
+    fixtures: int = 16
+    matches: int = 8
+    rules_every: int = 1
+    num_teams: int = field(init=False, default=2)
+    anchors: tuple[str, ...] = field(init=False)
+    strategies: dict[str, np.ndarray] = field(init=False, factory=dict)
+    pools: dict[str, list[str]] = field(init=False, factory=dict)
+    elapsed_s: float = field(init=False, default=0.0)
+    met: Counter[tuple[str, str]] = field(init=False, factory=Counter)
+    played: int = field(init=False, default=0)
+    reasons: list[str] = field(init=False, factory=list)
+    _views: dict[str, PlayerView] = field(init=False, factory=dict)
+    _payoffs: Payoffs = field(init=False)
+    _elo: EloTable = field(init=False)
+    _rng: np.random.Generator = field(init=False)
+    _frozen_s: dict[str, float] = field(init=False, factory=dict)
+    _dealt: dict[str, float] = field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        self._rng = np.random.default_rng(self.seed)
+        self._payoffs, self.players = Payoffs(lambda name: inherited(name, self._views)), self._views
+        self.anchors = tuple(self.anchor_strategies)
+        self._elo = EloTable(self.anchors)
+        self.strategies |= self.anchor_strategies
+        for name, player in self.setup.items():
+            view = PlayerView(
+                name=name,
+                role="player" if player.team is None else name,
+                team=player.team,
+                live=f"{name}@0+",
+                models=(),
+                decisions=0,
+                share=player.share,
+            )
+            self._views[name] = view
+            self.strategies[view.live] = self._fresh(name)
+            self._dealt[name] = 0.0
+
+    # --- what matchmakers and rules ask ---------------------------------------------------------------------------
+
+    def frozen_s(self, model: str) -> float:
+        """Return when a model was frozen."""
+        return self._frozen_s[model]
+
+    def team(self, participant: str) -> int | None:
+        """Return the team of a player's model; anchors take any."""
+        view = self._views.get(parse(participant).player)
+        return None if view is None else view.team
+
+    def pool(self, name: str) -> tuple[str, ...]:
+        """Return the models of a pool, oldest first."""
+        return tuple(self.pools.get(name, ()))
+
+    def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws and losses; a live participant inherits as in a real league."""
+        return self._payoffs.payoff(participant, opponents)
+
+    def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n, 3] float64``: wins, draws and losses of late."""
+        return self._payoffs.recent(player, [unnumbered(name) for name in opponents])
+
+    def rating(self, participant: str) -> Rating:
+        """Return the Elo rating from the rated pairs."""
+        return self._elo.rating(participant)
+
+    # --- what happens ---------------------------------------------------------------------------------------------
+
+    def run(self, steps: int) -> None:
+        """Train for so many steps."""
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> str:
+        """Train one player, rate, ask the rules, and return whose turn it was."""
+        shares = {name: view.share for name, view in self._views.items() if view.share}
+        name = min(shares, key=lambda player: self._dealt[player] + 1 / shares[player])
+        self._dealt[name] += 1 / shares[name]
+        self.elapsed_s += 1
+        self._train(name)
+        every, view = self.setup[name].freeze_every, self._views[name]
+        if every and view.decisions - view.frozen_decisions >= every * self.fixtures * self.matches:
+            self.freeze(name)
+        for _ in range(self.rated if self.evaluation else 0):
+            self._rate()
+        if self.rules and self.elapsed_s % self.rules_every == 0:
+            changes = [change for rule in self.rules for change in rule.decide(self, self._rng)]
+            self._apply(changes)
+        return name
+
+    def freeze(self, player: str, strategy: np.ndarray | None = None, *, anew: str | None = None) -> str:
+        """Make a player's weights a model and return its name.
+
+        Args:
+            player: The player.
+            strategy: The model's, where it is not what the player has learned.
+            anew: Where the player starts anew: the model it starts from, or empty for a fresh start.
+        """
+        view = self._views[player]
+        model, learned = f"{player}@{len(view.models) + 1}", self.strategies.pop(view.live)
+        self.strategies[model] = learned if strategy is None else np.asarray(strategy, np.float64)
+        self._frozen_s[model] = self.elapsed_s
+        view = attrs.evolve(view, live=f"{model}+", models=(*view.models, model), frozen_decisions=view.decisions)
+        if anew is not None:
+            learned = self.strategies[anew].copy() if anew else self._fresh(player)
+            view = attrs.evolve(view, births=(*view.births, len(view.models)), born_decisions=view.decisions)
+            self._payoffs.forget_recent(player)
+        self.strategies[view.live] = learned
+        self._views[player] = view
+        self._change_pools(self.setup[player].matchmaker.on_model_frozen(self, player, model))
+        return model
+
+    def win_rates(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
+        """Return ``[n]``: the true win rates, which nobody in the league knows."""
+        others = np.array([self.strategies[name] for name in opponents])
+        return self.world.win_rate(self.strategies[participant], others)
+
+    # --- inside ---------------------------------------------------------------------------------------------------
+
+    def _fresh(self, player: str) -> np.ndarray:
+        start = self.setup[player].start
+        return self.world.start(self._rng) if start is None else np.asarray(start, np.float64)
+
+    def _train(self, name: str) -> None:
+        view, setup = self._views[name], self.setup[name]
+        met = []
+        for _ in range(self.fixtures):
+            pairing = setup.matchmaker.next_fixture(self, name, self._rng)
+            met.append(pairing.opponents[0])
+            self.met[name, pairing.opponents[0]] += 1
+            self._play(view.live, pairing.opponents[0])
+        others = np.array([self.strategies[opponent] for opponent in met])
+        self.strategies[view.live] = self.world.trained(self.strategies[view.live], others, rate=setup.rate)
+        count = self.fixtures * self.matches
+        self.played += count
+        self._views[name] = attrs.evolve(view, decisions=view.decisions + count)
+
+    def _rate(self) -> None:
+        assert self.evaluation is not None
+        pair = self.evaluation.next_evaluation(self, self._rng)
+        if pair is not None:
+            self._play(*pair, rated=True)
+
+    def _play(self, one: str, other: str, *, rated: bool = False) -> None:
+        if one == other:
+            return
+        wins = int(self._rng.binomial(self.matches, self.win_rates(one, [other])[0]))
+        count = np.array([wins, 0, self.matches - wins])
+        for a, b, mine in ((one, other, count), (other, one, count[::-1])):
+            self._payoffs.add(a, b, mine)
+            if a.endswith("+"):
+                self._payoffs.add_recent(unnumbered(a), unnumbered(b), mine)
+            if rated and not (a.endswith("+") or b.endswith("+")):
+                self._elo.add(a, b, mine)
+
+    def _apply(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            match change:
+                case Share(player=player, share=share):
+                    if share and not self._views[player].share:
+                        running = [self._dealt[name] for name, view in self._views.items() if view.share]
+                        self._dealt[player] = max([self._dealt[player], *([min(running)] if running else [])])
+                    self._views[player] = attrs.evolve(self._views[player], share=share)
+                case Freeze(player=player, reason=reason):
+                    self.reasons.append(f"{self.freeze(player)}: {reason}")
+                case Reset(player=player, reason=reason, init=init):
+                    self.reasons.append(f"{self.freeze(player, anew=init)}: {reason}")
+                case PoolChange():
+                    self._change_pools([change])
+
+    def _change_pools(self, changes: Iterable[PoolChange]) -> None:
+        for change in changes:
+            members = self.pools.setdefault(change.pool, [])
+            (members.append if change.enters else members.remove)(change.model)

@@ -1,0 +1,21 @@
+"""Frozen models of other runs."""
+
+from __future__ import annotations
+
+from ludus import EnvironmentSpec
+from ludus.agent import Agent
+from ludus.runs import load_agent
+
+from ludus_agents.config import ModelConfig
+
+__all__ = ["make_model"]
+
+
+def make_model(config: ModelConfig, *, spec: EnvironmentSpec, role: str) -> Agent:
+    """Make the agent ``model``; see `ludus.runs.load_agent`.
+
+    Raises:
+        ModelError: The file is missing or damaged, or the model learned another game or role.
+        ConfigError: What it is made of is not installed.
+    """
+    return load_agent(config.file, role, spec=spec, deterministic=config.deterministic)

@@ -1,0 +1,111 @@
+"""Whom players asked for and against whom they played, and their shares of the training matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import attrs
+from ludus.runs import FixtureRecord, Run
+from rich.console import RenderableType
+from rich.markup import escape
+
+from ludus_terminal.views import View, table
+
+__all__ = ["MIX", "kind_of_opponents", "kind_of_reason"]
+
+Data: TypeAlias = Any  # JSON values
+
+
+@attrs.define
+class _Count:
+    asked: int = 0
+    played: int = 0
+
+    def add(self, record: FixtureRecord) -> None:
+        self.asked += record.fixture.matches
+        self.played += record.played
+
+
+def kind_of_reason(reason: str) -> str:
+    """Return what comes before the numbers of a reason: ``"pfsp"`` of ``"pfsp: win rate 0.31"``."""
+    kinds = (part.partition(":")[0].strip() for part in re.split(r";\s*", reason))
+    return "; ".join(dict.fromkeys(kinds))
+
+
+def kind_of_opponents(run: Run, record: FixtureRecord) -> str:
+    """Return who the opponents of a training fixture are, seen from its player."""
+    fixture = record.fixture
+    live = f"{fixture.player}@"
+    own = {
+        seat.team
+        for seat, name in zip(run.seats, fixture.seats, strict=True)
+        if name.startswith(live) and name.endswith("+")
+    }
+    team = min(own, default=0)
+    kinds = {
+        _kind(fixture.player, name) for seat, name in zip(run.seats, fixture.seats, strict=True) if seat.team != team
+    }
+    return ", ".join(sorted(kinds)) or "nobody"
+
+
+def _kind(player: str, participant: str) -> str:
+    name, _, number = participant.partition("@")
+    if not number:
+        return name  # an anchor
+    if number.endswith("+"):
+        return "itself" if name == player else f"{name}, live"
+    return "its past" if name == player else f"{name}, past"
+
+
+def _mix(run: Run) -> Data:
+    opponents: dict[tuple[str, str, str], _Count] = {}
+    players = {name: _Count() for name in run.league.players}
+    for record in run.fixtures(kind="train"):
+        player = record.fixture.player
+        key = (player, kind_of_reason(record.fixture.reason), kind_of_opponents(run, record))
+        opponents.setdefault(key, _Count()).add(record)
+        players.setdefault(player, _Count()).add(record)
+    shares = {name: view.share for name, view in run.league.players.items()}
+    wanted, played = sum(shares.values()), sum(count.played for count in players.values())
+    return {
+        "players": [
+            {
+                "player": name,
+                "share_wanted": shares.get(name, 0.0) / wanted if wanted else 0.0,
+                "share_played": count.played / played if played else 0.0,
+                "matches": count.played,
+            }
+            for name, count in players.items()
+        ],
+        "opponents": [
+            {
+                "player": player,
+                "reason": reason,
+                "opponents": kind,
+                "asked": count.asked,
+                "played": count.played,
+                "share_asked": count.asked / max(players[player].asked, 1),
+                "share_played": count.played / max(players[player].played, 1),
+            }
+            for (player, reason, kind), count in sorted(opponents.items())
+        ],
+    }
+
+
+def _show_mix(data: Data) -> Iterable[RenderableType]:
+    shares = table("Training matches of the players", "player", ">wanted now", ">played", ">matches")
+    for row in data["players"]:
+        numbers = (f"{row['share_wanted']:.1%}", f"{row['share_played']:.1%}", f"{row['matches']:,}")
+        shares.add_row(escape(row["player"]), *numbers)
+    yield shares
+    mix = table("Their opponents", "player", "reason", "opponents", ">asked", ">played", ">matches")
+    for row in data["opponents"]:
+        words = (row["player"], row["reason"], row["opponents"])
+        numbers = (f"{row['share_asked']:.1%}", f"{row['share_played']:.1%}", f"{row['played']:,}")
+        mix.add_row(*map(escape, words), *numbers)
+    yield mix
+
+
+MIX = View(_mix, _show_mix)

@@ -1,0 +1,313 @@
+"""Ratings by several methods, and "is B better than A?", all from the evaluation matches in the log.
+
+Only matches between frozen models and anchors count: live weights are somebody else after every update.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import numpy as np
+from ludus.errors import ConfigError
+from ludus.matchmaker import Rating
+from ludus.runs import MatchRecord, Run
+from ludus_ratings import (
+    ELO_POINTS,
+    Comparison,
+    Difference,
+    TeamMatch,
+    alpha_rank,
+    alpha_rank_roles,
+    bradley_terry,
+    compare,
+    log_odds,
+    nash_average,
+    openskill_ratings,
+    sequential_elo,
+    win_rates,
+)
+from numpy.typing import NDArray
+from rich.console import RenderableType
+from rich.markup import escape
+
+from ludus_terminal.views import View, natural, ratings_json, ratings_table, table
+
+__all__ = ["COMPARISON", "RATINGS", "Evaluations", "evaluations"]
+
+Data: TypeAlias = Any  # JSON values
+
+
+@attrs.frozen(eq=False)
+class Evaluations:
+    """The evaluation matches between frozen models and anchors, added up.
+
+    Attributes:
+        names: n participants, in the order of their names.
+        points: ``[n, n] float64``: wins + ½ draws of the row against the column.
+        draws: ``[n, n] float64``.
+    """
+
+    names: tuple[str, ...]
+    points: NDArray[np.float64]
+    draws: NDArray[np.float64]
+
+    def only(self, names: Sequence[str]) -> Evaluations:
+        """Return the same without other participants; who has no matches yet is added."""
+        known = {name: i for i, name in enumerate(self.names)}
+        inside = [i for i, name in enumerate(names) if name in known]
+        old = [known[names[i]] for i in inside]
+        wider = np.zeros((2, len(names), len(names)))
+        wider[np.ix_((0, 1), inside, inside)] = np.stack([self.points, self.draws])[np.ix_((0, 1), old, old)]
+        return Evaluations(tuple(names), wider[0], wider[1])
+
+
+def evaluations(run: Run) -> Evaluations:
+    """Add the evaluation matches of a run up."""
+    counted = {
+        (a, b): counts
+        for (kind, a, b), counts in run.payoffs().items()
+        if kind == "eval" and not (a.endswith("+") or b.endswith("+"))
+    }
+    names = sorted({a for a, _ in counted}, key=natural)
+    index = {name: i for i, name in enumerate(names)}
+    points, draws = np.zeros((2, len(names), len(names)))
+    for (a, b), (won, drawn, _) in counted.items():
+        points[index[a], index[b]] = won + 0.5 * drawn
+        draws[index[a], index[b]] = drawn
+    return Evaluations(tuple(names), points, draws)
+
+
+# --- ratings ------------------------------------------------------------------------------------------------------
+
+
+def _ratings(run: Run, *, method: str) -> Data:
+    shares: Mapping[str, float] = {}
+    if method in ("nash", "alpha-rank"):
+        ratings, shares = (_nash if method == "nash" else _alpha_rank)(run, evaluations(run))
+    elif method == "openskill":
+        ratings = _openskill(run)
+    else:
+        ratings = _elo(run) if method == "elo" else _bradley_terry(run, evaluations(run))
+    rows = ratings_json(ratings)
+    if shares:
+        rows = sorted(({**row, "share": shares[row["participant"]]} for row in rows), key=lambda row: -row["share"])
+    return {"method": method, "ratings": rows}
+
+
+def _bradley_terry(run: Run, table_: Evaluations) -> Mapping[str, Rating]:
+    """Return the league's own ratings: the same prior, and the same anchor as zero, so the same numbers."""
+    anchors = run.league.anchors
+    zero = "random" if "random" in anchors else next(iter(anchors), None)
+    fit = bradley_terry(table_.points, reference=table_.names.index(zero) if zero in table_.names else None)
+    return _rated(table_.names, fit.mean, fit.deviation, fit.matches)
+
+
+def _rated(
+    names: Sequence[str], mean: NDArray[np.float64], deviation: NDArray[np.float64], matches: NDArray[np.float64]
+) -> Mapping[str, Rating]:
+    columns = zip(names, mean.tolist(), deviation.tolist(), matches.round().astype(int).tolist(), strict=True)
+    return {name: Rating(m, d, n) for name, m, d, n in columns}
+
+
+def _elo(run: Run) -> Mapping[str, Rating]:
+    number: dict[str, int] = {}
+    pairs: list[tuple[int, int]] = []
+    scores: list[float] = []
+    for match in _evaluation_matches(run):
+        sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), match.fixture.seats, strict=True)))
+        for i, (team, a) in enumerate(sides):
+            for other, b in sides[:i]:
+                if team != other and a != b:
+                    pairs.append((number.setdefault(a, len(number)), number.setdefault(b, len(number))))
+                    scores.append(_score(match, team, other))
+    a_b = np.array(pairs, np.int64).reshape(-1, 2)
+    mean = sequential_elo(a_b[:, 0], a_b[:, 1], scores, num=len(number))
+    count = np.bincount(a_b.ravel(), minlength=len(number)).astype(np.float64)
+    return _rated(list(number), mean, np.full(len(number), math.nan), count)
+
+
+def _score(match: MatchRecord, team: int, other: int) -> float:
+    """Return what `team` got of the 1 point against `other`."""
+    mine, theirs = match.outcome[team], match.outcome[other]
+    return 0.5 if mine == theirs else float(mine > theirs)
+
+
+def _openskill(run: Run) -> Mapping[str, Rating]:
+    def teams(match: MatchRecord) -> list[list[str]]:
+        sides: list[list[str]] = [[] for _ in range(run.league.num_teams)]
+        for seat, participant in zip(run.seats, match.fixture.seats, strict=True):
+            sides[seat.team].append(participant)
+        return sides
+
+    log = (TeamMatch(teams(match), match.outcome) for match in _evaluation_matches(run))
+    try:
+        skills = openskill_ratings(log)
+    except ModuleNotFoundError as error:
+        raise ConfigError("--method openskill: needs the package openskill; pip install openskill") from error
+    return {name: Rating(skill.mu, skill.sigma, skill.matches) for name, skill in skills.items()}
+
+
+def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
+    table_, roles = _by_role(run, all_)
+    fit = bradley_terry(table_.points)
+    average = nash_average(log_odds(table_.points, expected=fit.expected()), roles=roles)
+    unknown = np.full(len(table_.names), math.nan)
+    ratings = _rated(table_.names, average.rating * ELO_POINTS, unknown, fit.matches)
+    return ratings, dict(zip(table_.names, average.mass.tolist(), strict=True))
+
+
+def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
+    table_, roles = _by_role(run, all_)
+    fit = bradley_terry(table_.points)
+    rates = win_rates(table_.points, expected=fit.expected())
+    if roles is None or len(set(roles)) < 2:
+        mass = alpha_rank(rates)
+    elif len(set(roles)) == 2:
+        first = np.array(roles) == roles[0]
+        mass = np.zeros(len(roles))
+        mass[first], mass[~first] = alpha_rank_roles(rates[np.ix_(first, ~first)])
+    else:
+        raise ConfigError(f"--method alpha-rank: expected a game of one or two roles, got {len(set(roles))}; try nash")
+    return _bradley_terry(run, table_), dict(zip(table_.names, mass.tolist(), strict=True))
+
+
+def _by_role(run: Run, table_: Evaluations) -> tuple[Evaluations, list[str] | None]:
+    """Return who can be put into one game of results, and their roles; None where the game has one role only.
+
+    Anchors may sit in any role, so a game of several roles has room for models only.
+    """
+    if len({seat.role for seat in run.seats}) < 2:
+        return table_, None
+    role = {model: view.role for view in run.league.players.values() for model in view.models}
+    models = [name for name in table_.names if name in role]
+    return table_.only(models), [role[name] for name in models]
+
+
+def _evaluation_matches(run: Run) -> Iterator[MatchRecord]:
+    """Return the evaluation matches between frozen models and anchors, in the order of the log."""
+    for match in run.matches(kind="eval"):
+        if not any(participant.endswith("+") for participant in match.fixture.seats):
+            yield match
+
+
+def _show_ratings(data: Data) -> Iterable[RenderableType]:
+    method, rows = data["method"], data["ratings"]
+    if method not in ("nash", "alpha-rank"):
+        yield ratings_table(f"Ratings ({method}, ± 95 %)", rows, digits=2 if method == "openskill" else 0)
+        return
+    column = "Nash average" if method == "nash" else "Bradley-Terry"
+    title = "Share of the Nash equilibrium" if method == "nash" else "Share of time of a population (alpha-rank)"
+    shown = table(title, ">", "participant", ">share", f">{column}", ">matches")
+    for rank, row in enumerate(rows, start=1):
+        cells = (escape(row["participant"]), f"{row['share']:.3f}", f"{row['mean']:.0f}", f"{row['matches']:,}")
+        shown.add_row(str(rank), *cells)
+    yield shown
+
+
+# --- comparison ---------------------------------------------------------------------------------------------------
+
+
+def _compare(run: Run, *, a: str, b: str) -> Data:
+    a, b = _rateable(run, a), _rateable(run, b)
+    if a == b:
+        raise ConfigError(f"{a} cannot be better than itself; name two different participants")
+    total = evaluations(run)
+    total = total.only(list(dict.fromkeys([*total.names, a, b])))
+    scores, seeds = _meetings(run, a, b)
+    index = {name: i for i, name in enumerate(total.names)}
+    answer = compare(total.points, index[a], index[b], scores=scores, seeds=seeds, draws=total.draws)
+    return {"a": a, "b": b, **_answer(answer)}
+
+
+def _rateable(run: Run, name: str) -> str:
+    participant = run.resolve(name)
+    if participant.endswith("+"):
+        raise ConfigError(f"{name} is still learning; name a frozen model, for example {name.partition('@')[0]}@latest")
+    return participant
+
+
+def _meetings(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
+    """Return b's points against a, and a number for each that is equal for matches on the same seed."""
+    scores: list[float] = []
+    seeds: dict[tuple[str, int], int] = {}
+    group: list[int] = []
+    for match in _evaluation_matches(run):
+        fixture = match.fixture
+        if a not in fixture.seats or b not in fixture.seats:
+            continue
+        teams = [
+            {seat.team for seat, held in zip(run.seats, fixture.seats, strict=True) if held == name} for name in (a, b)
+        ]
+        if len(teams[0]) == len(teams[1]) == 1 and teams[0] != teams[1]:
+            scores.append(_score(match, *teams[1], *teams[0]))
+            key = (fixture.paired or str(fixture.id), match.number)
+            group.append(seeds.setdefault(key, len(seeds)))
+    return scores, group
+
+
+def _answer(answer: Comparison) -> Data:
+    direct = answer.direct
+    return {
+        "verdict": answer.verdict,
+        "more_matches": answer.more_matches,
+        "contradiction": answer.contradiction,
+        "direct": {
+            "matches": direct.matches,
+            "seeds": direct.seeds,
+            "score": direct.score if direct.matches else None,
+            "interval": [direct.low, direct.high],
+            "difference": _difference(direct.difference),
+        },
+        "indirect": _difference(answer.indirect),
+        "combined": _difference(answer.combined),
+    }
+
+
+def _difference(difference: Difference | None) -> Data:
+    if difference is None:
+        return None
+    return {
+        "mean": difference.mean,
+        "deviation": difference.deviation,
+        "interval": [difference.low, difference.high],
+    }
+
+
+def _show_comparison(data: Data) -> Iterable[RenderableType]:
+    direct, a, b = data["direct"], data["a"], data["b"]
+    yield escape(_sentence(data))
+    shown = table(f"{b} against {a}", "evidence", ">matches", ">on seeds", ">score", ">Elo", "95 % interval")
+    score = f"{direct['score']:.3f}" if direct["matches"] else ""
+    own = ("own matches", f"{direct['matches']:,}", f"{direct['seeds']:,}", score)
+    shown.add_row(*own, *_difference_cells(direct["difference"]))
+    shown.add_row("through others", "", "", "", *_difference_cells(data["indirect"]))
+    shown.add_row("together", "", "", "", *_difference_cells(data["combined"]))
+    yield shown
+    if data["contradiction"]:
+        yield "Own matches and those against others contradict each other; only their own count."
+
+
+def _sentence(data: Data) -> str:
+    a, b, more = data["a"], data["b"], data["more_matches"]
+    if data["verdict"] != "undecided":
+        return f"{b} is {data['verdict']} than {a}."
+    question = f"Not decided yet whether {b} is better than {a}"
+    if data["combined"] is None:
+        return f"{question}: no matches connect them."
+    if more is None:
+        return f"{question}: they look equal."
+    return f"{question}: if the difference is as large as it looks, about {more:,} more matches would decide it."
+
+
+def _difference_cells(difference: Data) -> tuple[str, str]:
+    if difference is None:
+        return "", ""
+    low, high = difference["interval"]
+    return f"{difference['mean']:+.0f}", f"{low:+.0f} to {high:+.0f}"
+
+
+RATINGS = View(_ratings, _show_ratings)
+COMPARISON = View(_compare, _show_comparison)

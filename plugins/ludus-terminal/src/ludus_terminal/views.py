@@ -1,0 +1,269 @@
+"""Views of a league: what each says, as JSON values, and how that is shown."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+from ludus.matchmaker import Rating
+from ludus.runs import ModelRecord, Run, score
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+__all__ = [
+    "LINEAGE",
+    "MATCHES",
+    "OVERVIEW",
+    "PAYOFFS",
+    "POOLS",
+    "VERIFY",
+    "View",
+    "natural",
+    "ratings_json",
+    "ratings_table",
+    "table",
+]
+
+_ROWS = 12  # lines of a table of the overview, rows and columns of the payoff matrix
+_NEAR = 1.96  # standard deviations in what is shown after ±
+
+Data: TypeAlias = Any  # JSON values
+
+
+@attrs.frozen
+class View:
+    """One view: what it says, and how that is shown.
+
+    Attributes:
+        data: Returns JSON values of an open run; further arguments are the view's options.
+        show: Returns what is printed of them.
+    """
+
+    data: Callable[..., Data]
+    show: Callable[[Data], Iterable[RenderableType]]
+
+
+def table(title: str, *columns: str) -> Table:
+    """Return an empty table; a column whose name starts with > is aligned to the right."""
+    made = Table(title=title, title_justify="left", min_width=len(title), box=None, pad_edge=False)
+    for column in columns:
+        made.add_column(column.lstrip(">"), justify="right" if column.startswith(">") else "left", overflow="fold")
+    return made
+
+
+def natural(participant: str) -> tuple[str, int, bool]:
+    """Sort by player and number; the live participant comes after the model that it grew from."""
+    player, _, number = participant.partition("@")
+    return player, int(number.rstrip("+") or 0), number.endswith("+")
+
+
+# --- overview -----------------------------------------------------------------------------------------------------
+
+
+def _overview(run: Run) -> Data:
+    return {
+        "run": str(run.folder),
+        "environment": run.meta("environment"),
+        "created_s": run.meta("created_s"),
+        "matches": run.num_matches(),
+        "players": [_player(run, name) for name in run.league.players],
+        "ratings": ratings_json(_league_ratings(run)),
+    }
+
+
+def _player(run: Run, name: str) -> Data:
+    view, anchors = run.league.players[name], run.league.anchors
+    shown = view.models[-1] if view.models else view.live
+    records = zip(anchors, run.league.payoff(shown, anchors), strict=True)
+    return {
+        "name": name,
+        "role": view.role,
+        "live": view.live,
+        "models": len(view.models),
+        "decisions": view.decisions,
+        "newest": shown,
+        "anchors": {anchor: score(*(int(count) for count in counts)).json() for anchor, counts in records},
+    }
+
+
+def _show_overview(data: Data) -> Iterable[RenderableType]:
+    started = time.strftime("%Y-%m-%d %H:%M", time.localtime(data["created_s"]))
+    environment = data["environment"] if isinstance(data["environment"], str) else "league"
+    yield escape(f"{data['run']}: {environment}, started {started}, {data['matches']:,} matches")
+    players = table("Players", "player", "role", "newest", ">models", ">decisions")
+    records = table("Newest models against anchors", "model", "anchor", ">matches", ">score", "95 % interval")
+    for player in data["players"]:
+        columns = (player["name"], player["role"], player["newest"])
+        players.add_row(*map(escape, columns), f"{player['models']:,}", f"{player['decisions']:,}")
+        for anchor, record in player["anchors"].items():
+            records.add_row(escape(player["newest"]), escape(anchor), *_score_cells(record))
+    yield players
+    yield records
+    yield ratings_table("Ratings (± 95 %)", data["ratings"][:_ROWS], digits=0)
+    if len(data["ratings"]) > _ROWS:
+        yield f"… and {len(data['ratings']) - _ROWS} more: ludus league {escape(data['run'])} ratings"
+
+
+def _league_ratings(run: Run) -> Mapping[str, Rating]:
+    """Return the ratings that matchmakers use, of everybody who has one."""
+    return {name: rating for name in (*run.league.anchors, *run.models) if (rating := run.league.rating(name)).matches}
+
+
+def ratings_json(ratings: Mapping[str, Rating]) -> Data:
+    """Return ratings as JSON values, the best first; a deviation that is not known is null."""
+    rows = [
+        {
+            "participant": name,
+            "mean": rating.mean,
+            "deviation": None if math.isnan(rating.deviation) else rating.deviation,
+            "matches": rating.matches,
+        }
+        for name, rating in ratings.items()
+    ]
+    return sorted(rows, key=lambda row: -row["mean"])
+
+
+def ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Table:
+    """Return ratings, as `ratings_json` gives them, as a table."""
+    shown = table(title, ">", "participant", ">rating", ">±", ">matches")
+    for rank, row in enumerate(rows, start=1):
+        near = "" if row["deviation"] is None else f"{_NEAR * row['deviation']:.{digits}f}"
+        shown.add_row(str(rank), escape(row["participant"]), f"{row['mean']:.{digits}f}", near, f"{row['matches']:,}")
+    return shown
+
+
+def _score_cells(record: Mapping[str, Any]) -> tuple[str, str, str]:
+    matches = record["wins"] + record["draws"] + record["losses"]
+    low, high = record["interval"]
+    return (f"{matches:,}", f"{record['score']:.3f}", f"{low:.3f} to {high:.3f}") if matches else ("0", "", "")
+
+
+# --- payoffs ------------------------------------------------------------------------------------------------------
+
+
+def _payoffs(run: Run) -> Data:
+    total: dict[tuple[str, str], list[int]] = {}
+    for (_kind, a, b), counts in run.payoffs().items():
+        known = total.get((a, b), [0, 0, 0])
+        total[a, b] = [x + y for x, y in zip(known, counts.tolist(), strict=True)]
+    return {"payoffs": [{"a": a, "b": b, **score(*counts).json()} for (a, b), counts in sorted(total.items())]}
+
+
+def _show_payoffs(data: Data) -> Iterable[RenderableType]:
+    cells = {(entry["a"], entry["b"]): entry for entry in data["payoffs"]}
+    played: dict[str, int] = {}
+    for (a, _b), entry in cells.items():
+        played[a] = played.get(a, 0) + entry["wins"] + entry["draws"] + entry["losses"]
+    names = sorted(sorted(played, key=lambda name: -played[name])[:_ROWS], key=natural)
+    numbers = [f">{i}" for i in range(1, len(names) + 1)]
+    shown = table("Share of points of the row against the column", ">", "participant", ">matches", *numbers)
+    for i, a in enumerate(names, start=1):
+        scores = (f"{cells[a, b]['score']:.2f}" if (a, b) in cells else "·" for b in names)
+        shown.add_row(str(i), escape(a), f"{played[a]:,}", *scores)
+    yield shown
+    if len(played) > len(names):
+        yield f"the {len(names)} of {len(played)} participants with most matches; --json has all"
+
+
+# --- pools, lineage, matches, verify ------------------------------------------------------------------------------
+
+
+def _pools(run: Run) -> Data:
+    return {"pools": {name: list(run.pools[name]) for name in sorted(run.pools)}}
+
+
+def _show_pools(data: Data) -> Iterable[RenderableType]:
+    shown = table("Pools", "pool", ">models", "members, oldest first")
+    for name, members in data["pools"].items():
+        shown.add_row(escape(name), str(len(members)), escape(" ".join(members)))
+    yield shown
+
+
+def _lineage(run: Run) -> Data:
+    by_hash = {model.hash: model.participant for model in reversed(list(run.models.values()))}
+    return {"models": [_ancestry(run, model, by_hash) for model in run.models.values()]}
+
+
+def _ancestry(run: Run, model: ModelRecord, by_hash: Mapping[str, str]) -> Data:
+    """Return where a model comes from, and whether its player started anew after it."""
+    births = run.league.players[model.player].births if model.player in run.league.players else (0,)
+    before = run.models.get(f"{model.player}@{model.number - 1}")
+    parent = by_hash.get(model.parent or "")
+    if before is not None and model.number - 1 in births[1:]:  # the first one of a generation
+        parent = by_hash.get(before.manifest.get("init", ""))
+    elif before is not None and before.hash == model.parent:  # several models may be the same file
+        parent = before.participant
+    starts_anew = model.number in births[1:]
+    return {
+        "participant": model.participant,
+        "parent": parent,
+        "generation": sum(birth < model.number for birth in births[1:]),
+        "reset": starts_anew,
+        "reset_to": by_hash.get(model.manifest.get("init", "")) if starts_anew else None,
+        "reason": model.manifest.get("reason", ""),
+        "hash": model.hash,
+        "decisions": model.decisions,
+        "version": model.version,
+        "created_s": model.created_s,
+        "elapsed_s": run.league.frozen_s(model.participant),
+    }
+
+
+def _show_lineage(data: Data) -> Iterable[RenderableType]:
+    root = Tree("models")
+    branches: dict[str, Tree] = {}
+    for model in data["models"]:  # in the order of freezing, so that parents come first
+        label = f"{model['participant']}  {model['hash'][:12]}  {model['decisions']:,} decisions"
+        if model["generation"]:
+            label += f"  generation {model['generation']}"
+        if model["reset"]:
+            label += f"  then anew from {model['reset_to'] or 'the beginning'}"
+        if model["reason"]:
+            label += f": {model['reason']}"
+        branches[model["participant"]] = branches.get(model["parent"], root).add(escape(label))
+    yield root
+
+
+def _matches(run: Run, *, last: int) -> Data:
+    matches = run.matches(last=last)
+    return {"matches": [attrs.asdict(match, filter=lambda field, _: field.name != "models") for match in matches]}
+
+
+def _show_matches(data: Data) -> Iterable[RenderableType]:
+    shown = table("Matches, the last ones", ">fixture", ">match", "kind", "participants", "outcome", ">ticks", "reason")
+    for match in data["matches"]:
+        fixture = match["fixture"]
+        shown.add_row(
+            str(fixture["id"]),
+            str(match["number"]),
+            fixture["kind"],
+            escape(" ".join(fixture["seats"])),
+            " ".join(f"{points:g}" for points in match["outcome"]),
+            f"{match['ticks']:,}",
+            escape(fixture["reason"]),
+        )
+    yield shown
+
+
+def _verify(run: Run) -> Data:
+    problems = run.verify()
+    return {"ok": not problems, "matches": run.num_matches(), "problems": problems}
+
+
+def _show_verify(data: Data) -> Iterable[RenderableType]:
+    yield from map(escape, data["problems"])
+    if data["ok"]:
+        yield f"everything agrees with the log of {data['matches']:,} matches and with the files"
+
+
+OVERVIEW = View(_overview, _show_overview)
+PAYOFFS = View(_payoffs, _show_payoffs)
+POOLS = View(_pools, _show_pools)
+LINEAGE = View(_lineage, _show_lineage)
+MATCHES = View(_matches, _show_matches)
+VERIFY = View(_verify, _show_verify)

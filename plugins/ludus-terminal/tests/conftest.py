@@ -1,0 +1,107 @@
+"""A league that is still going on, for everything that looks at one."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from ludus._league import League
+from ludus._messages import Fixture
+from ludus._models import save_arrays
+from ludus._store import Store
+from ludus.environment import Seat
+from ludus.matchmaker import PoolChange
+from ludus_terminal.league import league as command
+
+DUEL = (Seat("player", 0, 0), Seat("player", 1, 1))
+
+
+class Written:
+    """A league that a test writes."""
+
+    def __init__(self, store, players, anchors, seats):
+        self.store, self.folder = store, store.run_dir
+        self.league = League(store, players=players, anchors=anchors, seats=seats)
+
+    def freeze(self, player, **manifest):
+        """Write a model file and freeze it; its parent is the model before it unless given."""
+        models = self.league.players[player].models
+        number = len(models) + 1
+        parent = self.league.models[models[-1]].hash if models else None
+        digest = save_arrays(self.folder / "models", {"w": np.full(3, number)}, {"player": player})
+        manifest = {"parent": parent, "elapsed_s": 60.0 * number, "generation": 0, "init": "", "reason": "", **manifest}
+        return self.league.freeze(player, hash=digest, decisions=1000 * number, version=number, manifest=manifest)
+
+    def play(self, seats, outcomes, *, kind="eval", player="", reason="why", paired="", only=None, ticks=12):
+        """Play a fixture; `outcomes` are the points of every team for each match, of which `only` some are played."""
+        plan = Fixture(
+            id=0,
+            kind=kind,
+            player=player,
+            seats=tuple(seats),
+            matches=len(outcomes),
+            seed=1,
+            reason=reason,
+            paired=str(paired),
+        )
+        fixture = self.league.create_fixture(plan)
+        outcome = np.reshape(np.asarray(outcomes, np.float32), (-1, self.league.num_teams))[:only]
+        n = len(outcome)
+        self.league.record(
+            {
+                "fixture": np.full(n, fixture.id),
+                "number": np.arange(n),
+                "ticks": np.full(n, ticks, np.int32),
+                "outcome": outcome,
+            }
+        )
+        return fixture.id
+
+    def duel(self, a, b, points, **given):
+        """Play a fixture of a against b with the given points of a."""
+        return self.play((a, b), [(won, 1 - won) for won in points], **given)
+
+    def enter(self, pool, *models, enters=True):
+        """Put models into a pool."""
+        self.league.apply(PoolChange(pool=pool, model=model, enters=enters) for model in models)
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Return a maker of leagues, whose writer stays open until the test ends."""
+    stores = []
+
+    def make(players=None, *, anchors=("random", "idle"), seats=DUEL, name="run"):
+        store = Store.create(tmp_path / name, {"seed": 1, "environment": "a-game"})
+        stores.append(store)
+        return Written(store, players or {"main": ("player", None)}, list(anchors), seats)
+
+    yield make
+    for store in stores:
+        store.close()
+
+
+def invoke(*arguments, code=0):
+    """Run ``ludus league`` and return what it prints."""
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+@pytest.fixture
+def show():
+    """Return `invoke`."""
+    return invoke
+
+
+@pytest.fixture
+def data():
+    """Return a function that runs ``ludus league`` with --json and returns what it says."""
+
+    def read(*arguments):
+        text = invoke(*arguments, "--json")
+        return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+    return read

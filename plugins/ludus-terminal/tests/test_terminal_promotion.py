@@ -1,0 +1,100 @@
+"""``ludus league promote``: the candidates, and one of them enters a pool by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ludus.errors import ConfigError, RunError
+from ludus.runs import open_run
+
+
+@pytest.fixture
+def made(write):
+    """Return a stopped run of four models, of which the third is the best and the last one has not been rated."""
+    made = write()
+    for _ in range(4):
+        made.freeze("main")
+    made.duel("main@1", "random", [1, 0, 0, 0], ticks=10)
+    made.duel("main@2", "random", [1, 1, 0, 0], ticks=20)
+    made.duel("main@3", "random", [1, 1, 1, 0], ticks=30)
+    made.enter("all", "main@1", "main@2", "main@3", "main@4")
+    made.enter("finalists", "main@1", "main@2")
+    made.store.commit()
+    lines = []
+    for minute, (total, kicks) in enumerate([(0.1, 1.0), (0.2, 3.0), (0.4, 5.0), (0.5, 7.0)], start=1):
+        values = {"sampling/return_mean": total, "sampling/return/player/kicks": kicks, "sampling/ticks_per_s": 9.0}
+        lines += [json.dumps({"t": 60.0 * minute - back, "d": 1, "m": values}) for back in (30.0, 10.0)]
+    (made.folder / "metrics.jsonl").write_text("\n".join([*lines, ""]))
+    made.store.close()
+    return made
+
+
+def test_candidates_are_the_best_rated(made, data):
+    """Three of them unless more are asked for."""
+    found = [candidate["model"] for candidate in data("promote", made.folder)["candidates"]]
+    assert found == sorted(found, key=lambda name: -made.league.rating(name).mean)
+    assert (len(found), found[0]) == (3, "main@3")
+    assert len(data("promote", made.folder, "--top", 9)["candidates"]) == 4
+
+
+def test_candidates_come_with_their_behaviour(made, data):
+    """Length and score of evaluations, and what training said while they were learned."""
+    found = {candidate["model"]: candidate for candidate in data("promote", made.folder, "--top", 9)["candidates"]}
+    best = found["main@3"]
+    assert (best["score"], best["match_ticks"], best["matches"], best["pools"]) == (0.75, 30, 4, ["all"])
+    assert best["anchors"]["random"]["wins"] == 3
+    assert best["learning"] == {"kicks": 5.0, "return_mean": 0.4}
+    assert found["main@1"]["learning"] == {"kicks": 1.0, "return_mean": 0.1}
+    assert (found["main@4"]["score"], found["main@4"]["match_ticks"]) == (None, None)
+
+
+def test_candidates_are_shown_side_by_side(made, show):
+    """One column for each."""
+    lines = [line.split() for line in show("promote", made.folder, "--from", "finalists").splitlines()]
+    assert ["main@2", "main@1"] in lines
+    assert ["score", "0.500", "0.250"] in lines
+    assert ["kicks", "while", "learned", "3.000", "1.000"] in lines
+
+
+def test_candidates_of_an_unknown_pool(made, show):
+    """The message lists the pools."""
+    with pytest.raises(ConfigError, match="there are: all, finalists"):
+        show("promote", made.folder, "--from", "final")
+
+
+def test_a_run_without_models_has_no_candidates(write, show):
+    """And says so."""
+    made = write()
+    made.store.commit()
+    assert "no candidates yet" in show("promote", made.folder)
+
+
+def test_the_chosen_model_enters_the_pool(made, show, data):
+    """Whoever opens the run afterwards finds it there, and the log says so."""
+    assert "main@2 is in the new pool chosen now: main@2" in show("promote", made.folder, "main@2", "chosen")
+    promoted = data("promote", made.folder, "main@latest", "chosen")
+    assert promoted == {"model": "main@4", "pool": "chosen", "new_pool": False, "members": ["main@2", "main@4"]}
+    with open_run(made.folder) as run:
+        assert list(run.pools["chosen"]) == ["main@2", "main@4"]
+        assert [record.change.model for record in run.pool_log()][-2:] == ["main@2", "main@4"]
+
+
+def test_mistakes_are_one_line(made, show):
+    """What is no frozen model, what is there already, and half a command."""
+    for model, words in (("main", "no frozen model"), ("random", "no frozen model"), ("main@9", "not in this league")):
+        with pytest.raises(ConfigError, match=words):
+            show("promote", made.folder, model, "chosen")
+    with pytest.raises(ConfigError, match="in the pool finalists already"):
+        show("promote", made.folder, "main@1", "finalists")
+    assert "name the pool that main@1 shall enter" in show("promote", made.folder, "main@1", code=2)
+
+
+def test_a_run_that_goes_on_must_be_stopped_first(write, show):
+    """Its coordinator is the one writer of the league."""
+    made = write()
+    made.freeze("main")
+    made.store.commit()
+    with pytest.raises(RunError, match="stop that run first") as caught:
+        show("promote", made.folder, "main@1", "chosen")
+    assert "\n" not in str(caught.value)
