@@ -1,0 +1,38 @@
+"""What this distribution offers to ludus."""
+
+from __future__ import annotations
+
+from ludus import Component, hookimpl
+
+
+@hookimpl
+def ludus_register_environments() -> list[Component]:
+    """Offer the game."""
+    return [
+        Component(
+            name="chase",
+            factory="ludus_chase.environment:make_environment",
+            config="ludus_chase.config:ChaseConfig",
+            summary="one cat against four mice: push five cheeses into holes, break a wall, escape; 18 x 16 actions",
+        )
+    ]
+
+
+@hookimpl
+def ludus_register_agents() -> list[Component]:
+    """Offer opponents for the game."""
+    return [
+        Component(
+            name="chase-bot",
+            factory="ludus_chase.bot:make_bot",
+            config="ludus_chase.config:BotConfig",
+            summary="a scripted cat or mouse, by the role it fills; strength weak, medium or strong",
+            environments=("chase",),
+        ),
+        Component(
+            name="chase-random",
+            factory="ludus_chase.bot:make_random",
+            summary="any legal action",
+            environments=("chase",),
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""Matches as text: the house from above, one character per cell in x and one line per two cells in y."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ludus_chase.blows import Game
+from ludus_chase.house import DOOR, HEIGHT, WIDTH
+from ludus_chase.items import in_hand
+from ludus_chase.world import (
+    BOMBS,
+    CAKES,
+    CHEESES,
+    CRACK,
+    GLOVES,
+    GONE,
+    HOLES,
+    ITEM_KINDS,
+    ITEMS,
+    PREPARATION,
+    PUSHED,
+    ROCKETS,
+    STATUSES,
+    TRAPS,
+    World,
+)
+
+__all__ = ["render"]
+
+_CAT, _MOUSE, _GOAL, _FAINT, _PLAIN = "\x1b[31;1m", "\x1b[36;1m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+_MARKS = (
+    (CHEESES, "▲"),
+    (HOLES, "o"),
+    (ROCKETS, "^"),
+    (ITEMS, "?"),
+    (TRAPS, "x"),
+    (GLOVES, "&"),
+    (BOMBS, "*"),
+    (CAKES, "%"),
+)
+_STAGES = ("preparation", "pushing", "breaking out")
+
+
+def render(game: Game, match: int) -> str:
+    """Return the match in row `match` as text."""
+    canvas = _walls(game, match)
+    world = game.world
+    for kind, mark in (*_MARKS, (slice(CRACK, CRACK + 1), "#")):
+        for thing in range(kind.start, kind.stop):
+            if world.there[match, thing] and not (kind is CAKES and world.stage[match] != PREPARATION):
+                done = kind is HOLES and world.amount[match, thing] >= 1
+                _put(
+                    canvas,
+                    world.thing_x[match, thing],
+                    world.thing_y[match, thing],
+                    f"{_GOAL}{'•' if done else mark}{_PLAIN}",
+                )
+    for agent in reversed(range(5)):
+        if not GONE[world.status[match, agent]]:
+            name, colour = (str(agent), _MOUSE) if agent else ("C", _CAT)
+            _put(canvas, world.x[match, agent], world.y[match, agent], f"{colour}{name}{_PLAIN}")
+    edge = "█" * (WIDTH + 2)
+    lines = [edge, *(f"█{''.join(line)}█" for line in canvas), edge]
+    return "\n".join([_heading(game, match), *lines, *(_agent(world, match, agent) for agent in range(5))])
+
+
+def _put(canvas: list[list[str]], x: float, y: float, mark: str) -> None:
+    canvas[min(int(y / 2), HEIGHT // 2 - 1)][min(int(x), WIDTH - 1)] = mark
+
+
+def _walls(game: Game, match: int) -> list[list[str]]:
+    """Return lines of cells with the walls between rooms; doors are gaps."""
+    plan, house = game.plan, game.house
+    canvas = [[" "] * WIDTH for _ in range(HEIGHT // 2)]
+    for wall, (first, _) in enumerate(plan.joins):
+        row, column = divmod(int(first), plan.columns)
+        along = np.arange(HEIGHT if plan.vertical[wall] else WIDTH) + 0.5
+        size = plan.height if plan.vertical[wall] else plan.width
+        start = (row if plan.vertical[wall] else column) * size
+        middle = (house.door_y if plan.vertical[wall] else house.door_x)[match, wall]
+        solid = (along >= start) & (along < start + size)
+        solid &= ~(house.open[match, wall] & (np.abs(along - middle) <= DOOR))
+        for place in along[solid]:
+            if plan.vertical[wall]:
+                _put(canvas, float((column + 1) * plan.width), place, f"{_FAINT}│{_PLAIN}")
+            else:
+                _put(canvas, place, float((row + 1) * plan.height), f"{_FAINT}─{_PLAIN}")
+    return canvas
+
+
+def _heading(game: Game, match: int) -> str:
+    world = game.world
+    left = max(int(world.left[match]), 0) * game.config.tick_ms / 1000
+    pushed = int((world.cheese[match] == PUSHED).sum())
+    crack = f", crack {world.amount[match, CRACK]:.0%}" if world.there[match, CRACK] else ""
+    return f"{_STAGES[int(world.stage[match])]}, {left:.1f} s left, cheese {pushed}/{game.config.cheeses}{crack}"
+
+
+def _agent(world: World, match: int, agent: int) -> str:
+    """Return a line about one agent."""
+    colour, name = (_MOUSE, f"mouse {agent}") if agent else (_CAT, "cat")
+    kind = int(in_hand(world)[match, agent])
+    has = [ITEM_KINDS[kind - 1]] if kind else []
+    held = int(world.hold[match, agent])
+    if held >= 0:
+        load = "cake" if world.stage[match] == PREPARATION else "cheese"
+        has.append(load if agent else f"mouse {held}")
+    status = STATUSES[int(world.status[match, agent])]
+    stunned = " bound" if world.bound[match, agent] else ""
+    health = f" {world.health[match, agent]:3.0f}" if agent else "    "
+    level = f"level {world.level[match, agent]:.0f}"
+    return f"{colour}{name:8s}{_PLAIN}{health}  {level}  {status}{stunned}  {' '.join(has)}".rstrip()

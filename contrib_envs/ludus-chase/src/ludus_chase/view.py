@@ -1,0 +1,265 @@
+"""Writes what seats see, and what critics may read besides."""
+
+from __future__ import annotations
+
+import numpy as np
+from ludus.environment import Leaves, RoleTick
+
+from ludus_chase.blows import Game
+from ludus_chase.columns import Rows
+from ludus_chase.house import HEIGHT, WIDTH, House, Plan
+from ludus_chase.items import in_hand
+from ludus_chase.layout import AGENT_TRUTH, LAGS, WAY
+from ludus_chase.perception import Ways, ways_to
+from ludus_chase.world import (
+    BOMBS,
+    CAKES,
+    CHEESES,
+    CRACK,
+    ELIMINATED,
+    ESCAPED,
+    GLOVES,
+    GONE,
+    HAZARDS,
+    HOLES,
+    ITEMS,
+    MICE,
+    PUSHED,
+    ROCKETS,
+    STATUSES,
+    THINGS,
+    TIED,
+    TRAPS,
+    World,
+)
+
+__all__ = ["View"]
+
+_LONG_S = 30.0  # times are shares of this
+_OTHERS = np.array([[other for other in range(MICE) if other != mouse] for mouse in range(MICE)])
+_KINDS = {"cheeses": CHEESES, "holes": HOLES, "rockets": ROCKETS, "items": ITEMS, "hazards": HAZARDS, "cakes": CAKES}
+_KINDS["crack"] = slice(CRACK, CRACK + 1)
+_SCALE = np.float32(1 / WIDTH)
+_EYES = {count: np.eye(count, dtype=np.float32) for count in (3, 4, 5, len(STATUSES), 18)}
+
+
+class View:
+    """Writes the observations of both roles.
+
+    Args:
+        game: What is to be seen.
+        roles: Whose leaves are written: ``[B, 1, …]`` of the cat and ``[B, 4, …]`` of the mice.
+    """
+
+    def __init__(self, game: Game, roles: dict[str, RoleTick]) -> None:
+        self._game = game
+        self._cat, self._mouse = roles["cat"], roles["mouse"]
+        self._tick_share = np.float32(game.config.tick_ms / 1000 / _LONG_S)
+        rates = game.rates
+        self._limits = np.array([max(rates.preparation, 1), rates.push, rates.escape], np.float32)
+
+    def show(self, at: Rows) -> Ways:
+        """Write what is to be seen now in the matches `at`; return the ways of the mice there."""
+        world, house = self._game.world.take(at), self._game.house.take(at)
+        plan = self._game.plan
+        x, y = world.x, world.y
+        cat = ways_to(plan, house, (x[:, :1], y[:, :1]), _targets(world, 0, (world.met_x, world.met_y)))
+        mates = (
+            np.concatenate([world.met_x[:, :1], x[:, 1:]], axis=1),
+            np.concatenate([world.met_y[:, :1], y[:, 1:]], axis=1),
+        )
+        mice = ways_to(plan, house, (x[:, 1:], y[:, 1:]), _targets(world, 1, mates))
+        body, common = self._bodies(world, house), self._global(world)
+        for team, role, ways in ((0, self._cat, cat), (1, self._mouse, mice)):
+            leaves, seats = role.observation, slice(1, 5) if team else slice(0, 1)
+            leaves["global"][at] = common[:, None]
+            leaves["self"][at, :, : body.shape[2]] = body[:, seats]
+            leaves["memory"][at] = _memory(world)[:, seats]
+            packed = _packed(ways)
+            self._show_things(leaves, at, world, team, packed)
+            self._show_doors(leaves, at, house, (x[:, seats], y[:, seats]))
+            self._show_truth(role.privileged, at, world)
+            (self._show_cat, self._show_mouse)[team](leaves, at, world, packed)
+        return mice
+
+    def _bodies(self, world: World, house: House) -> np.ndarray:
+        """Return ``[n, 5, 27] float32``: what agents know of themselves."""
+        plan, share = self._game.plan, self._tick_share
+        room = plan.room(world.x, world.y)
+        row, column = np.divmod(room, plan.columns)
+        body = np.empty((*world.x.shape, 27), np.float32)
+        body[..., 0] = world.x * _SCALE
+        body[..., 1] = world.y * _SCALE
+        body[..., 2] = world.x / plan.width - column
+        body[..., 3] = world.y / plan.height - row
+        body[..., 4] = world.health * np.float32(0.01)
+        for place, time in enumerate((world.safe, world.fast, world.cooldown), start=5):
+            body[..., place] = np.minimum(time * share, 1)
+        body[..., 8:12] = _EYES[5][in_hand(world)][..., 1:]
+        body[..., 12] = np.minimum(world.fuse * share, 1)
+        body[..., 13] = world.hold >= 0
+        body[..., 14] = np.minimum(world.level * np.float32(0.05), 1)
+        body[..., 15:27] = _own_doors(plan, house, world, room)
+        return body
+
+    def _global(self, world: World) -> np.ndarray:
+        """Return ``[n, 12] float32``: what everybody knows."""
+        config, common = self._game.config, np.empty((len(world.stage), 12), np.float32)
+        status = world.status[:, 1:]
+        pushed = (world.cheese == PUSHED).sum(axis=1)
+        common[:, :3] = _EYES[3][world.stage]
+        common[:, 3] = np.clip(world.left / self._limits[world.stage], 0, 1)
+        common[:, 4] = pushed * np.float32(0.2)
+        common[:, 5] = np.maximum(config.cheeses - pushed, 0) * np.float32(0.2)
+        common[:, 6] = world.there[:, CRACK]
+        common[:, 7] = world.amount[:, CRACK]
+        for place, which in (
+            (8, status == ELIMINATED),
+            (9, status == ESCAPED),
+            (10, status == TIED),
+            (11, ~GONE[status]),
+        ):
+            common[:, place] = which.sum(axis=1) * np.float32(0.25)
+        return common
+
+    def _show_things(self, leaves: Leaves, at: Rows, world: World, team: int, packed: np.ndarray) -> None:
+        """Write the leaves of things as a team remembers them."""
+        present = (world.known[:, team] & world.seen_there[:, team]).astype(np.float32)
+        present[:, HOLES] = world.known[:, team, HOLES]
+        packed[:, :, :THINGS] *= present[:, None, :, None]
+        states = self._thing_states(world, team)
+        for name, kind in _KINDS.items():
+            leaf, state = leaves[name], states.get(name)
+            leaf[at, :, :, : len(WAY)] = packed[:, :, kind]
+            if state is not None:
+                leaf[at, :, :, len(WAY) :] = (state * present[:, kind, None])[:, None]
+            leaves[f"{name}_present"][at] = present[:, None, kind]
+
+    def _thing_states(self, world: World, team: int) -> dict[str, np.ndarray]:
+        """Return the states of things by leaf, ``[n, k, f] float32`` each, as a team saw them last."""
+        state, amount = world.seen_state[:, team], world.seen_amount[:, team]
+        fuse = (amount[:, BOMBS] * self._tick_share).clip(0, 1)
+        hazards = np.zeros((len(state), HAZARDS.stop - HAZARDS.start, 4), np.float32)
+        for place, kind in enumerate((TRAPS, GLOVES, BOMBS)):
+            hazards[:, kind.start - HAZARDS.start : kind.stop - HAZARDS.start, place] = 1.0
+        hazards[:, BOMBS.start - HAZARDS.start :, 3] = fuse
+        crack = amount[:, CRACK, None]
+        return {
+            "cheeses": _EYES[4][state[:, CHEESES]][..., :3],
+            "holes": np.concatenate([_EYES[3][state[:, HOLES]], amount[:, HOLES, None]], axis=2),
+            "rockets": np.stack([amount[:, ROCKETS] > 0, amount[:, ROCKETS]], axis=2),
+            "items": _EYES[5][world.kinds][..., 1:],
+            "hazards": hazards,
+            "crack": np.stack([crack, crack <= 0], axis=2),
+        }
+
+    def _show_doors(self, leaves: Leaves, at: Rows, house: House, place: tuple[np.ndarray, np.ndarray]) -> None:
+        """Write the doors of the house, seen from seats at ``[n, S]``."""
+        leaf, open_ = leaves["doors"], house.open[:, None, :-1].astype(np.float32)
+        leaf[at, :, :, 0] = (house.door_x[:, None, :-1] - place[0][:, :, None]) * (_SCALE * open_)
+        leaf[at, :, :, 1] = (house.door_y[:, None, :-1] - place[1][:, :, None]) * (_SCALE * open_)
+        leaf[at, :, :, 2] = self._game.plan.vertical * open_
+        leaves["doors_present"][at] = open_
+
+    def _show_cat(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
+        """Write what only cats see."""
+        share = self._tick_share
+        held = np.take_along_axis(world.clock, np.maximum(world.hold[:, :1], 0), axis=1)[:, 0]
+        own = [world.weapons[:, 0] * share, world.weapons[:, 1] * share, held * share * (world.hold[:, 0] > 0)]
+        leaves["self"][at, 0, -3:] = np.minimum(np.stack(own, axis=1), 1)
+        met = world.met[:, 1:] & ~GONE[world.status[:, 1:]]
+        present = met.astype(np.float32)
+        about = np.empty((*met.shape, 4 + len(STATUSES)), np.float32)
+        about[..., 0] = world.met_age[:, 1:] == 0
+        about[..., 1] = np.minimum(world.met_age[:, 1:] * share, 1)
+        about[..., 2] = world.met_hold[:, 1:]
+        about[..., 3] = world.met_health[:, 1:] * np.float32(0.01)
+        about[..., 4:] = _EYES[len(STATUSES)][world.met_status[:, 1:]]
+        leaf = leaves["mice"]
+        leaf[at, 0, :, : len(WAY)] = packed[:, 0, THINGS + 1 :] * present[..., None]
+        leaf[at, 0, :, len(WAY) :] = about * present[..., None]
+        leaves["mice_present"][at, 0] = present
+
+    def _show_mouse(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
+        """Write what only mice see."""
+        leaves["self"][at, :, -MICE:] = _EYES[MICE]
+        met = world.met[:, :1].astype(np.float32)
+        age = world.met_age[:, :1]
+        cat = np.concatenate([age == 0, np.minimum(age * self._tick_share, 1), world.met_hold[:, :1]], axis=1)
+        leaf = leaves["cat"]
+        leaf[at, :, 0, : len(WAY)] = packed[:, :, THINGS] * met[..., None]
+        leaf[at, :, 0, len(WAY) :] = (cat * met)[:, None]
+        leaves["cat_present"][at] = met[:, None]
+        self._show_teammates(leaves, at, world, packed)
+
+    def _show_teammates(self, leaves: Leaves, at: Rows, world: World, packed: np.ndarray) -> None:
+        status = world.status[:, 1:]
+        present = (~GONE[status]).astype(np.float32)
+        about = np.empty((*status.shape, 4 + len(STATUSES)), np.float32)
+        about[..., 0] = world.health[:, 1:] * np.float32(0.01)
+        about[..., 1:-3] = _EYES[len(STATUSES)][status]
+        about[..., -3] = world.hold[:, 1:] >= 0
+        about[..., -2] = world.item[:, 1:] >= 0
+        about[..., -1] = np.minimum(world.clock[:, 1:] * self._tick_share, 1)
+        about *= present[..., None]
+        leaf = leaves["teammates"]
+        own = np.arange(MICE)[:, None]
+        leaf[at, :, :, : len(WAY)] = packed[:, own, THINGS + 1 + _OTHERS] * present[:, _OTHERS, None]
+        leaf[at, :, :, len(WAY) :] = about[:, _OTHERS]
+        leaves["teammates_present"][at] = present[:, _OTHERS]
+
+    def _show_truth(self, leaves: Leaves, at: Rows, world: World) -> None:
+        """Write the privileged leaves."""
+        share = self._tick_share
+        agents = np.empty((*world.status.shape, len(AGENT_TRUTH)), np.float32)
+        agents[..., 0], agents[..., 1] = world.x * _SCALE, world.y * _SCALE
+        agents[..., 2] = world.health * np.float32(0.01)
+        for place, time in enumerate((world.bound, world.clock, world.cooldown, world.safe), start=3):
+            agents[..., place] = np.minimum(time * share, 1)
+        agents[..., 7] = world.hold >= 0
+        agents[..., 8:] = _EYES[len(STATUSES)][world.status]
+        amount = world.amount.copy()
+        amount[:, BOMBS] *= share
+        things = np.stack([world.thing_x * _SCALE, world.thing_y * _SCALE, world.there, amount.clip(0, 1)], axis=2)
+        leaves["all_agents"][at] = agents.reshape(len(agents), 1, -1)
+        leaves["all_things"][at] = things.reshape(len(things), 1, -1)
+
+
+def _targets(world: World, team: int, agents: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return x and y ``[n, 33 + 5]`` of things as a team remembers them, and of agents."""
+    x = np.concatenate([world.seen_x[:, team], agents[0]], axis=1)
+    return x, np.concatenate([world.seen_y[:, team], agents[1]], axis=1)
+
+
+def _packed(ways: Ways) -> np.ndarray:
+    """Return ``[n, S, k, 6] float32``, see `layout.WAY`."""
+    packed = np.empty((*ways.far.shape, len(WAY)), np.float32)
+    packed[..., 0] = ways.dx * _SCALE
+    packed[..., 1] = ways.dy * _SCALE
+    packed[..., 2] = ways.step_x
+    packed[..., 3] = ways.step_y
+    packed[..., 4] = ways.far * np.float32(1 / (WIDTH + HEIGHT))
+    packed[..., 5] = ways.same
+    return packed
+
+
+def _memory(world: World) -> np.ndarray:
+    """Return ``[n, 5, 26] float32``: the last action, and how far the agent moved within the last ticks."""
+    memory = np.empty((*world.x.shape, 18 + 2 * len(LAGS)), np.float32)
+    memory[..., :18] = _EYES[18][world.last]
+    slots = (world.ticks[:, None] - np.array(LAGS)) % world.history.shape[2]
+    then = world.history[np.arange(len(slots))[:, None], :, slots]  # [n, lags, 5, 2]
+    memory[..., 18::2] = (world.x[:, :, None] - then[..., 0].swapaxes(1, 2)) * _SCALE
+    memory[..., 19::2] = (world.y[:, :, None] - then[..., 1].swapaxes(1, 2)) * _SCALE
+    return memory
+
+
+def _own_doors(plan: Plan, house: House, world: World, room: np.ndarray) -> np.ndarray:
+    """Return ``[n, 5, 12] float32``: for each side of the room whether there is a door, and where."""
+    walls = plan.sides.reshape(-1, 4)[room] + (np.arange(len(room)) * (plan.walls + 1))[:, None, None]
+    open_ = house.open.reshape(-1).take(walls)
+    doors = np.zeros((*walls.shape, 3), np.float32)
+    doors[..., 0] = open_
+    doors[..., 1] = np.where(open_, (house.door_x.reshape(-1).take(walls) - world.x[:, :, None]) * _SCALE, 0)
+    doors[..., 2] = np.where(open_, (house.door_y.reshape(-1).take(walls) - world.y[:, :, None]) * _SCALE, 0)
+    return doors.reshape(*room.shape, 12)

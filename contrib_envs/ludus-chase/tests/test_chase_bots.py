@@ -1,0 +1,113 @@
+"""Scripted agents: the better ones win from both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus_chase.bot import make_bot, make_random
+from ludus_chase.config import BotConfig, ChaseConfig
+from ludus_chase.environment import make_environment
+from ludus_chase.plugin import ludus_register_agents
+
+STRENGTHS = ("weak", "medium", "strong")
+
+
+def make_agent(name, environment, role):
+    """Return an agent by its strength."""
+    if name == "random":
+        return make_random(None, spec=environment.spec, role=role)
+    return make_bot(BotConfig(strength=name), spec=environment.spec, role=role)
+
+
+def decide(agent, seen, rng, among=None):
+    """Return the actions ``[B, S, 2]`` of one role, 0 outside the matches ``among [B] bool``."""
+    actions = np.zeros((*seen.acting.shape, 2), np.int64)
+    rows, seats = np.nonzero(seen.acting if among is None else seen.acting & among[:, None])
+    if len(rows):
+        leaves = {name: leaf[rows, seats] for name, leaf in seen.observation.items()}
+        streams = rows * seen.acting.shape[1] + seats
+        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], streams=streams, rng=rng)
+    return actions
+
+
+def points_of_mice(pairs, *, matches):
+    """Return the average points of the mice for pairs of cat and mice, all in one batch."""
+    config = ChaseConfig(tick_ms=400)
+    environment, rng = make_environment(config, num_matches=matches * len(pairs)), np.random.default_rng(0)
+    sides = dict(zip(("cat", "mouse"), (np.repeat(names, matches) for names in zip(*pairs, strict=True)), strict=True))
+    agents = {(role, name): make_agent(name, environment, role) for role, names in sides.items() for name in set(names)}
+    for agent in agents.values():
+        agent.reset(np.arange(4 * environment.num_matches))
+    tick = environment.reset(np.tile(np.arange(matches, dtype=np.uint64), len(pairs)))
+    points = np.full(environment.num_matches, np.nan)
+    while np.isnan(points).any():
+        actions = {role: np.zeros((*tick.roles[role].acting.shape, 2), np.int64) for role in sides}
+        for (role, name), agent in agents.items():
+            actions[role] += decide(agent, tick.roles[role], rng, sides[role] == name)
+        tick = environment.step(actions)
+        points[tick.terminated] = tick.outcome[tick.terminated, 1]
+    return dict(zip(pairs, points.reshape(len(pairs), matches).mean(axis=1).tolist(), strict=True))
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return the points of the mice by strength of cat and mice."""
+    pairs = [(cat, mice) for cat in STRENGTHS for mice in STRENGTHS]
+    return points_of_mice([*pairs, ("weak", "random"), ("random", "weak")], matches=32)
+
+
+def test_stronger_mice_win_more(table):
+    """Against every cat."""
+    for cat in STRENGTHS:
+        weak, medium, strong = (table[cat, mice] for mice in STRENGTHS)
+        assert weak < medium - 0.05
+        assert medium <= strong
+
+
+def test_stronger_cats_win_more(table):
+    """Against the medium mice, and the strong one against all."""
+    weak, medium, strong = (1 - table[cat, "medium"] for cat in STRENGTHS)
+    assert weak + 0.1 < medium < strong
+    for mice in STRENGTHS:
+        assert table["strong", mice] < table["weak", mice]
+
+
+def test_the_stronger_side_wins(table):
+    """Strong against weak, from both sides; equals leave chances to both."""
+    assert table["weak", "strong"] > 0.9
+    assert table["strong", "weak"] < 0.1
+    assert 0.2 < table["strong", "strong"] < 0.97
+
+
+def test_bots_beat_chance(table):
+    """Mice that act at random never win, and a cat that does mostly loses."""
+    assert table["weak", "random"] == 0
+    assert table["random", "weak"] > 0.5
+
+
+def test_agents_are_registered():
+    """For this game."""
+    components = {component.name: component for component in ludus_register_agents()}
+    assert set(components) == {"chase-bot", "chase-random"}
+    assert all(component.environments == ("chase",) for component in components.values())
+    for component in components.values():
+        component.load_factory()
+
+
+def test_the_random_agent_takes_all_legal_actions():
+    """And none else."""
+    environment = make_environment(ChaseConfig(), num_matches=64)
+    agent, rng = make_agent("random", environment, "cat"), np.random.default_rng(0)
+    seen = environment.reset(np.arange(64, dtype=np.uint64)).roles["cat"]
+    taken = {int(action) for _ in range(20) for action in decide(agent, seen, rng)[:, 0, 0]}
+    assert taken == set(np.flatnonzero(seen.action_mask[0, 0, :18]).tolist())
+
+
+def test_a_bot_that_errs_is_legal(scene):
+    """Half of what the weak bot does is anything legal."""
+    match = scene()
+    agent, rng = make_agent("weak", match.environment, "mouse"), np.random.default_rng(0)
+    seen = match.tick.roles["mouse"]
+    drawn = np.array([decide(agent, seen, rng)[0, :, 0] for _ in range(200)])
+    assert all(seen.action_mask[0, seat, action] for row in drawn for seat, action in enumerate(row))
+    assert len(np.unique(drawn[:, 0])) > 5

@@ -1,0 +1,375 @@
+"""The environment around the rules: contract, what is seen and remembered, rewards, scenarios, text."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ludus.environment import Playable, Scenario
+from ludus.errors import ContractError
+from ludus.testing import check_environment
+from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, action_name, parse_action
+from ludus_chase.config import ChaseConfig
+from ludus_chase.environment import make_environment
+from ludus_chase.layout import CAT_LEAVES, INDEX, MOUSE_LEAVES, table
+from ludus_chase.plugin import ludus_register_environments
+from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS
+from ludus_chase.scenario import COLUMN, PARAMETERS, SCENARIOS
+from ludus_chase.world import CHEESES, CRACK, DOWN, ELIMINATED, HOLES, ITEMS, PUSHED, ROCKETS, TIED
+
+SHORT = {"preparation_s": 1.0, "push_s": 5.0, "escape_s": 5.0}
+
+
+# -- contract ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        (SHORT, 70),
+        ({**SHORT, "mini_image": True}, 35),
+        ({"columns": 2, "rows": 4, "tick_ms": 500, "time_over": "draw", "push_s": 10.0, "preparation_s": 2.0}, 35),
+        ({"columns": 4, "rows": 2, "cheeses": 2, "preparation_s": 0.0, "time_over": "count", "push_s": 5.0}, 35),
+    ],
+)
+def test_the_contract_is_kept(options, steps):
+    """To the end of matches, in every variant."""
+    check_environment(ludus_register_environments()[0], steps=steps, options=options)
+
+
+def test_the_spec_says_what_the_game_is():
+    """One cat against a team of four mice; 18 actions and 16 directions; 50 + 750 + 300 ticks."""
+    spec = make_environment(ChaseConfig(), num_matches=1).spec
+    assert [(role.name, role.teams) for role in spec.roles] == [("cat", (0,)), ("mouse", (1, 1, 1, 1))]
+    assert all(role.action_space.nvec.tolist() == [18, 16] for role in spec.roles)
+    assert (spec.turn, spec.tick_s, spec.max_ticks) == ("asynchronous", 0.2, 1100)
+    used = {role.name: [n for n, row in enumerate(role.labels_used) if row[1]] for role in spec.roles}
+    assert used == {"cat": [16, 17], "mouse": [16, 17]}
+
+
+def test_mice_that_act_at_random_never_win(play):
+    """As in the paper: hardly ever is a cheese pushed."""
+    environment = make_environment(ChaseConfig(tick_ms=400), num_matches=64)
+    points = [tick.outcome[tick.terminated, 1] for tick in play(environment, seed=1, steps=400)]
+    points = np.concatenate(points)
+    assert len(points) == 64
+    assert points.sum() == 0
+
+
+def test_random_play_keeps_its_books(play):
+    """Cheese, items, health and statuses stay consistent whatever happens."""
+    environment = make_environment(ChaseConfig(hit_damage=100.0, hit_reach=6.0), num_matches=32)
+    statuses = set()
+    for _ in play(environment, seed=3, steps=400):
+        world = environment._world
+        statuses |= set(world.status.ravel().tolist())
+        assert ((world.health >= 0) & (world.health <= 100)).all()
+        held = world.hold[:, 1:] * (world.stage > 0)[:, None] - (world.stage == 0)[:, None]
+        for cheese in range(5):
+            assert np.array_equal((held == cheese).sum(axis=1), world.cheese[:, cheese] == 1)
+        for item in range(6):
+            assert ((world.item == item).sum(axis=1) + world.there[:, ITEMS.start + item] <= 1).all()
+        assert np.array_equal((world.status == 2).sum(axis=1), world.hold[:, 0] >= 0)
+        assert np.array_equal((world.status == TIED).sum(axis=1), (world.amount[:, ROCKETS] > 0).sum(axis=1))
+    assert {0, 1, 2} <= statuses
+
+
+# -- what is seen --------------------------------------------------------------------------------------------------
+
+
+def shown(match, role, leaf, name, seat=0):
+    """Return what a leaf shows by name."""
+    array = match.tick.roles[role].observation[leaf][0, seat]
+    return np.round(array[..., INDEX[role][leaf][name]], 4).tolist()
+
+
+def test_the_layout_is_printed():
+    """One line per leaf of either role."""
+    printed = subprocess.run(
+        [sys.executable, "-m", "ludus_chase.layout"], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed == f"{table()}\n"
+    assert len(printed.splitlines()) == len(MOUSE_LEAVES) + len(CAT_LEAVES) + 2
+
+
+def test_names_match_widths():
+    """Each number of each leaf has a name of its own."""
+    environment = make_environment(ChaseConfig(), num_matches=1)
+    for role, leaves in (("mouse", MOUSE_LEAVES), ("cat", CAT_LEAVES)):
+        space = environment.spec.role(role).observation_space
+        for leaf, (rows, names) in leaves.items():
+            assert len(set(names)) == len(names)
+            assert space[leaf].shape == ((rows, len(names)) if rows else (len(names),))
+
+
+def test_agents_see_themselves(scene):
+    """Place, place in the room, health, cheese, number."""
+    match = scene().agent(1, 30, 20, health=50, hold=2, fast=15)
+    match.world.cheese[0, 2] = 1
+    match.look()
+    values = {name: shown(match, "mouse", "self", name) for name in ("x", "y", "room-x", "room-y", "health", "fast")}
+    expected = {"x": 30 / 72, "y": 20 / 72, "room-x": 0.25, "room-y": 0.25, "health": 0.5, "fast": 0.1}
+    assert values == {name: pytest.approx(value, abs=1e-4) for name, value in expected.items()}
+    assert shown(match, "mouse", "self", "burdened") == 1
+    assert [shown(match, "mouse", "self", f"number-{n}", seat=2) for n in (1, 2, 3, 4)] == [0, 0, 1, 0]
+
+
+def test_only_rooms_with_a_mate_are_seen(scene):
+    """A thing in another room is unknown; one that was seen stays where it was."""
+    match = scene().things([CHEESES.start], 10, 10).things([CHEESES.start + 1], 30, 20).look()
+    present = match.tick.roles["mouse"].observation["cheeses_present"]
+    assert present[0, :, :2].tolist() == [[1, 0]] * 4
+    assert match.tick.roles["cat"].observation["cheeses_present"][0, 0, :2].tolist() == [0, 0]
+    match.agent(4, 30, 22).look()
+    assert present[0, :, :2].tolist() == [[1, 1]] * 4
+    match.agent(4, 18, 8).things([CHEESES.start + 1], 50, 20).look()
+    assert shown(match, "mouse", "cheeses", "dx")[1] == pytest.approx((30 - 6) / 72, abs=1e-4)
+
+
+def test_what_is_not_where_it_was_is_unknown(scene):
+    """Once somebody looks."""
+    match = scene().things([CHEESES.start], 10, 10).look().things([CHEESES.start], 70, 20).look()
+    assert match.tick.roles["mouse"].observation["cheeses_present"][0, 0, 0] == 0
+
+
+def test_opponents_are_remembered(scene):
+    """Where and how long ago they were seen; 30 s are 1."""
+    match = scene().agent(0, 12, 8).look()
+    assert shown(match, "mouse", "cat", "visible") == [1]
+    assert shown(match, "cat", "mice", "visible") == [1] * 4
+    match.agent(0, 60, 40).look()
+    match.step(times=14)
+    assert shown(match, "mouse", "cat", "visible") == [0]
+    assert shown(match, "mouse", "cat", "age") == [pytest.approx(0.1)]
+    assert shown(match, "mouse", "cat", "dx") == [pytest.approx(6 / 72, abs=1e-4)]
+    assert match.tick.roles["cat"].observation["mice_present"].tolist() == [[[1] * 4]]
+
+
+def test_mates_are_known_always(scene):
+    """The three others in their order, until they are out of the game."""
+    match = scene().agent(3, 60, 10, status=DOWN, clock=75).agent(4, 60, 10, status=ELIMINATED).look()
+    seen = match.tick.roles["mouse"].observation
+    assert seen["teammates_present"][0, 0].tolist() == [1, 1, 0]
+    assert shown(match, "mouse", "teammates", "is-down") == [0, 1, 0]
+    assert shown(match, "mouse", "teammates", "clock") == [0, 0.5, 0]
+    assert shown(match, "mouse", "teammates", "dx") == [pytest.approx(4 / 72, abs=1e-4), pytest.approx(0.75), 0]
+    assert shown(match, "mouse", "teammates", "dx", seat=1)[0] == pytest.approx(-4 / 72, abs=1e-4)
+
+
+def test_everybody_knows_how_it_stands(scene):
+    """Stage, time, cheeses, mice."""
+    match = scene(scenario={"pushed": 2, "eliminated": 1}).step(times=75)
+    for role in ("cat", "mouse"):
+        names = ("pushing", "breaking", "time-left", "cheeses-pushed", "cheeses-left", "eliminated", "mice-left")
+        values = [shown(match, role, "global", name) for name in names]
+        assert values == pytest.approx([1, 0, 0.9, 0.4, 0.6, 0.25, 0.75])
+
+
+def test_agents_remember_what_they_did(scene):
+    """The last action, and how far they have moved within 5 and 10 ticks."""
+    match = scene().step(m1="east", times=7)
+    assert shown(match, "mouse", "memory", "last-east") == 1
+    assert shown(match, "mouse", "memory", "moved-x-5") == pytest.approx(5 / 72, abs=1e-4)
+    match.step(m1="south")
+    assert shown(match, "mouse", "memory", "moved-y-5") == pytest.approx(1 / 72, abs=1e-4)
+    assert [shown(match, "mouse", "memory", f"last-{name}") for name in ("east", "south")] == [0, 1]
+
+
+def test_doors_are_seen(scene):
+    """Those of the house, and those of the own room by side."""
+    match = scene()
+    house, seen = match.environment._house, match.tick.roles["mouse"].observation
+    assert np.array_equal(seen["doors_present"][0, 0] > 0, house.open[0, :-1])
+    own = [shown(match, "mouse", "self", f"door-{side}-open") for side in ("west", "north")]
+    assert own == [0, 0]
+    sides = match.environment._plan.sides[:4]
+    assert shown(match, "mouse", "self", "door-east-open") == house.open[0, sides[0]]
+
+
+def test_critics_know_the_truth(scene):
+    """Where everybody is, whoever sees it, in leaves of their own."""
+    match = scene().agent(2, 36, 24, status=DOWN).look()
+    for role in ("cat", "mouse"):
+        agents = match.tick.roles[role].privileged["all_agents"][0].reshape(-1, 5, 16)
+        assert agents[:, 2, :2] == pytest.approx(np.array([[36 / 72, 24 / 72]] * len(agents)))
+        assert (agents[:, 2, 9] == 1).all()
+        things = match.tick.roles[role].privileged["all_things"][0].reshape(-1, 33, 4)
+        assert things[:, CRACK, 2].max() == 0
+
+
+def test_the_mini_image_shows_what_the_team_knows(scene):
+    """72 by 48 cells, 8 channels; the own place is brightest, what was seen before is dim."""
+    match = scene(mini_image=True).things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10)
+    match.agent(0, 15, 12).look()
+    image = match.tick.roles["mouse"].observation["image"][0]
+    assert image.shape == (4, 72, 48, 8)
+    assert image[0, 24, :, 0].min() > 0
+    assert image[0, 23, 5, 0] == 0
+    assert (image[0, 10, 10, 1], image[0, 12, 10, 2], image[0, 15, 12, 6]) == (255, 255, 255)
+    assert image[:, 6, 8, 7].tolist() == [255, 128, 128, 128]
+    assert image[:, 10, 8, 7].tolist() == [128, 255, 128, 128]
+    seen_by_cat = match.tick.roles["cat"].observation["image"][0, 0]
+    assert (seen_by_cat[6, 8, 7], seen_by_cat[15, 12, 6]) == (255, 255)
+    match.agent(0, 60, 40).agent(1, 7, 9).look()
+    assert (image[0, 15, 12, 6], image[0, 6, 8, 7], image[0, 7, 9, 7]) == (128, 0, 255)
+
+
+# -- rewards -------------------------------------------------------------------------------------------------------
+
+
+def test_the_parts_are_those_of_the_tables():
+    """12 of the cat, 17 of the mice and the 4 fading halves besides."""
+    environment = make_environment(ChaseConfig(), num_matches=1)
+    roles = environment.reset(np.zeros(1, np.uint64)).roles
+    assert list(roles["cat"].reward_parts) == list(CAT_PARTS)
+    assert list(roles["mouse"].reward_parts) == list(MOUSE_PARTS)
+    for kind, now, later in (("cheese", 5, 1), ("rocket", 3, 1), ("hole", 5, 1), ("crack", 5, 1)):
+        whole = MOUSE_PARTS[f"near_{kind}"] + MOUSE_PARTS[f"near_{kind}_fading"]
+        assert whole == pytest.approx(MOUSE_PARTS[f"near_{kind}"] * now / later)
+
+
+def test_coming_nearer_is_rewarded(scene):
+    """0.001 and 0.004 per cell to the nearest cheese that is known; going away costs as much."""
+    match = scene().things([CHEESES.start], 16, 8).look().step(m1="east")
+    assert match.part("mouse", "near_cheese")[0] == 0.001
+    assert match.part("mouse", "near_cheese_fading")[0] == 0.004
+    match.step(m1="west")
+    assert match.part("mouse", "near_cheese")[0] == -0.001
+    match.agent(1, 6, 8, hold=1).things([HOLES.start], 6, 12)
+    match.world.cheese[0, 1] = 1
+    match.look().step(m1="south")
+    assert match.part("mouse", "near_cheese")[0] == 0
+    assert match.part("mouse", "near_hole")[0] == pytest.approx(0.0007)
+
+
+def test_coming_nearer_to_a_mate_on_a_rocket_is_rewarded(scene):
+    """0.01 and 0.02 per cell."""
+    match = scene().agent(4, 12, 14, status=TIED, rocket=0, clock=99).agent(1, 12, 8).look().step(m1="south")
+    assert match.part("mouse", "near_rocket") == [0.01, 0, 0, 0]
+    assert match.part("mouse", "near_rocket_fading") == [0.02, 0, 0, 0]
+
+
+def test_the_cat_finds_rockets_and_holes_once(scene):
+    """0.05 each, the first time in a match."""
+    match = scene().things([ROCKETS.start, HOLES.start], 62, 40).look().step()
+    assert (match.part("cat", "find_rocket"), match.part("cat", "find_hole")) == ([0.05], [0.05])
+    match.things([ROCKETS.start + 1], 64, 40).step()
+    assert (match.part("cat", "find_rocket"), match.part("cat", "find_hole")) == ([0], [0])
+
+
+def test_parts_sum_to_the_reward(play):
+    """For all seats, on all ticks."""
+    environment = make_environment(ChaseConfig(hit_reach=6.0), num_matches=16)
+    total = 0.0
+    for tick in play(environment, seed=5, steps=200):
+        for role in tick.roles.values():
+            assert np.allclose(sum(role.reward_parts.values()), role.reward, atol=1e-6)
+            total += np.abs(role.reward).sum()
+    assert total > 1.0
+
+
+# -- scenarios -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", list(SCENARIOS))
+def test_scenarios_change_what_they_say(name):
+    """And nothing else."""
+    environment = make_environment(ChaseConfig(), num_matches=1)
+    environment.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name=name)])
+    values = dict(zip(PARAMETERS, environment._world.handicap[0].tolist(), strict=True))
+    expected = {parameter: default for parameter, (default, _, _) in PARAMETERS.items()} | SCENARIOS[name]
+    assert values == {parameter: pytest.approx(value) for parameter, value in expected.items()}
+
+
+def test_scenarios_start_where_they_say(scene):
+    """Cheeses pushed, mice wounded or out, the crack open to all."""
+    match = scene(tidy=False, scenario={"pushed": 3, "health": 0.5, "mice": 3, "eliminated": 1, "mouse_level": 4})
+    world = match.world
+    assert (world.cheese[0] == PUSHED).sum() == 3
+    assert world.health[0].tolist() == [100, 50, 50, 50, 50]
+    assert world.status[0].tolist() == [0, 0, 0, ELIMINATED, 6]
+    assert world.level[0].tolist() == [1, 4, 4, 4, 4]
+    assert scene(tidy=False, scenario={"pushed": 5}).world.there[0, CRACK]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "message"),
+    [
+        (Scenario(name="rain"), "unknown scenario 'rain'"),
+        (Scenario(parameters={"mice": 3}), "scenario default takes no parameters; got 'mice'"),
+        (Scenario(name="mice", parameters={"time": 1}), "scenario mice takes the parameters mice; got 'time'"),
+        (Scenario(name="mice", parameters={"mice": 2.5}), "a whole number from 2 to 4 for mice, got 2.5"),
+        (Scenario(name="hit-power", parameters={"hit_power": 11}), "a number from 0 to 10 for hit_power, got 11"),
+        (Scenario(name="custom", parameters={"mice": 3, "eliminated": 2}), "fewer than two mice are left"),
+    ],
+)
+def test_wrong_scenarios_are_refused(scenario, message):
+    """With what was expected."""
+    environment = make_environment(ChaseConfig(), num_matches=1)
+    with pytest.raises(ContractError, match=re.escape(message)):
+        environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
+
+
+def test_as_many_scenarios_as_rows_are_expected():
+    """One for each."""
+    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+        make_environment(ChaseConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
+
+
+def test_every_parameter_has_a_place():
+    """In the table of the world."""
+    assert sorted(COLUMN.values()) == list(range(16))
+
+
+# -- text ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("role", "names"), [("cat", CAT_ACTIONS), ("mouse", MOUSE_ACTIONS)])
+def test_actions_have_names(role, names):
+    """A person types them, with a direction where it matters."""
+    assert len(set(names)) == 18
+    for action in range(18):
+        for direction in (0, 5, 15):
+            assert parse_action(role, action_name(role, np.array([action, direction]))) == (action, direction)
+    assert parse_action(role, " Ab:NW ") == (17, 10)
+
+
+@pytest.mark.parametrize("text", ["", "fly", "s", "use:up", "\x00"])
+def test_what_is_no_action_is_refused(text):
+    """With what could have been meant."""
+    with pytest.raises(ValueError, match="expected"):
+        parse_action("mouse", text)
+
+
+def test_illegal_actions_are_refused(scene):
+    """And named, with what is legal."""
+    match = scene()
+    actions = {"cat": np.zeros((1, 1, 2), np.int64), "mouse": np.zeros((1, 4, 2), np.int64)}
+    actions["mouse"][0, 2] = 9, 0
+    with pytest.raises(
+        ContractError, match=r"seat 2 of role 'mouse' in row 0 chose \[9, 0\]; expected one of 0 \(stay"
+    ):
+        match.environment.step(actions)
+    actions["mouse"][0, 2] = 0, 16
+    with pytest.raises(ContractError, match="a direction from 0 to 15"):
+        match.environment.step(actions)
+
+
+def test_a_match_is_drawn(scene):
+    """Rooms, doors, things, agents, and a line about each agent."""
+    match = scene().things([CHEESES.start], 10, 10).things([HOLES.start], 12, 10).agent(1, 6, 8, hold=1).look()
+    drawn = re.sub(r"\x1b\[[\d;]*m", "", match.environment.render(0)).splitlines()
+    assert isinstance(match.environment, Playable)
+    assert drawn[0] == "pushing, 150.0 s left, cheese 0/5"
+    assert (len(drawn), len(drawn[1])) == (1 + 26 + 5, 74)
+    assert (drawn[2 + 4][1 + 6], drawn[2 + 5][1 + 10], drawn[2 + 5][1 + 12], drawn[2 + 20][1 + 60]) == (
+        "1",
+        "▲",
+        "o",
+        "C",
+    )
+    assert drawn[2][1 + 24] == "│"
+    assert drawn[-4].split() == ["mouse", "1", "100", "level", "1", "free", "cheese"]

@@ -1,0 +1,634 @@
+"""Each rule of the chase against numbers computed by hand; a tick is 0.2 s, a mouse walks 1 cell per tick."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus_chase.world import (
+    ABSENT,
+    BOMBS,
+    CAKES,
+    CARRIED,
+    CHEESES,
+    CRACK,
+    DOWN,
+    ELIMINATED,
+    ESCAPED,
+    FREE,
+    GLOVES,
+    HOLES,
+    IN_HOLE,
+    ITEMS,
+    PUSHED,
+    ROCKETS,
+    TIED,
+    TRAPS,
+    WRECKED,
+)
+
+BOMB, PLATE, MILK, BOOTS = 1, 2, 3, 4
+
+# -- walking -------------------------------------------------------------------------------------------------------
+
+
+def test_agents_walk_in_eight_directions(scene):
+    """A mouse 1 cell, the cat 1.16; diagonally as far in all."""
+    match = scene().step(cat="west", m1="south-east", m2="north")
+    assert match.place(0) == (58.84, 40.0)
+    assert match.place(1) == (6.707, 8.707)
+    assert match.place(2) == (10.0, 7.0)
+
+
+def test_the_scenario_changes_speeds(scene):
+    """By factors, and by 1 % per level."""
+    match = scene(scenario={"cat_speed": 0.5, "mouse_speed": 2.0, "mouse_level": 11}).step(cat="west", m1="east")
+    assert match.place(0) == (59.42, 40.0)
+    assert match.place(1) == (8.2, 8.0)
+
+
+def test_cheese_and_mice_are_heavy(scene):
+    """0.7 and 0.85 of the speed; and boots make 1.5 of it."""
+    match = scene().agent(1, 6, 8, hold=0).agent(2, 10, 8, fast=9).agent(0, 60, 40, hold=3)
+    match.world.cheese[0, 0] = 1
+    match.step(cat="west", m1="east", m2="east")
+    assert match.place(1) == (6.7, 8.0)
+    assert match.place(2) == (11.5, 8.0)
+    assert match.place(0) == (59.014, 40.0)
+
+
+def test_walls_stop_and_doors_let_through(scene):
+    """The wall between the first two rooms is at x = 24; one slides along it, 0.4 away."""
+    match = scene()
+    house = match.environment._house
+    wall = 0
+    house.open[0, wall], house.door_y[0, wall] = True, 12.0
+    match.agent(1, 23.3, 5.0).agent(2, 23.3, 11.0).agent(3, 23.3, 14.5)
+    match.step(m1="east", m2="east", m3="south-east")
+    assert match.place(1) == (23.6, 5.0)
+    assert match.place(2) == (24.3, 11.0)
+    assert match.place(3)[0] == 23.6
+    house.open[0, wall] = False
+    assert match.agent(2, 23.3, 11.0).step(m2="east").place(2) == (23.6, 11.0)
+
+
+# -- cheese --------------------------------------------------------------------------------------------------------
+
+
+def cheese_at(match, x, y):
+    """Put cheese 0 somewhere."""
+    return match.things([CHEESES.start], x, y).look()
+
+
+def stuck_at(match, x, y, progress=0.0):
+    """Put cheese 0 into hole 0 somewhere."""
+    match.world.cheese[0, 0], match.world.hole[0, 0] = IN_HOLE, 0
+    match.world.amount[0, HOLES.start] = progress
+    return match.things([CHEESES.start, HOLES.start], x, y).look()
+
+
+def test_cheese_is_lifted_from_near_and_carried(scene):
+    """Within 1.6 cells; it is where its carrier is."""
+    match = cheese_at(scene(), 7.7, 8.0)
+    assert "lift" not in match.legal(1)
+    match = cheese_at(match, 7.5, 8.0)
+    assert "lift" in match.legal(1)
+    match.step(m1="lift")
+    assert match.part("mouse", "lift_cheese") == [0.05, 0, 0, 0]
+    match.step(m1="south")
+    assert (match.world.thing_x[0, 0], round(float(match.world.thing_y[0, 0]), 3)) == (6.0, 8.7)
+    assert "lift" not in match.legal(1)
+
+
+def test_one_cheese_has_one_carrier(scene):
+    """The mouse with the lowest number, where two lift at once."""
+    match = cheese_at(scene().agent(2, 7.0, 8.0), 6.5, 8.0).step(m1="lift", m2="lift")
+    assert match.world.hold[0, 1:].tolist() == [0, -1, -1, -1]
+
+
+def test_dropped_cheese_lies_there(scene):
+    """And can be lifted again, which is not rewarded again, but for another mouse."""
+    match = cheese_at(scene(), 6, 8).step(m1="lift").step(m1="east").step(m1="drop")
+    assert match.world.hold[0, 1] == -1
+    match.step(m1="lift")
+    assert match.part("mouse", "lift_cheese") == [0] * 4
+    match.step(m1="drop").agent(2, 7, 8).look().step(m2="lift")
+    assert match.part("mouse", "lift_cheese") == [0, 0.05, 0, 0]
+
+
+def test_a_mouse_pushes_a_cheese_through_in_ten_seconds(scene):
+    """50 ticks; the tick that puts it into the hole counts."""
+    match = cheese_at(scene(), 6, 8).things([HOLES.start], 8, 8).step(m1="lift").look()
+    match.step(m1="push")
+    assert match.world.cheese[0, 0] == IN_HOLE
+    assert match.part("mouse", "push") == [0.02, 0, 0, 0]
+    match.step(m1="push", times=48)
+    assert match.world.cheese[0, 0] == IN_HOLE
+    match.step(m1="push")
+    assert match.world.cheese[0, 0] == PUSHED
+    assert match.part("mouse", "cheese_pushed") == [0.5] * 4
+    assert match.part("cat", "cheese_pushed") == [-0.25]
+    assert "push" not in match.legal(1)
+
+
+@pytest.mark.parametrize(("mice", "ticks"), [(1, 50), (2, 17), (3, 9), (4, 5)])
+def test_more_mice_push_faster(scene, mice, ticks):
+    """Each is faster by ½ for each helper: n · (1 + (n - 1) / 2) times in all; 50, 16.7, 8.3, 5 ticks."""
+    match = scene()
+    for mouse in range(1, mice + 1):
+        match.agent(mouse, 6, 8)
+    match = stuck_at(match, 6, 8)
+    pushes = {f"m{mouse}": "push" for mouse in range(1, mice + 1)}
+    match.step(times=ticks - 1, **pushes)
+    assert match.world.cheese[0, 0] == IN_HOLE
+    assert match.step(**pushes).world.cheese[0, 0] == PUSHED
+
+
+def test_the_reward_for_pushing_is_shared(scene):
+    """Two make 3/50 of the way in a tick; each gets half of it."""
+    match = stuck_at(scene().agent(2, 7, 8), 6, 8).step(m1="push", m2="push")
+    assert match.part("mouse", "push") == [0.03, 0.03, 0, 0]
+
+
+def test_a_hole_takes_one_cheese(scene):
+    """Who comes second with another one keeps it."""
+    match = scene().agent(1, 6, 8, hold=0).agent(2, 7, 8, hold=1).things([HOLES.start], 6, 8)
+    match.world.cheese[0, :2] = 1
+    match.look().step(m1="push", m2="push")
+    assert match.world.hold[0, 1:3].tolist() == [-1, 1]
+    assert "push" not in match.legal(2)
+
+
+def test_cheese_speed_is_a_modifier(scene):
+    """Twice as fast: 1/25 in a tick; carrying no longer slows, and never hastens."""
+    match = stuck_at(scene(scenario={"cheese_speed": 2.0}), 6, 8).step(m1="push")
+    assert match.part("mouse", "push") == [0.04, 0, 0, 0]
+    match.agent(2, 10, 8, hold=1).step(m2="east")
+    assert match.place(2) == (11.0, 8.0)
+
+
+# -- capture -------------------------------------------------------------------------------------------------------
+
+
+def beside(match, mouse=1, **fields):
+    """Put the cat beside a mouse."""
+    x, y = match.place(mouse)
+    return match.agent(0, x + 1.0, y, **fields).look()
+
+
+def test_a_hit_takes_55_health(scene):
+    """It binds the cat for 4 ticks; the mouse flees fast and cannot be hurt for 7."""
+    match = beside(scene()).step(cat="hit")
+    assert match.world.health[0, 1] == 45
+    assert match.part("cat", "first_damage") == [0.15]
+    assert match.part("mouse", "health") == [-0.165, 0, 0, 0]
+    assert [match.acting(0) or match.step().acting(0) for _ in range(4)] == [False, False, False, True]
+    match.step(cat="hit")
+    assert match.world.health[0, 1] == pytest.approx(45 + 5 * 0.1, abs=1e-3)
+    assert match.part("cat", "first_damage") == [0]
+
+
+def test_hits_miss_who_is_out_of_reach_or_behind_a_wall(scene):
+    """2 cells, in the same room."""
+    match = scene().agent(0, 8.1, 8).look().step(cat="hit")
+    assert match.world.health[0, 1] == 100
+    match = scene().agent(1, 23.5, 8).agent(0, 24.5, 8).look().step(cat="hit")
+    assert match.world.health[0, 1] == 100
+
+
+def test_a_second_hit_fells(scene):
+    """Who is down drops its cheese and gets up by itself after 50 ticks, with 40 health."""
+    match = beside(scene().agent(1, 6, 8, health=50, hold=0))
+    match.world.cheese[0, 0] = 1
+    match.step(cat="hit")
+    assert match.world.status[0, 1] == DOWN
+    assert match.world.cheese[0, 0] == 0
+    assert not match.acting(1)
+    match.step(times=48)
+    assert match.world.status[0, 1] == DOWN
+    match.step()
+    assert (match.world.status[0, 1], match.world.health[0, 1]) == (FREE, 40)
+
+
+def test_power_and_levels_change_damage(scene):
+    """55 · 0.5 · 1.10 for a cat of level 3, divided by 1.25 for a mouse of level 6."""
+    match = beside(scene(scenario={"hit_power": 0.5, "cat_level": 3, "mouse_level": 6})).step(cat="hit")
+    assert match.world.health[0, 1] == pytest.approx(100 - 30.25 / 1.25, abs=1e-3)
+
+
+def test_a_boost_lasts_for_a_while(scene):
+    """Twice the power for two ticks."""
+    match = stuck_at(scene(scenario={"mouse_boost": 2.0, "boost_s": 0.4}), 6, 8)
+    shares = [match.step(m1="push").part("mouse", "push")[0] for _ in range(4)]
+    assert shares == [0.04, 0.04, 0.02, 0.02]
+
+
+def captured(match):
+    """Let the cat catch mouse 1."""
+    return beside(match.agent(1, 6, 8, status=DOWN, clock=40)).step(cat="catch")
+
+
+def test_who_is_down_can_be_caught_and_is_carried(scene):
+    """It goes where the cat goes, and breaks free after 100 ticks; then the cat stumbles for 5."""
+    match = captured(scene())
+    assert match.part("cat", "catch") == [0.1]
+    assert match.part("mouse", "caught") == [-0.2, 0, 0, 0]
+    match.step(cat="south")
+    assert match.place(1) == match.place(0) == (7.0, 8.986)
+    assert {"hit", "trap", "ability"}.isdisjoint(match.legal(0))
+    match.step(times=97)
+    assert match.world.status[0, 1] == CARRIED
+    match.step()
+    assert (match.world.status[0, 1], match.world.hold[0, 0], match.acting(0)) == (FREE, -1, False)
+    assert [match.step().acting(0) for _ in range(5)] == [False, False, False, False, True]
+
+
+def test_a_mouse_that_is_let_go_lies_down(scene):
+    """As before."""
+    assert captured(scene()).step(cat="drop").world.status[0, 1] == DOWN
+
+
+def tied(match):
+    """Let the cat tie mouse 1 to a rocket."""
+    return captured(match).things([ROCKETS.start], 8, 8).look().step(cat="tie")
+
+
+def test_a_rocket_leaves_after_25_seconds(scene):
+    """125 ticks; the mouse is eliminated, and the rocket can be used again."""
+    match = tied(scene())
+    assert match.part("cat", "tie") == [0.1]
+    assert (match.world.status[0, 1], match.place(1)) == (TIED, (8.0, 8.0))
+    assert "tie" not in match.legal(0)
+    match.step(times=123)
+    assert match.world.status[0, 1] == TIED
+    match.step()
+    assert match.world.status[0, 1] == ELIMINATED
+    assert match.part("cat", "eliminate") == [2]
+    assert match.part("mouse", "eliminated") == [-2, 0, 0, 0]
+    assert match.world.amount[0, ROCKETS.start] == 0
+
+
+def test_rocket_time_is_a_modifier(scene):
+    """A tenth: 12.5, rounded up to 13 ticks."""
+    match = tied(scene(scenario={"rocket_time": 0.1})).step(times=11)
+    assert match.world.status[0, 1] == TIED
+    assert match.step().world.status[0, 1] == ELIMINATED
+
+
+@pytest.mark.parametrize(("mice", "ticks"), [(1, 10), (2, 5)])
+def test_mates_untie_it_in_two_seconds(scene, mice, ticks):
+    """10 ticks for one mouse, 5 for two; it has at least 50 health, and who did it is rewarded."""
+    match = tied(scene())
+    rescuers = {f"m{mouse}": "rescue" for mouse in range(2, 2 + mice)}
+    for mouse in range(2, 2 + mice):
+        match.agent(mouse, 9, 8)
+    match.look().step(times=ticks - 1, **rescuers)
+    assert match.world.status[0, 1] == TIED
+    match.step(**rescuers)
+    assert (match.world.status[0, 1], match.world.health[0, 1]) == (FREE, 100)
+    assert match.part("mouse", "rescue") == [0, *[0.5] * mice, *[0] * (3 - mice)]
+    assert "tie" not in match.legal(0)
+
+
+def test_the_cat_wins_by_three_eliminations(scene):
+    """5 for the cat, -5 for each mouse."""
+    match = scene(scenario={"eliminated": 2})
+    assert match.world.status[0, 3:].tolist() == [ELIMINATED, ELIMINATED]
+    match = tied(match).step(times=124)
+    assert match.tick.terminated.tolist() == [True]
+    assert match.tick.outcome.tolist() == [[1, 0]]
+    assert match.part("cat", "win") == [5]
+    assert match.part("mouse", "win") == [-5] * 4
+
+
+# -- the way out ---------------------------------------------------------------------------------------------------
+
+
+def breaking(match, share=1.0):
+    """Put the crack beside mouse 1."""
+    match.world.amount[0, CRACK] = share
+    return match.things([CRACK], 6, 7).look()
+
+
+def test_the_crack_appears_when_all_cheese_is_pushed(scene):
+    """With a new time limit of 300 ticks; everybody knows where it is."""
+    match = stuck_at(scene(scenario={"pushed": 4}), 6, 8)
+    match.world.cheese[0], match.world.hole[0] = [IN_HOLE, 3, 3, 3, 3], [0, 1, 2, 3, 4]
+    match.world.amount[0, HOLES.start] = 0.99
+    assert not match.world.there[0, CRACK]
+    match.step(m1="push")
+    assert (match.world.stage[0], match.world.left[0]) == (2, 300)
+    assert match.world.there[0, CRACK]
+    assert match.world.known[0, :, CRACK].all()
+
+
+def test_a_mouse_breaks_the_crack_in_20_seconds(scene):
+    """100 ticks; 2 in all for who did it, 1 for each when it is open, and -1 for the cat."""
+    match = breaking(scene(scenario={"pushed": 5}))
+    match.step(m1="crack")
+    assert match.part("mouse", "break_crack") == [0.02, 0, 0, 0]
+    assert match.part("cat", "crack_health") == [-0.01]
+    match.step(m1="crack", times=98)
+    assert match.world.amount[0, CRACK] > 0
+    match.step(m1="crack")
+    assert match.part("mouse", "open_crack") == [1] * 4
+    assert match.world.amount[0, CRACK] == 0
+
+
+def test_two_escapes_win(scene):
+    """5 for every mouse, whether it escaped or not."""
+    match = breaking(scene(scenario={"pushed": 5}).agent(2, 7, 8), share=0.0).step(m1="crack")
+    assert match.world.status[0, 1] == ESCAPED
+    assert not match.tick.terminated.any()
+    assert not match.acting(1)
+    match.step(m2="crack")
+    assert match.tick.terminated.tolist() == [True]
+    assert match.tick.outcome.tolist() == [[0, 1]]
+    assert match.part("mouse", "win") == [5] * 4
+    assert match.part("cat", "win") == [-5]
+    assert not match.step().tick.terminated.any()
+    assert not match.tick.roles["mouse"].reward.any()
+
+
+@pytest.mark.parametrize(("rule", "outcome"), [("cat", [1, 0]), ("draw", [0.5, 0.5]), ("count", [0, 1])])
+def test_time_is_over(scene, rule, outcome):
+    """After 5 ticks, with 2 of 5 cheeses pushed (1/5 of what mice have to do) and no capture."""
+    match = scene(time_over=rule, push_s=1.0, scenario={"pushed": 2}).step(times=4)
+    assert not match.tick.terminated.any()
+    match.step()
+    assert match.tick.terminated.tolist() == [True]
+    assert not match.tick.truncated.any()
+    assert match.tick.outcome.tolist() == [outcome]
+
+
+@pytest.mark.parametrize(("pushed", "eliminated", "outcome"), [(0, 0, [0.5, 0.5]), (3, 1, [1, 0]), (4, 1, [0, 1])])
+def test_the_count_compares_shares(scene, pushed, eliminated, outcome):
+    """3 cheeses are 3/10 of what mice have to do, 4 are 4/10; a capture is 1/3 of what the cat has to do."""
+    scenario = {"pushed": pushed, "eliminated": eliminated}
+    match = scene(time_over="count", push_s=1.0, scenario=scenario).step(times=5)
+    assert match.tick.outcome.tolist() == [outcome]
+
+
+def test_time_is_a_modifier(scene):
+    """Half of 750 ticks."""
+    assert scene(scenario={"time": 0.5}).world.left[0] == 375
+
+
+# -- preparation ---------------------------------------------------------------------------------------------------
+
+
+def preparing(scene, **options):
+    """Return a scene in its preparation."""
+    match = scene(scenario={"preparation": 1}, **options)
+    match.world.there[0, CAKES] = True
+    return match.look()
+
+
+def test_scouts_are_fast_and_take_cakes(scene):
+    """1.4 cells per tick; 1 for the scout, -1 for the cat, and a level for every mouse afterwards."""
+    match = preparing(scene).things([CAKES.start], 6, 8).look()
+    assert match.legal(1) == {*MOVES, "grab"}
+    assert match.legal(0) == {*MOVES, "hit"}
+    match.step(m1="grab", m2="east")
+    assert match.place(2) == (11.4, 8.0)
+    assert match.step(m1="east").place(1) == (7.4, 8.0)
+    match.step(times=47)
+    assert match.world.stage[0] == 0
+    match.step()
+    assert (match.world.stage[0], match.world.left[0]) == (1, 750)
+    assert match.world.level[0].tolist() == [1, 2, 2, 2, 2]
+    assert match.place(2) == (round(float(match.world.start_x[0, 2]), 3), round(float(match.world.start_y[0, 2]), 3))
+    assert not match.world.there[0, CAKES].any()
+
+
+def test_all_are_free_when_the_game_begins(scene):
+    """Even a cat in mid-swing."""
+    match = preparing(scene, swing_s=5.0).step(times=48).step(cat="hit")
+    assert not match.acting(0)
+    assert match.step().acting(0)
+
+
+def test_the_cat_destroys_scouts(scene):
+    """0.5 and -0.5; a cake that the scout had lies there again; the cat rises a level, the mouse plays on."""
+    match = preparing(scene).things([CAKES.start], 6, 8).look().step(m1="grab")
+    assert match.part("mouse", "cakes") == [1, 0, 0, 0]
+    assert match.part("cat", "cakes") == [-1]
+    beside(match).step(cat="hit")
+    assert match.world.status[0, 1] == WRECKED
+    assert match.part("cat", "wreck_scout") == [0.5]
+    assert match.part("mouse", "scout_wrecked") == [-0.5, 0, 0, 0]
+    assert match.part("cat", "cakes") == [1]
+    assert match.part("mouse", "cakes") == [-1, 0, 0, 0]
+    assert match.world.there[0, CAKES.start]
+    match.step(times=48)
+    assert match.world.level[0].tolist() == [2, 1, 1, 1, 1]
+    assert match.acting(1)
+    assert match.world.health[0, 1] == 100
+
+
+# -- items ---------------------------------------------------------------------------------------------------------
+
+
+def holding(match, agent, kind, **fields):
+    """Give an agent item 0 of a kind."""
+    match.world.kinds[0, 0] = kind
+    match.world.there[0, ITEMS.start] = False
+    x, y = match.place(agent)
+    return match.agent(agent, x, y, item=0, **fields).look()
+
+
+def test_items_are_taken_and_put_down(scene):
+    """One at a time; the first of two mice has it."""
+    match = scene().things([ITEMS.start], 6.5, 8).agent(2, 7, 8).look().step(m1="grab", m2="grab")
+    assert match.world.item[0].tolist() == [-1, 0, -1, -1, -1]
+    assert "grab" not in match.legal(2)
+    match.step(m1="drop")
+    assert match.world.item[0, 1] == -1
+    assert "grab" in match.legal(2)
+
+
+def test_cheese_is_dropped_before_items(scene):
+    """One thing with one action."""
+    match = holding(cheese_at(scene(), 6, 8), 1, MILK).step(m1="lift").step(m1="drop")
+    assert (match.world.hold[0, 1], match.world.item[0, 1]) == (-1, 0)
+
+
+def test_milk_heals(scene):
+    """50 health for a mouse; the cat's ability and weapons are ready."""
+    match = holding(scene().agent(1, 6, 8, health=30), 1, MILK).step(m1="use")
+    assert match.world.health[0, 1] == pytest.approx(80.1, abs=1e-3)
+    assert match.world.item[0, 1] == -1
+    match = holding(scene().agent(0, 60, 40, cooldown=50), 0, MILK)
+    match.world.weapons[0] = 40
+    match.step(cat="use")
+    assert match.world.cooldown[0, 0] == 0
+    assert match.world.weapons[0].tolist() == [0, 0]
+
+
+def test_boots_are_fast(scene):
+    """For 25 ticks."""
+    match = holding(scene().agent(1, 2, 8), 1, BOOTS).step(m1="use").step(m1="east")
+    assert match.place(1) == (3.5, 8.0)
+    match.step(times=23)
+    assert match.world.fast[0, 1] == 1
+
+
+def test_a_plate_stuns_the_cat(scene):
+    """In its direction within 7 cells, for 6 ticks; a mouse that the cat carries is free, and rescued."""
+    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:w")
+    assert [match.step().acting(0) for _ in range(6)] == [False] * 5 + [True]
+    assert match.world.status[0, 1] == FREE
+
+
+def test_a_plate_that_frees_a_mouse_is_a_rescue(scene):
+    """0.5 for who threw it; nothing for one thrown the other way."""
+    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:w")
+    assert match.part("mouse", "rescue") == [0, 0.5, 0, 0]
+    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:e")
+    assert match.world.status[0, 1] == CARRIED
+
+
+def test_the_cats_plate_hurts(scene):
+    """20 health; the mouse is bound and drops its cheese."""
+    match = holding(scene().agent(1, 6, 8, hold=0).agent(0, 6, 11), 0, PLATE)
+    match.world.cheese[0, 0] = 1
+    match.step(cat="use:n")
+    assert match.world.health[0, 1] == 80
+    assert (match.world.hold[0, 1], match.acting(1)) == (-1, False)
+
+
+def test_a_bomb_is_lit_thrown_and_explodes(scene):
+    """15 ticks after it was lit, 8 cells away: the cat is stunned for 15, mice within 3.5 cells lose 30 health."""
+    match = holding(scene().agent(0, 14, 9).agent(4, 15, 8), 1, BOMB).step(m1="use").step(times=9).step(m1="use:e")
+    assert match.part("mouse", "throw_bomb") == [0.15, 0, 0, 0]
+    thing = BOMBS.start + 1
+    assert (match.world.thing_x[0, thing], match.world.there[0, thing]) == (14, True)
+    match.step(times=3)
+    assert match.acting(0)
+    match.step()
+    assert (match.acting(0), match.world.there[0, thing]) == (False, False)
+    assert match.world.health[0].tolist() == [100, 100, 100, 70, 70]
+    assert [match.step().acting(0) for _ in range(15)] == [False] * 14 + [True]
+
+
+def test_an_early_throw_is_not_rewarded(scene):
+    """More than 5 ticks before it explodes."""
+    match = holding(scene(), 1, BOMB).step(m1="use").step(times=7).step(m1="use:e")
+    assert match.part("mouse", "throw_bomb") == [0] * 4
+
+
+def test_a_bomb_explodes_in_the_hand(scene):
+    """Too."""
+    match = holding(scene(), 1, BOMB).step(m1="use").step(times=14)
+    assert match.world.health[0, 1] == 70
+    assert match.world.item[0, 1] == -1
+
+
+def test_who_is_safe_is_not_hurt(scene):
+    """Not by bombs either."""
+    match = holding(scene().agent(1, 6, 8, safe=20), 1, BOMB).step(m1="use").step(times=14)
+    assert match.world.health[0, 1] == 100
+
+
+def test_bombs_stay_in_their_room(scene):
+    """0.4 from the wall."""
+    match = holding(scene().agent(1, 20, 8), 1, BOMB).step(m1="use").step(m1="use:e")
+    assert match.world.thing_x[0, BOMBS.start + 1] == pytest.approx(23.6)
+
+
+# -- traps and gloves ----------------------------------------------------------------------------------------------
+
+
+def test_a_trap_holds_a_mouse(scene):
+    """For 15 ticks, once; the next one can be laid after 50."""
+    match = scene().agent(0, 12, 12).look().step(cat="trap")
+    assert match.part("cat", "place_trap") == [0.025]
+    assert "trap" not in match.legal(0)
+    match.agent(1, 11, 11.5).look().step(m1="east")
+    assert not match.acting(1)
+    assert not match.world.there[0, TRAPS].any()
+    assert [match.step().acting(1) for _ in range(15)] == [False] * 14 + [True]
+    match.step(times=33)
+    assert "trap" not in match.legal(0)
+    match.step()
+    assert "trap" in match.legal(0)
+
+
+def test_a_glove_punches(scene):
+    """Four cells away, for 20 health."""
+    match = scene().agent(0, 12, 12).look().step(cat="glove").agent(1, 14, 12).step(m1="west")
+    assert match.place(1) == (17.0, 12.0)
+    assert match.world.health[0, 1] == 80
+    assert not match.world.there[0, GLOVES].any()
+
+
+def test_the_fourth_trap_replaces_the_first(scene):
+    """Three at a time."""
+    match = scene(trap_s=0.2)
+    for x in (58, 60, 62, 64):
+        match.agent(0, x, 40).look().step(cat="trap").step()
+    assert match.world.thing_x[0, TRAPS].tolist() == [64, 60, 62]
+
+
+@pytest.mark.parametrize(("weapon", "part"), [("trap", "disarm_trap"), ("glove", "disarm_glove")])
+@pytest.mark.parametrize(("x", "reward"), [(15.0, 0.15), (17.5, 0.0)])
+def test_mice_disarm_what_lies_at_key_locations(scene, weapon, part, x, reward):
+    """Within 5 cells of a hole, cheese or rocket that is rewarded."""
+    match = scene().agent(0, 12, 12).things([HOLES.start], x, 12).look().step(cat=weapon)
+    match.agent(1, 12, 10).look().step(m1="disarm")
+    assert not match.world.there[0, TRAPS.start : GLOVES.stop].any()
+    assert match.part("mouse", part) == [reward, 0, 0, 0]
+
+
+# -- abilities -----------------------------------------------------------------------------------------------------
+
+
+def test_the_cat_pounces(scene):
+    """Seven cells, and hits who is near then; ready again after 75 ticks."""
+    match = scene().agent(0, 6, 15).agent(1, 6, 7).look().step(cat="ability:n")
+    assert match.place(0) == (6.0, 8.0)
+    assert match.world.health[0, 1] == 45
+    match.step(times=73)
+    assert "ability" not in match.legal(0)
+    assert "ability" in match.step().step().legal(0)
+
+
+def test_each_mouse_has_an_ability_of_its_own(scene):
+    """Sprint, shield, healing, a leap of six cells."""
+    match = scene().agent(1, 6, 12, health=50).agent(3, 8, 12, health=90).agent(4, 12, 2).agent(2, 20, 2, health=50)
+    match.look().step(m1="ability", m2="ability", m3="ability", m4="ability:s")
+    assert match.world.fast[0].tolist() == [0, 15, 0, 0, 0]
+    assert match.world.safe[0].tolist() == [0, 0, 15, 0, 0]
+    assert match.world.health[0, 1:].round(3).tolist() == pytest.approx([75.1, 50.1, 100, 100], abs=1e-3)
+    assert match.place(4) == (12.0, 8.0)
+    assert (match.world.cooldown[0, 1:] == 75).all()
+
+
+# -- seats ---------------------------------------------------------------------------------------------------------
+
+
+def test_absent_mice_take_no_part(scene):
+    """They never act and get nothing; a cat that eliminates two of three has not won."""
+    match = scene(scenario={"mice": 3})
+    assert match.world.status[0, 4] == ABSENT
+    assert not match.acting(4)
+    match = breaking(match.agent(2, 7, 8), share=0.0)
+    match.world.stage[0] = 2
+    match.world.there[0, CRACK] = True
+    match.look().step(m1="crack", m2="crack")
+    assert match.part("mouse", "win") == [5, 5, 5, 0]
+
+
+def test_resets_leave_other_matches_alone(play):
+    """Row by row."""
+    from ludus_chase.config import ChaseConfig
+    from ludus_chase.environment import make_environment
+
+    environment = make_environment(ChaseConfig(), num_matches=2)
+    for tick in play(environment, seed=1, steps=30):
+        before = tick.roles["mouse"].observation["self"][0].copy()
+    tick = environment.reset(np.array([9], np.uint64), rows=np.array([1]))
+    assert np.array_equal(before, tick.roles["mouse"].observation["self"][0])
+    assert environment._world.ticks.tolist() == [30, 0]
+
+
+MOVES = {"stay", "east", "south-east", "south", "south-west", "west", "north-west", "north", "north-east"}
