@@ -110,9 +110,9 @@ class Coordinator:
             else:
                 store.close_fixture(unfinished.id)
                 self._dirty = True
+        admitted = {change.model for change in store.pool_changes()}
         for participant, model in self.league.models.items():
-            # a model committed just before a crash may have missed its pools
-            if not any(participant in pool for pool in self.league.pools.values()):
+            if participant not in admitted:  # committed just before a crash, it has missed its pools
                 self._admit(model.player, participant)
 
     # -- messages ----------------------------------------------------------------------------------------------

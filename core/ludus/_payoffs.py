@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field, frozen
@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 #: In `Payoffs.recent`, a match weighs half as much after so many more matches of the same pair.
 HALF_LIFE = 256
 
-_REMEMBERED = 64  # lists of opponents whose places are known
+_REMEMBERED = 64  # lists of opponents whose places are known, and live participants whose sums are
+_FEW = 100  # opponents that are looked up one by one
 
 #: The participants whose matches count for one, with their weights.
 Chain: TypeAlias = "Iterable[tuple[str, float]]"
@@ -40,10 +41,38 @@ class _Row:
         self.columns[at] = column
         self.counts[at] += count
 
-    def add_to(self, total: NDArray[np.float64], weight: float) -> None:
+    def of(self, columns: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the counts ``[n, 3]`` against the opponents of these indices."""
+        if len(columns) <= _FEW:
+            nothing = len(self.place)
+            at = [self.place.get(column, nothing) for column in columns.tolist()]
+            return np.concatenate([self.counts[:nothing], np.zeros((1, 3), np.int64)])[at]
+        total = np.zeros((1 + max(columns.max(), self.columns.max()), 3), np.int64)
+        self.add_to(total)
+        return total[columns]
+
+    def add_to(self, total: NDArray[Any], weight: float = 1) -> None:
         """Add the weighted counts to ``[n, 3]``, one line per index."""
         met = len(self.place)
-        total[self.columns[:met]] += weight * self.counts[:met]
+        total[self.columns[:met]] += (weight * self.counts[:met]).astype(total.dtype)
+
+
+@define
+class _Sum:
+    """The counts of a live participant, its earlier weights included.
+
+    Attributes:
+        weights: Whose matches count, and how much.
+        total: ``[capacity, 3] float64``, one line per index.
+    """
+
+    weights: dict[str, float]
+    total: NDArray[np.float64]
+
+    def cover(self, size: int) -> None:
+        """Make room for so many participants."""
+        if len(self.total) < size:
+            self.total = np.concatenate([self.total, np.zeros((max(size, 64), 3))])
 
 
 @frozen
@@ -66,6 +95,7 @@ class Payoffs:
         self._index: dict[str, int] = {}
         self._rows: dict[str, _Row] = {}
         self._lists: dict[tuple[str, ...], _Opponents] = {}  # emptied when somebody new has an index
+        self._sums: dict[str, _Sum] = {}  # of live participants asked for lately
         self._recent: dict[str, dict[str, NDArray[np.float64]]] = {}
 
     def add(self, a: str, b: str, count: NDArray[np.int64]) -> None:
@@ -75,21 +105,41 @@ class Payoffs:
                 self._index[name] = len(self._index)
                 self._lists.clear()
         self._rows.setdefault(a, _Row()).add(self._index[b], count)
+        for known in self._sums.values():
+            if a in known.weights:
+                known.cover(len(self._index) + 1)
+                known.total[self._index[b]] += known.weights[a] * count
 
     def payoff(self, participant: str, opponents: Sequence[str]) -> NDArray[np.float64]:
         """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent."""
         known = self._known(tuple(opponents))
-        total = np.zeros((len(self._index) + 1, 3))  # the last line stays 0 and stands for everybody unknown
-        for name, weight in self._chain(participant):
-            row = self._rows.get(name)
-            if row is not None:
-                row.add_to(total, weight)
-        result = total[known.columns]
-        nobody = len(self._index)
+        result = self._counts(participant, known.columns)
         for i, name in known.live:
-            met = () if name == participant else self._chain(name)
-            result[i] = sum(weight * total[self._index.get(n, nobody)] for n, weight in met)
+            weights = {} if name == participant else dict(self._chain(name))
+            columns = np.array([self._index.get(one, len(self._index)) for one in weights], np.int64)
+            result[i] = np.array(list(weights.values())) @ self._counts(participant, columns)
         return result
+
+    def _counts(self, participant: str, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return ``[n, 3]``: against the participants of these indices."""
+        if participant.endswith("+"):
+            return self._sum(participant)[columns]
+        row = self._rows.get(participant)
+        return np.zeros((len(columns), 3)) if row is None else row.of(columns).astype(np.float64)
+
+    def _sum(self, participant: str) -> NDArray[np.float64]:
+        """Return ``[> n, 3]``: the counts of a live participant by index; nobody has the index n."""
+        known = self._sums.get(participant)
+        if known is None:
+            known = _Sum(dict(self._chain(participant)), np.zeros((len(self._index) + 64, 3)))
+            for name, weight in known.weights.items():
+                if name in self._rows:
+                    self._rows[name].add_to(known.total, weight)
+            if len(self._sums) >= _REMEMBERED:
+                self._sums.clear()
+            self._sums[participant] = known
+        known.cover(len(self._index) + 1)
+        return known.total
 
     def _known(self, opponents: tuple[str, ...]) -> _Opponents:
         known = self._lists.get(opponents)

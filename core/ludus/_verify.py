@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from ludus._participants import parse
 from ludus._messages import Checkpoint
 from ludus._models import check_model, load_checkpoint, load_manifest
+from ludus._participants import parse
 from ludus._store import Store
 from ludus.errors import ModelError, StoreError
 

@@ -23,7 +23,7 @@ from ludus._messages import (
 )
 from ludus._models import save_arrays
 from ludus.errors import LudusError, StoreError
-from ludus.matchmaker import Pairing
+from ludus.matchmaker import Pairing, PoolChange
 from ludus_dummy.events import heard
 
 
@@ -247,6 +247,17 @@ def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
     runner.close()
     runner.store.close()
     assert league().coordinator.league.pool("dummy") == ("main@1",)
+
+
+def test_a_model_that_has_left_its_pools_stays_outside(tables, league):
+    """A restart does not bring old models back into a pool that they had to leave."""
+    runner = league()
+    freeze(runner, 1)
+    runner.coordinator.league.apply([PoolChange(pool="dummy", model="main@1", enters=False)])
+    runner.store.commit()
+    runner.close()
+    runner.store.close()
+    assert league().coordinator.league.pool("dummy") == ()
 
 
 def test_a_learner_is_told_where_to_go_on(league):

@@ -1,7 +1,7 @@
 """Worlds without games: who wins follows from strategies by a formula, and so does what training does to a strategy.
 
-A strategy is a vector, and a step of training moves it so that it wins more often against the opponents that it has just
-met. So a league of hundreds of models is trained in seconds and what becomes of it depends on who meets whom alone.
+A strategy is a vector, and a step of training moves it so that it wins more often against the opponents that it has
+just met. So a league of hundreds of models is trained in seconds, and what becomes of it depends on who meets whom.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class RockPaperScissors:
         entropy: Weight of the bonus.
     """
 
-    step: float = 0.5
-    entropy: float = 0.05
+    step: float = 1.2
+    entropy: float = 0.15
 
     def start(self, rng: np.random.Generator) -> np.ndarray:
         """Return logits of size about 1."""

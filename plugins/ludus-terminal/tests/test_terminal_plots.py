@@ -28,6 +28,7 @@ def made(write):
     for a, b, points in (("main@1", "random", [1, 0]), ("main@2", "main@3", [1, 0.5]), ("other@1", "main@3", [0] * 4)):
         made.duel(a, b, points)
     made.duel("main@3+", "other@1", [1] * 6, kind="train", player="main", reason="pfsp: win rate 0.1")
+    made.duel("main@3+", "main@3+", [1] * 2, kind="train", player="main", reason="self")
     made.duel("other@1+", "main@3", [1] * 2, kind="train", player="other", reason="pfsp: win rate 0.7")
     made.store.commit()
     values = {"league/main/share": 0.7, "league/other/share": 0.3}
@@ -100,16 +101,16 @@ def test_pools_show_who_was_in_them_when(made):
     assert axes.get_ylabel() == "history"
     assert [len(bars.get_paths()) for bars in axes.collections] == [1, 1, 1]
     ends = [bars.get_paths()[0].vertices[:, 0].max() for bars in axes.collections]
-    assert ends[0] <= ends[1] == ends[2]
+    assert ends[0] < ends[1] == ends[2]
 
 
 def test_opponents_are_bars_of_shares(made):
     """What was asked for above, what was played below."""
     axes = draw(made, "opponents")[0]
-    widths = {round(bar.get_width(), 3) for bars in axes.containers for bar in bars}
-    assert widths == {0.0, 1.0}
+    bars = [(bar.get_x(), bar.get_width()) for bars in axes.containers for bar in bars if bar.get_width()]
+    assert bars == [(0, 0.75), (0, 0.75), (0.75, 0.25), (0.75, 0.25), (0, 1), (0, 1)]
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert labels == ["pfsp (other, past)", "pfsp (main, past)"]
+    assert labels == ["pfsp (other, past)", "self (itself)", "pfsp (main, past)"]
 
 
 def test_shares_are_played_and_wanted(made):
@@ -131,8 +132,11 @@ def test_a_missing_matplotlib_is_one_line(made, show, tmp_path, monkeypatch):
 
 
 def test_time_is_time_of_training(made):
-    """Breaks between a stop and a resume vanish: times are interpolated between models."""
+    """Breaks between a stop and a resume vanish: times are interpolated between models, and end with the run."""
+    made.store.set_counter("elapsed_s", 240.0)
+    made.store.commit()
     with open_run(made.folder) as run:
         created = [model.created_s for model in run.models.values()]
-        minutes = plots._minutes(run, [run.meta("created_s"), created[0], created[-1] + 30])
-    assert minutes.tolist() == pytest.approx([0.0, 1.0, 3.5], abs=1e-6)
+        asked = [run.meta("created_s"), created[0], created[-1] + 30, created[-1] + 10_000]
+        minutes = plots._minutes(run, asked)
+    assert minutes.tolist() == pytest.approx([0.0, 1.0, 3.5, 4.0], abs=1e-6)

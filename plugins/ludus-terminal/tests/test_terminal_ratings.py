@@ -24,6 +24,7 @@ def made(write):
     made.duel("main@1", "random", [1, 1, 0, 0.5])
     made.duel("random", "main@2", [0, 0, 0, 0.5])
     made.duel("main@2+", "main@2", [1], kind="train", player="main")
+    made.duel("main@1", "random", [1] * 9, kind="train", player="main")  # as in a game of three teams
     made.duel("main@2+", "main@1", [1])
     made.store.commit()
     return made

@@ -59,14 +59,15 @@ def _minutes(run: Run, created_s: Sequence[float]) -> np.ndarray:
     """Return at how many minutes of training something was written, given in Unix time.
 
     The models know both times; in between it is interpolated, so that breaks between a stop and a resume vanish. After
-    the last model it is the time that passed.
+    the last model it is the time that passed, as long as the run went on.
     """
     started = float(run.meta("created_s"))
     models = run.models.values()
     known = [(started, 0.0), *((m.created_s, run.league.frozen_s(m.participant)) for m in models)]
     unix, trained = np.array(sorted(known)).T
     asked = np.asarray(created_s, np.float64)
-    return np.asarray((np.interp(asked, unix, trained) + np.maximum(asked - unix[-1], 0.0)) / 60)
+    went = np.interp(asked, unix, trained) + np.maximum(asked - unix[-1], 0.0)
+    return np.asarray(np.minimum(went, max(trained[-1], run.league.elapsed_s)) / 60)
 
 
 def _payoffs(run: Run, figure: Figure) -> bool:
@@ -200,23 +201,25 @@ def _opponents(run: Run, figure: Figure) -> bool:
     if not rows:
         return False
     players = list(dict.fromkeys(row["player"] for row in rows))
-    kinds = list(dict.fromkeys(f"{row['reason']} ({row['opponents']})" for row in rows))
+    kinds = list(dict.fromkeys(_kind(row) for row in rows))
+    shares = np.zeros((2, len(kinds), len(players)))  # asked, played
+    for row in rows:
+        shares[:, kinds.index(_kind(row)), players.index(row["player"])] = row["share_asked"], row["share_played"]
+    left = np.cumsum(shares, axis=1) - shares
     figure.set_size_inches(9, 2 + 0.8 * len(players))
-    axes = figure.subplots()
+    axes, place = figure.subplots(), np.arange(len(players))
     for index, kind in enumerate(kinds):
-        for shift, share in ((0.2, "share_asked"), (-0.2, "share_played")):
-            width = np.zeros(len(players))
-            left = np.zeros(len(players))
-            for row in rows:
-                position, place = players.index(row["player"]), kinds.index(f"{row['reason']} ({row['opponents']})")
-                width[position] += row[share] * (place == index)
-                left[position] += row[share] * (place < index)
-            label = kind if shift > 0 else None
-            axes.barh(np.arange(len(players)) + shift, width, 0.36, left=left, color=f"C{index}", label=label)
+        color, hatch = f"C{index % 10}", "//" if index >= 10 else ""
+        axes.barh(place + 0.2, shares[0, index], 0.36, left=left[0, index], color=color, hatch=hatch, label=kind)
+        axes.barh(place - 0.2, shares[1, index], 0.36, left=left[1, index], color=color, hatch=hatch)
     axes.set_yticks(range(len(players)), players)
     axes.set(xlabel="share of the training matches", title="Opponents: asked for (above), played (below)", xlim=(0, 1))
     axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     return True
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return f"{row['reason']} ({row['opponents']})"
 
 
 def _shares(run: Run, figure: Figure) -> bool:

@@ -27,7 +27,7 @@ def ludus_register_commands() -> list[Component]:
         Component(
             name="league",
             factory="ludus_terminal.league:league",
-            summary="Show payoffs, ratings, pools and lineage of a run.",
+            summary="Show, rate, compare and promote the models of a run.",
         ),
         Component(name="play", factory="ludus_terminal.play:play", summary="Play against a model or a scripted agent."),
         Component(name="watch", factory="ludus_terminal.play:watch", summary="Watch a match between two participants."),

@@ -52,7 +52,8 @@ def _candidates(run: Run, *, source: str, top: int) -> Data:
     if source and source not in run.pools:
         raise ConfigError(f"there is no pool {source!r}; there are: {', '.join(sorted(run.pools)) or 'none'}")
     names = run.pools[source] if source else list(run.models)
-    best = sorted(names, key=lambda name: -run.league.rating(name).mean)[:top]
+    rating = run.league.rating
+    best = sorted(names, key=lambda name: (not rating(name).matches, -rating(name).mean))[:top]
     ticks, scores, learned = _match_ticks(run), _scores(run), _while_learned(run, best)
     return {"candidates": [_behaviour(run, name, ticks, scores, learned[name]) for name in best]}
 
@@ -141,7 +142,7 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
         row(f"{said} while learned", (_number(c["learning"].get(said)) for c in candidates))
     row("pools", (" ".join(c["pools"]) for c in candidates))
     yield shown
-    yield "ludus league promote RUN MODEL POOL puts one of them into a pool"
+    yield "one of them enters a pool by: ludus league promote RUN MODEL POOL"
 
 
 def _number(value: float | None, *, digits: int = 3) -> str:

@@ -1,0 +1,49 @@
+"""Elo ratings: the scale, and the classical update after every match."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["ELO_POINTS", "expected_score", "sequential_elo"]
+
+#: Elo points in one unit of log-odds: 400 points are odds of 10 to 1.
+ELO_POINTS = 400.0 / math.log(10.0)
+
+
+def expected_score(rating: ArrayLike, opponent: ArrayLike) -> Any:
+    """Return the share of points that Elo expects: 1 / (1 + 10^((opponent - rating) / 400)); arrays broadcast."""
+    difference = np.asarray(rating, np.float64) - np.asarray(opponent, np.float64)
+    return 0.5 * (1.0 + np.tanh(0.5 * difference / ELO_POINTS))
+
+
+def sequential_elo(
+    a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int, k: float = 16.0, start: float = 0.0
+) -> NDArray[np.float64]:
+    """Rate match by match: each moves both ratings by k times what surprised.
+
+    The order of the matches matters, and late matches count more than early ones; there is no measure of certainty.
+    The sum of all ratings stays what it was at the start, so ratings of different components have nothing in common.
+
+    Args:
+        a: ``[m] int``: the participant of every match who is listed first.
+        b: ``[m] int``: the other one; a match against oneself changes nothing.
+        score: ``[m] float``: what a got of the 1 point.
+        num: n, how many participants there are.
+        k: How far one match can move a rating, in points.
+        start: The rating of somebody without matches.
+
+    Returns:
+        ``[n] float64`` in Elo points.
+    """
+    ratings = [start] * num
+    firsts, seconds, scores = (np.asarray(array).tolist() for array in (a, b, score))
+    for i, j, won in zip(firsts, seconds, scores, strict=True):
+        if i != j:
+            change = k * (won - 1.0 / (1.0 + math.pow(10.0, (ratings[j] - ratings[i]) / 400.0)))
+            ratings[i] += change
+            ratings[j] -= change
+    return np.array(ratings, np.float64)

@@ -1,0 +1,192 @@
+"""Is B better than A: by hand, against known truths, and where nothing can be said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from ludus_ratings import ELO_POINTS, compare, direct_evidence, expected_score, points_of
+
+
+def luck(rng, pairs, *, better, lucky):
+    """Return ``[pairs, 2]``: points of B where the seed alone decides a share of the matches, for one seat."""
+    favoured = rng.random(pairs) < 0.5
+    first = np.where(rng.random(pairs) < lucky, favoured, rng.random(pairs) < better)
+    second = np.where(rng.random(pairs) < lucky, ~favoured, rng.random(pairs) < better)
+    return np.stack([first, second], axis=1).astype(float)
+
+
+def paired(points):
+    """Return scores and seeds of ``[pairs, 2]`` points."""
+    return {"scores": np.ravel(points), "seeds": np.repeat(np.arange(len(points)), 2)}
+
+
+# --- their own matches --------------------------------------------------------------------------------------------
+
+
+def test_single_matches_by_hand():
+    """6 of 8 points: Agresti and Coull's interval around (6 + 2) / (8 + 4) has the deviation sqrt(2/3 · 1/3 / 12)."""
+    direct = direct_evidence([1] * 6 + [0] * 2)
+    deviation = math.sqrt(2 / 9 / 12)
+    assert (direct.matches, direct.seeds, direct.score) == (8, 8, 0.75)
+    assert (direct.low, direct.high) == pytest.approx((2 / 3 - 1.96 * deviation, 2 / 3 + 1.96 * deviation), abs=1e-4)
+    assert direct.difference.mean == pytest.approx(400 * math.log10(2))
+    assert direct.difference.deviation == pytest.approx(ELO_POINTS * deviation / (2 / 9))
+
+
+def test_pairs_by_hand():
+    """Twenty pairs that share their points are certain: only the believed wins and losses vary."""
+    direct = direct_evidence(**paired([[1, 0]] * 20))
+    assert (direct.matches, direct.seeds, direct.score) == (40, 20, 0.5)
+    deviation = math.sqrt(2 * 0.25 + 2 * 0.25) / 44
+    assert (direct.low, direct.high) == pytest.approx((0.5 - 1.96 * deviation, 0.5 + 1.96 * deviation), abs=1e-4)
+    alone = direct_evidence([1, 0] * 20)
+    assert alone.high - alone.low > 3 * (direct.high - direct.low)
+
+
+def test_no_matches_say_nothing():
+    """Anything is possible."""
+    direct = direct_evidence([])
+    assert math.isnan(direct.score)
+    assert (direct.low, direct.high, direct.difference) == (0, 1, None)
+
+
+@pytest.mark.parametrize("wins", [1, 5, 500])
+def test_all_wins_stay_inside(wins):
+    """The interval ends at 1 and holds the score; its other end approaches it."""
+    direct = direct_evidence([1.0] * wins)
+    assert direct.high == direct.score == 1
+    assert 0 <= direct.low < 1
+    assert math.isfinite(direct.difference.mean)
+    assert (direct.low > 0.95) == (wins == 500)
+
+
+@pytest.mark.parametrize("lucky", [0.0, 0.6])
+@pytest.mark.parametrize("better", [0.5, 0.8])
+def test_intervals_of_pairs_hold_the_truth(lucky, better):
+    """About 95 % of them, whether seeds decide much or nothing."""
+    rng, truth = np.random.default_rng(0), lucky * 0.5 + (1 - lucky) * better
+    held = [
+        direct.low <= truth <= direct.high
+        for direct in (direct_evidence(**paired(luck(rng, 40, better=better, lucky=lucky))) for _ in range(500))
+    ]
+    assert 0.925 < np.mean(held) < 0.99
+
+
+def test_pairs_make_luck_harmless():
+    """Where seeds decide most matches the interval of pairs is much narrower than that of single matches."""
+    pairs = luck(np.random.default_rng(1), 200, better=0.7, lucky=0.9)
+    twins, alone = direct_evidence(**paired(pairs)), direct_evidence(pairs.ravel())
+    assert (twins.high - twins.low) < 0.5 * (alone.high - alone.low)
+
+
+# --- others -------------------------------------------------------------------------------------------------------
+
+
+def test_a_common_opponent_is_evidence():
+    """A scores 25 %, B 75 % against C: 2 · 190.85 points apart, less what the prior takes."""
+    points = np.zeros((3, 3))
+    points[0, 2], points[2, 0], points[1, 2], points[2, 1] = 100, 300, 300, 100
+    answer = compare(points, 0, 1)
+    assert answer.indirect.mean == pytest.approx(381.7, abs=5)
+    assert answer.indirect.low < 381.7 < answer.indirect.high
+    assert (answer.verdict, answer.combined, answer.more_matches) == ("better", answer.indirect, 0)
+    assert compare(points, 1, 0).verdict == "worse"
+
+
+def test_the_table_of_their_own_matches_is_of_no_account():
+    """It would count twice."""
+    points = np.zeros((3, 3))
+    points[0, 2] = points[2, 0] = points[1, 2] = points[2, 1] = 50
+    other = points.copy()
+    other[0, 1] = 1000
+    assert compare(points, 0, 1).indirect == compare(other, 0, 1).indirect
+
+
+def test_unconnected_players_cannot_be_compared():
+    """There is no evidence at all, and no number of matches follows from it."""
+    points = np.zeros((4, 4))
+    points[0, 2] = points[1, 3] = 50
+    answer = compare(points, 0, 1)
+    assert (answer.verdict, answer.indirect, answer.combined, answer.more_matches) == ("undecided", None, None, None)
+
+
+def test_strangers_elsewhere_change_nothing():
+    """Matches of a part that is not connected do not move the answer."""
+    points = np.zeros((5, 5))
+    points[0, 2], points[2, 0], points[1, 2], points[2, 1] = 10, 30, 30, 10
+    more = points.copy()
+    more[3, 4] = 1000
+    assert compare(points, 0, 1).indirect == compare(more, 0, 1).indirect
+
+
+def test_evidence_adds_up():
+    """Together it is more certain than either, and lies in between."""
+    points = np.zeros((3, 3))
+    points[0, 2], points[2, 0], points[1, 2], points[2, 1] = 20, 30, 30, 20
+    answer = compare(points, 0, 1, scores=[1] * 30 + [0] * 20)
+    own, others, both = answer.direct.difference, answer.indirect, answer.combined
+    assert both.deviation < min(own.deviation, others.deviation)
+    assert min(own.mean, others.mean) < both.mean < max(own.mean, others.mean)
+    assert both.deviation**-2 == pytest.approx(own.deviation**-2 + others.deviation**-2)
+
+
+def test_contradictions_are_told():
+    """B loses to A and beats whom A loses to: the own matches decide."""
+    points = np.zeros((3, 3))
+    points[2, 0], points[1, 2] = 100, 100
+    answer = compare(points, 0, 1, scores=[0] * 90 + [1] * 10)
+    assert answer.contradiction
+    assert (answer.verdict, answer.combined) == ("worse", answer.direct.difference)
+    assert answer.indirect.low > 0
+
+
+# --- the answer ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.9, "better"), (0.1, "worse"), (0.5, "undecided")])
+def test_the_verdict_is_about_the_second(share, verdict):
+    """B's points decide."""
+    won = round(100 * share)
+    answer = compare(np.zeros((2, 2)), 0, 1, scores=[1] * won + [0] * (100 - won))
+    assert answer.verdict == verdict
+    assert (answer.more_matches == 0) == (verdict != "undecided")
+
+
+def test_equals_are_rarely_told_apart():
+    """An answer about equal players is wrong in about 1 of 20 cases."""
+    rng = np.random.default_rng(2)
+    wrong = [
+        compare(np.zeros((2, 2)), 0, 1, **paired(rng.integers(0, 2, (50, 2)))).verdict != "undecided"
+        for _ in range(500)
+    ]
+    assert np.mean(wrong) < 0.08
+
+
+def test_more_matches_decide():
+    """After as many more matches as said, players who are as far apart as they looked are told apart 4 times of 5."""
+    rng, decided = np.random.default_rng(3), []
+    first = np.array([1.0] * 56 + [0.0] * 44)
+    answer = compare(np.zeros((2, 2)), 0, 1, scores=first)
+    assert answer.verdict == "undecided"
+    assert 300 < answer.more_matches < 700
+    share = expected_score(answer.combined.mean, 0)
+    for _ in range(200):
+        more = rng.random(answer.more_matches) < share
+        decided.append(compare(np.zeros((2, 2)), 0, 1, scores=np.concatenate([first, more])).verdict == "better")
+    assert 0.7 < np.mean(decided) < 0.9
+
+
+def test_those_who_look_equal_need_no_number():
+    """No number of matches would decide it."""
+    answer = compare(np.zeros((2, 2)), 0, 1, **paired([[1, 0]] * 10))
+    assert (answer.verdict, answer.more_matches) == ("undecided", None)
+
+
+def test_indirect_evidence_alone_has_a_number_of_matches():
+    """As the model says for matches without draws."""
+    points = points_of([0, 0, 1, 1], [2, 2, 2, 2], [1, 0, 1, 1], num=3)
+    answer = compare(points, 0, 1)
+    assert answer.verdict == "undecided"
+    assert answer.more_matches > 2
