@@ -317,6 +317,14 @@ def test_evaluation_with_wrong_answers(path, monkeypatch):
     assert findings(path, "evaluation.enabled=false")["fail"] == []
 
 
+def test_rules_are_asked(path, monkeypatch):
+    """What they would do first is shown, and what they cannot do is found before the run starts."""
+    league = 'league.rules=["dummy-reset"]'
+    assert "matchmaking: rule dummy-reset would first change nothing" in findings(path, league)["ok"]
+    broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: 1 / 0))
+    assert findings(path, league)["fail"] == ["matchmaking: ZeroDivisionError: division by zero"]
+
+
 def test_sink_that_cannot_be_imported(path, monkeypatch):
     """A metric sink whose dependency is missing is found before the run starts."""
     original = Component.load_factory

@@ -17,6 +17,7 @@ from attrs import frozen
 from ludus._assembly import Assembly
 from ludus._build import (
     learned_role,
+    make,
     make_agent,
     make_algorithm,
     make_environment,
@@ -287,7 +288,7 @@ def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> FakeLeague:
 
 
 def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
-    """Ask every matchmaker for a first fixture and a first evaluation."""
+    """Ask every matchmaker for a first fixture and a first evaluation, and every rule for its first changes."""
     spec = environment.spec
     league = _fresh_league(config, spec)
     known = {player.live for player in league.players.values()} | set(league.anchors)
@@ -301,6 +302,9 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
         teams = evaluation.next_evaluation(league, rng)
         if teams is not None:
             _check_participants("the evaluation's matchmaker", teams, spec.num_teams, known)
+    for chosen in config.league.rules:
+        changes = [str(change) for change in make(chosen).decide(league, rng)]
+        yield f"rule {chosen.name} would first change {', '.join(changes) or 'nothing'}"
 
 
 def _check_participants(who: str, participants: Sequence[str], expected: int, known: set[str]) -> None:
