@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ludus import ConfigError, ContractError, Playable, Scenario
 from ludus.agent import EvaluatingAgent
-from ludus.spaces import action_width
+from ludus.spaces import action_width, label_sizes
 from ludus.testing import check_environment
 from ludus_board.random_agent import RandomAgent
 from ludus_probes.batch import ROLE
@@ -25,8 +25,14 @@ OPTIONS = [
     ("memory-game", {"choices": 2, "delay": 1, "distractor": False}),
     ("corridor", {}),
     ("corridor", {"length": 3, "distraction": 0.0, "max_ticks": 5}),
+    ("key-ring", {}),
+    ("key-ring", {"keys": 7, "locks": 2, "fit": 7, "masked": False}),
     ("labels", {}),
     ("labels", {"choices": 2, "coupled": True}),
+    ("labels", {"labels": 5, "choices": 3}),
+    ("labels", {"labels": 16, "coupled": True, "shared": True}),
+    ("luck", {}),
+    ("luck", {"ticks": 1, "told": False}),
     ("team-game", {}),
     ("team-game", {"teams": 2, "members": 2, "choices": 3}),
     ("team-game", {"teams": 2, "members": 1, "offset": 0.0}),
@@ -94,7 +100,8 @@ def test_an_illegal_action_names_row_and_seat(make, start, name):
     role = environment.spec.role(ROLE)
     actions = np.zeros((3, role.seats, action_width(role.action_space)), role.action_space.dtype)
     if player.action_mask is not None:
-        actions[:, 0, 1] = player.action_mask[:, 0, 3:].argmax(axis=1)
+        last = label_sizes(role.action_space)[-1]
+        actions[:, 0, -1] = player.action_mask[:, 0, -last:].argmax(axis=1)
     actions[1, -1, 0] = 1000
     with pytest.raises(ContractError, match=f"{name}: seat {role.seats - 1} of role 'player' in row 1"):
         environment.step({ROLE: actions})
@@ -139,7 +146,10 @@ def test_agents_name_the_environments_they_fit():
         ("corridor", {"length": 61}),
         ("corridor", {"distraction": 1.0}),
         ("corridor", {"max_ticks": -1}),
+        ("key-ring", {"keys": 1}),
         ("labels", {"choices": 2.0}),
+        ("labels", {"labels": 17}),
+        ("luck", {"spread": -1.0}),
         ("team-game", {"teams": 3}),
         ("team-game", {"members": True}),
         ("team-game", {"offset": -1.0}),

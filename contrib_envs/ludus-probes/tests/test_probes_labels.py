@@ -70,6 +70,38 @@ def test_coupled_labels_must_be_right_together(returns):
         assert not returns(lambda asked, by=by: shift(asked, *by), coupled=True)[0].any()
 
 
+def test_any_number_of_labels_can_be_chosen_from(make, make_agent, play, by_agent):
+    """The perfect agent reads them all; the label wanted and the one it names count, the others do not."""
+    environment = make("labels", ROWS, labels=5)
+    role = environment.spec.role("player")
+    assert role.action_space.nvec.tolist() == [5, 6, 6, 6, 6, 6]
+    assert role.labels_used[3] == (True, False, False, False, True, False)
+    perfect = by_agent(make_agent("labels-perfect", environment))
+    assert play(environment, perfect).min() == 1.0
+
+    def only_what_counts(player, number):
+        action = perfect(player, number)
+        others = np.arange(1, 6) != action[..., :1] + 1
+        return np.concatenate([action[..., :1], np.where(others, 0, action[..., 1:])], axis=-1)
+
+    assert play(environment, only_what_counts).min() == 1.0
+
+
+def test_a_shared_reward_is_the_share_of_right_labels(make, make_agent, play, by_agent):
+    """One more wrong label costs one more part, and only all of them together win."""
+    environment = make("labels", 20, labels=3, coupled=True, shared=True)
+    perfect = by_agent(make_agent("labels-perfect", environment))
+    for wrong in range(5):
+
+        def decide(player, number, wrong=wrong):
+            action = perfect(player, number)
+            action[..., :wrong] = (action[..., :wrong] + 1) % np.array([3, 6, 6, 6])[:wrong]
+            return action
+
+        assert play(environment, decide).tolist() == [[1 - wrong / 4]] * 20
+        assert environment._tick.outcome.tolist() == [[float(wrong == 0)]] * 20
+
+
 def test_a_policy_that_does_not_choose_the_label_receives_a_half(returns):
     """Both other labels right, the first one fixed: right where that is wanted, which is so in half of the matches."""
     for fixed in (0, 1):

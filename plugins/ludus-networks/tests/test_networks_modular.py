@@ -282,7 +282,7 @@ def test_normalisation_learns_in_training_only():
 @SEPARATE
 @pytest.mark.parametrize("core", ["lstm", "gru"])
 def test_statistics_are_those_of_what_is_learned_from(core, separate_critic):
-    """What other entries of an unroll hold does not count, and nothing of the heads changes where it is learned from."""
+    """What other entries of an unroll hold does not count, and heads stay the same where they are learned from."""
     made = network(core=core, normalize=True, separate_critic=separate_critic).train()
     twin = copy.deepcopy(made)
     groups, fog = sample(LEAVES, 6, 5), sample(FOG, 6, 5)
@@ -300,7 +300,8 @@ def test_statistics_are_those_of_what_is_learned_from(core, separate_critic):
     owners = ["trunk", "critic_trunk"] if separate_critic else ["trunk"]
     columns = {f"{owner}.encoders.vector-hero": groups["hero"][learned] for owner in owners}
     columns |= {
-        f"{owner}.encoders.entity-mice": groups["mice"][learned][groups["mice_present"][learned] != 0] for owner in owners
+        f"{owner}.encoders.entity-mice": groups["mice"][learned][groups["mice_present"][learned] != 0]
+        for owner in owners
     }
     columns["privileged.vector-unseen"] = fog["fog"][learned]
     for name, rows in columns.items():

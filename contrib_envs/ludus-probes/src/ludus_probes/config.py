@@ -9,7 +9,9 @@ from ludus.option import Check, above, at_least, between, one_of, option
 
 __all__ = [
     "CorridorConfig",
+    "KeyRingConfig",
     "LabelsConfig",
+    "LuckConfig",
     "MatrixFixedConfig",
     "MatrixGameConfig",
     "MemoryGameConfig",
@@ -92,13 +94,41 @@ class CorridorConfig:
 
 
 @frozen(kw_only=True)
+class KeyRingConfig:
+    """Options of the environment ``key-ring``."""
+
+    keys: int = option(256, _whole(2, 10_000), help="different keys, the actions, 2 to 10000")
+    locks: int = option(16, _whole(1, 1_000), help="different locks, 1 to 1000; every match shows one")
+    fit: int = option(4, _whole(1, 10_000), help="keys that fit each lock, 1 to keys; one of them opens it")
+    masked: bool = option(
+        True, help="whether keys that do not fit are masked; otherwise there is no mask and they do nothing"
+    )
+
+
+@frozen(kw_only=True)
 class LabelsConfig:
     """Options of the environment ``labels``."""
 
-    choices: int = option(6, _whole(2, 64), help="choices of the second and of the third label, 2 to 64")
+    choices: int = option(6, _whole(2, 64), help="choices of every label but the first, 2 to 64")
+    labels: int = option(2, _whole(2, 16), help="labels besides the first, of which it chooses one, 2 to 16")
     coupled: bool = option(
         False, help="whether all labels must be right together; otherwise the first says which of the others counts"
     )
+    shared: bool = option(
+        False, help="where coupled: the reward is the share of right labels instead of all or nothing"
+    )
+
+
+@frozen(kw_only=True)
+class LuckConfig:
+    """Options of the environment ``luck``."""
+
+    choices: int = option(4, _whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
+    ticks: int = option(8, _whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another sign")
+    spread: float = option(
+        8.0, at_least(0.0), help="luck of a match, drawn from [-spread, spread], is paid in equal parts on every tick"
+    )
+    told: bool = option(True, help="whether critics see the luck to come")
 
 
 @frozen(kw_only=True)

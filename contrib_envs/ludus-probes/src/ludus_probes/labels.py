@@ -1,4 +1,4 @@
-"""``labels``: an action of three labels of which two count, and the first says which. Or all must be right together."""
+"""``labels``: an action of several labels, two of which count, and the first says which. Or all must be right."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.spaces import action_width
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import LabelsConfig
@@ -24,34 +25,46 @@ def make_labels(config: LabelsConfig, *, num_matches: int) -> ProbeEnvironment:
 
 def make_labels_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
     """Return an agent that does what the observation asks for."""
+    leaves = _leaves(action_width(spec.role(role).action_space))
 
     def decide(observation: Leaves) -> np.ndarray:
-        return np.stack([leaf.argmax(axis=1) for leaf in (observation[name] for name in _LEAVES)], axis=1)
+        return np.stack([leaf.argmax(axis=1) for leaf in (observation[name] for name in leaves)], axis=1)
 
     return ReflexAgent(decide, value=1.0)
 
 
-_LEAVES = ("wanted", "second", "third")  # what is asked of the first, second and third label, one-hot
+_ORDINALS = (
+    *("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
+    *("thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
+)
+
+
+def _leaves(labels: int) -> tuple[str, ...]:
+    """Return the names of what is asked of every label, one-hot."""
+    return ("wanted", *_ORDINALS[: labels - 1])
 
 
 class _Labels:
     """One decision: choose the wanted label by the first label, and set that label to what is asked of it: reward 1.
 
-    The label that was not chosen changes nothing. Where `coupled`, it must be right too.
+    The labels that were not chosen change nothing. Where `coupled`, they must be right too; where that is `shared`,
+    the reward is the share of right labels.
     """
 
     def __init__(self, config: LabelsConfig) -> None:
-        self._coupled = config.coupled
-        self._sizes = (2, config.choices, config.choices)
+        self._coupled, self._shared = config.coupled, config.shared
+        self._sizes = (config.labels, *[config.choices] * config.labels)
+        self._names = _leaves(len(self._sizes))
         leaves: dict[str, Space[Any]] = {
-            name: spaces.Box(0.0, 1.0, (size,), np.float32) for name, size in zip(_LEAVES, self._sizes, strict=True)
+            name: spaces.Box(0.0, 1.0, (size,), np.float32) for name, size in zip(self._names, self._sizes, strict=True)
         }
+        chosen = tuple((True, *row) for row in np.eye(config.labels, dtype=bool).tolist())
         player = Role(
             name=ROLE,
             observation_space=spaces.Dict(leaves),
             action_space=spaces.MultiDiscrete(list(self._sizes)),
             teams=(0,),
-            labels_used=None if config.coupled else ((True, True, False), (True, False, True)),
+            labels_used=None if config.coupled else chosen,
         )
         self.spec = EnvironmentSpec(
             name="labels",
@@ -61,18 +74,18 @@ class _Labels:
             perfect_information=True,
             reward_range=(0.0, 1.0),
         )
-        self.words = (("second", "third"), *([str(choice) for choice in range(size)] for size in self._sizes[1:]))
+        self.words = (self._names[1:], *([str(choice) for choice in range(size)] for size in self._sizes[1:]))
         self._one_hot = [np.eye(size, dtype=np.float32) for size in self._sizes]
 
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
         """Make room for what is asked."""
-        self._leaves = [player.observation[name][:, 0] for name in _LEAVES]
+        self._leaves = [player.observation[name][:, 0] for name in self._names]
         self._reward, self._outcome = player.reward[:, 0], outcome[:, 0]
-        self._asked = np.zeros((len(outcome), 3), np.int64)
+        self._asked = np.zeros((len(outcome), len(self._sizes)), np.int64)
 
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Ask for something."""
-        numbers = draw(seeds[:, None], np.arange(3))
+        numbers = draw(seeds[:, None], np.arange(len(self._sizes)))
         for label, size in enumerate(self._sizes):
             asked = below(numbers[:, label], size)
             self._asked[at, label] = asked
@@ -81,15 +94,17 @@ class _Labels:
     def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
         """Pay for what was right."""
         chosen, asked = actions[:, 0], self._asked[at]
-        right = chosen == asked  # [n, 3]
-        second_counts = asked[:, 0] == 0
-        needed = right[:, 1:].all(axis=1) if self._coupled else np.where(second_counts, right[:, 1], right[:, 2])
-        paid = right[:, 0] & needed
-        self._reward[at] = paid
-        self._outcome[at] = paid
-        return np.ones(len(paid), bool)
+        right = chosen == asked  # [n, labels + 1]
+        if self._coupled:
+            won = right.all(axis=1)
+        else:
+            won = right[:, 0] & np.take_along_axis(right, asked[:, :1] + 1, axis=1)[:, 0]
+        self._reward[at] = right.mean(axis=1) if self._coupled and self._shared else won
+        self._outcome[at] = won
+        return np.ones(len(won), bool)
 
     def draw(self, match: int) -> str:
         """Return what is asked."""
-        wanted, second, third = (int(label) for label in self._asked[match])
-        return f"{highlight(self.words[0][wanted])} wanted; second: {second}, third: {third}"
+        wanted, *others = (int(label) for label in self._asked[match])
+        asked = ", ".join(f"{name}: {choice}" for name, choice in zip(self._names[1:], others, strict=True))
+        return f"{highlight(self._names[1 + wanted])} wanted; {asked}"

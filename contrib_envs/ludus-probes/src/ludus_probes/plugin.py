@@ -28,10 +28,22 @@ def ludus_register_environments() -> list[Component]:
             summary="a long way to the reward, a small one beside the start: decided by exploration",
         ),
         Component(
+            name="key-ring",
+            factory="ludus_probes.key_ring:make_key_ring",
+            config="ludus_probes.config:KeyRingConfig",
+            summary="a few of many keys fit a lock, one of them opens it: decided by keeping to the action mask",
+        ),
+        Component(
             name="labels",
             factory="ludus_probes.labels:make_labels",
             config="ludus_probes.config:LabelsConfig",
             summary="three action labels, the first says which other one counts: decided by handling dependent labels",
+        ),
+        Component(
+            name="luck",
+            factory="ludus_probes.luck:make_luck",
+            config="ludus_probes.config:LuckConfig",
+            summary="easy questions paid with luck that critics may be told: decided by a critic with privileged input",
         ),
         Component(
             name="team-game",
@@ -76,7 +88,9 @@ def ludus_register_agents() -> list[Component]:
         ),
         _perfect("memory-game", "memory_game:MemoryAgent", "remembers the cue"),
         _perfect("corridor", "corridor:make_corridor_agent", "knows the way"),
+        _perfect("key-ring", "key_ring:make_key_ring_agent", "knows the key of every lock"),
         _perfect("labels", "labels:make_labels_agent", "sets every label to what is asked of it"),
+        _perfect("luck", "luck:make_luck_agent", "answers every sign"),
         _perfect("team-game", "team_game:make_team_game_agent", "every seat answers its sign"),
         _perfect("targets", "targets:make_targets_agent", "presses the right button on the entity that is sought"),
         _perfect("steer", "steer:make_steer_agent", "returns the best action to the bit"),

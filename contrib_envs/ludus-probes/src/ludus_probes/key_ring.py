@@ -1,0 +1,105 @@
+"""``key-ring``: many actions of which few are legal, and one of those is right. Decided by keeping to the mask."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.errors import ConfigError
+from ludus.spaces import label_sizes
+
+from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
+from ludus_probes.config import KeyRingConfig
+from ludus_probes.lots import below, draw
+from ludus_probes.reflex import ReflexAgent
+from ludus_probes.terminal import highlight
+
+__all__ = ["fitting_keys", "make_key_ring", "make_key_ring_agent"]
+
+
+def fitting_keys(locks: int, keys: int) -> np.ndarray:
+    """Return ``[locks, keys] int64``: the keys in the order in which they suit each lock, the same in every match."""
+    numbers = draw(np.arange(locks, dtype=np.uint64)[:, None], np.arange(keys))
+    return numbers.argsort(axis=1)
+
+
+def make_key_ring(config: KeyRingConfig, *, num_matches: int) -> ProbeEnvironment:
+    """Return a batch of matches.
+
+    Raises:
+        ConfigError: More keys are to fit than there are.
+    """
+    if config.fit > config.keys:
+        raise ConfigError(f"fit: expected at most {config.keys}, the number of keys, got {config.fit}")
+    return ProbeEnvironment(_KeyRing(config), num_matches=num_matches)
+
+
+def make_key_ring_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
+    """Return an agent that knows the key of every lock."""
+    (keys,) = label_sizes(spec.role(role).action_space)
+    (locks,) = spec.role(role).observation_space.shape or ()
+    right = fitting_keys(locks, keys)[:, 0]
+
+    def decide(observation: Leaves) -> np.ndarray:
+        return np.asarray(right[observation["obs"].argmax(axis=1)][:, None])
+
+    return ReflexAgent(decide, value=1.0)
+
+
+class _KeyRing:
+    """One decision: the lock is shown, one-hot. `fit` of the keys fit into it, and one of these opens it: reward 1.
+
+    Keys that do not fit are masked; or, without a mask, they may be tried and nothing happens.
+    """
+
+    def __init__(self, config: KeyRingConfig) -> None:
+        self._locks, self._keys, self._masked = config.locks, config.keys, config.masked
+        player = Role(
+            name=ROLE,
+            observation_space=spaces.Box(0.0, 1.0, (config.locks,), np.float32),
+            action_space=spaces.Discrete(config.keys),
+            teams=(0,),
+        )
+        self.spec = EnvironmentSpec(
+            name="key-ring",
+            roles=(player,),
+            turn="simultaneous",
+            max_ticks=1,
+            perfect_information=True,
+            reward_range=(0.0, 1.0),
+        )
+        self.words = ([str(key) for key in range(config.keys)],)
+        self._one_hot = np.eye(config.locks, dtype=np.float32)
+        order = fitting_keys(config.locks, config.keys)
+        self._right = order[:, 0]
+        self._fits = np.zeros((config.locks, config.keys), bool)
+        np.put_along_axis(self._fits, order[:, : config.fit], values=True, axis=1)
+
+    def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
+        """Make room for locks, and the mask if there is one."""
+        self._obs, self._reward = player.observation["obs"][:, 0], player.reward[:, 0]
+        self._outcome = outcome[:, 0]
+        self._lock = np.zeros(len(outcome), np.int64)
+        self._mask = np.ones((len(outcome), self._keys), bool)
+        if self._masked:
+            player.action_mask = self._mask[:, None]
+
+    def start(self, at: Rows, seeds: np.ndarray) -> None:
+        """Show a lock."""
+        lock = below(draw(seeds, 0), self._locks)
+        self._lock[at] = lock
+        self._obs[at] = self._one_hot[lock]
+        if self._masked:
+            self._mask[at] = self._fits[lock]
+
+    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+        """Turn the key."""
+        opened = actions[:, 0, 0] == self._right[self._lock[at]]
+        self._reward[at] = opened
+        self._outcome[at] = opened
+        return np.ones(len(opened), bool)
+
+    def draw(self, match: int) -> str:
+        """Return the lock and the keys that fit."""
+        lock = int(self._lock[match])
+        return f"lock {highlight(str(lock))}, keys that fit: {' '.join(map(str, np.flatnonzero(self._fits[lock])))}"

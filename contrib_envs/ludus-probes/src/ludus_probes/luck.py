@@ -1,0 +1,97 @@
+"""``luck``: easy questions, but rewards blurred by luck that lasts for a match and that only critics may be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium import Space, spaces
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+
+from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
+from ludus_probes.config import LuckConfig
+from ludus_probes.lots import below, draw, fractions
+from ludus_probes.reflex import ReflexAgent
+from ludus_probes.terminal import highlight
+
+__all__ = ["make_luck", "make_luck_agent"]
+
+
+def make_luck(config: LuckConfig, *, num_matches: int) -> ProbeEnvironment:
+    """Return a batch of matches."""
+    return ProbeEnvironment(_Luck(config), num_matches=num_matches)
+
+
+def make_luck_agent(config: None, *, spec: EnvironmentSpec, role: str) -> ReflexAgent:  # noqa: ARG001 - no options
+    """Return an agent that answers every sign; its value is that of a match, of which luck is no part on average."""
+
+    def decide(observation: Leaves) -> np.ndarray:
+        return np.asarray(observation["obs"].argmax(axis=1)[:, None])
+
+    return ReflexAgent(decide, value=1.0)
+
+
+class _Luck:
+    """Every tick shows a sign; to answer it is worth 1 / ticks. A match is won where every answer was right.
+
+    The luck of a match, which does not depend on what is done, is paid in equal parts on all of its ticks. Critics see
+    how much of it is to come.
+    """
+
+    def __init__(self, config: LuckConfig) -> None:
+        self._choices, self._length, self._spread = config.choices, config.ticks, config.spread
+        hidden: dict[str, Space[Any]] = {"luck": spaces.Box(-config.spread, config.spread, (1,), np.float32)}
+        player = Role(
+            name=ROLE,
+            observation_space=spaces.Box(0.0, 1.0, (config.choices,), np.float32),
+            action_space=spaces.Discrete(config.choices),
+            teams=(0,),
+            privileged_space=spaces.Dict(hidden) if config.told else None,
+        )
+        self.spec = EnvironmentSpec(
+            name="luck",
+            roles=(player,),
+            turn="simultaneous",
+            max_ticks=config.ticks,
+            reward_range=(-config.spread / config.ticks, (1.0 + config.spread) / config.ticks),
+        )
+        self.words = ([str(choice) for choice in range(config.choices)],)
+        self._one_hot = np.eye(config.choices, dtype=np.float32)
+
+    def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
+        """Make seeds, signs, luck and counts."""
+        self._obs, self._reward, self._outcome = player.observation["obs"][:, 0], player.reward[:, 0], outcome[:, 0]
+        self._to_come = player.privileged["luck"][:, 0, 0] if player.privileged else np.zeros(len(outcome), np.float32)
+        self._seeds = np.zeros(len(outcome), np.uint64)
+        self._luck = np.zeros(len(outcome))
+        self._sign, self._clock, self._right = (np.zeros(len(outcome), np.int64) for _ in range(3))
+
+    def start(self, at: Rows, seeds: np.ndarray) -> None:
+        """Draw the luck and show the first sign."""
+        self._seeds[at] = seeds
+        self._luck[at] = (2.0 * fractions(draw(seeds, 0)) - 1.0) * self._spread
+        self._clock[at] = 0
+        self._right[at] = 0
+        self._show(at)
+
+    def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
+        """Pay, and show the next sign."""
+        right = actions[:, 0, 0] == self._sign[at]
+        self._reward[at] = (right + self._luck[at]) / self._length
+        self._right[at] += right
+        self._clock[at] += 1
+        ended = self._clock[at] == self._length
+        self._outcome[at] = ended & (self._right[at] == self._length)
+        self._show(at)
+        return np.asarray(ended)
+
+    def _show(self, at: Rows) -> None:
+        clock = self._clock[at]
+        sign = below(draw(self._seeds[at], clock + 1), self._choices)
+        self._sign[at] = sign
+        self._obs[at] = self._one_hot[sign]
+        self._to_come[at] = self._luck[at] * (1.0 - clock / self._length)
+
+    def draw(self, match: int) -> str:
+        """Return the sign and the luck to come."""
+        return f"sign {highlight(str(int(self._sign[match])))}, luck to come {self._to_come[match]:+.2f}"
