@@ -1,1 +1,1 @@
-"""Matchmakers for ludus: self-play, history, prioritized fictitious self-play, and mixtures of them."""
+"""Matchmakers and rules for ludus: self-play, history, and the leagues of AET, DIS, Minimax and AlphaStar."""

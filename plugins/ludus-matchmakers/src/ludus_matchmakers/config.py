@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import frozen
-from ludus.option import Check, at_least, one_of, option
+from ludus.option import Check, above, at_least, between, name, one_of, option
 
-_POOLS = "Pools to choose from; empty: its own in a symmetric game, those of the other side otherwise."
+_POOLS = (
+    "Pools to choose from, by name; own: its own in a symmetric game, those of the other side otherwise; *: those of "
+    "all players; own/long, */superior and so on; anchors: all anchors; empty: own."
+)
+_PRIOR = "Every win rate starts as ½ with the weight of so many matches (a Beta prior)."
+_MAIN = "Main agents to meet; empty: itself in a symmetric game, everybody on the other side otherwise."
 
 
 def _shares(value: object) -> bool:
@@ -30,6 +35,14 @@ class MatchmakerConfig:
         100, at_least(1), help="Rating matches after which the result between two participants counts as known."
     )
     recent_models: int = option(5, at_least(0), help="Recent models that each new model is rated against.")
+    long_s: float = option(
+        0.0,
+        at_least(0.0),
+        help="Seconds of training between two models that enter the pool PLAYER/long for good; 0: no such pool.",
+    )
+    long_models: int = option(
+        0, at_least(0), help="The same in models: every so many-th is kept; 0: no such pool, unless by long_s."
+    )
 
 
 @frozen(kw_only=True)
@@ -62,12 +75,119 @@ class PFSPConfig(MatchmakerConfig):
     pools: tuple[str, ...] = option((), help=_POOLS)
     weighting: str = option(
         "hard",
-        one_of("hard", "even"),
-        help="Weight of an opponent that is beaten with rate x: hard (1 - x)^p, even x (1 - x).",
+        one_of("hard", "even", "capped"),
+        help="Weight of an opponent that is beaten with rate x: hard (1 - x)^p, even x (1 - x), capped min(½, 1 - x).",
     )
     p: float = option(1.0, at_least(0.0), help="Exponent of the hard weighting; AET uses 1, 0 is uniform.")
+    uniform: float = option(0.0, between(0.0, 1.0), help="Share of matches in which all models are met equally often.")
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class MinimaxMainConfig(MatchmakerConfig):
+    """Options of ``minimax-main``."""
+
+    pools: tuple[str, ...] = option(("*", "anchors"), help=_POOLS)
+    uniform: float = option(
+        0.1, between(0.0, 1.0), help="Share of matches in which all models are met equally often; the paper uses 0.1."
+    )
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class LatestFrozenConfig(MatchmakerConfig):
+    """Options of ``latest-frozen``."""
+
+    against: tuple[str, ...] = option(
+        (), help="Players whose newest models to meet; empty: all others in a symmetric game, the other side otherwise."
+    )
+
+
+@frozen(kw_only=True)
+class MSMConfig(MatchmakerConfig):
+    """Options of ``msm``; the defaults are those of DIS."""
+
+    capacity: int = option(
+        100, at_least(1), help="Models kept in the pool named after the player (SHMP); the oldest leave."
+    )
+    long_s: float = option(
+        43_200.0,
+        at_least(0.0),
+        help="Seconds of training between two models that enter the pool PLAYER/long (LHMP) for good; 0: no such pool.",
+    )
+    alpha: float = option(0.6, between(0.0, 1.0), help="Share of the matches against the weights being learned now.")
+    pools: tuple[str, ...] = option(
+        ("own", "own/long", "own/superior", "policies", "methods"),
+        help="Pools, each with a share in proportion to its models: SHMP, LHMP, SMP, DPMP and DMMP.",
+    )
+    p: float = option(1.0, at_least(0.0), help="Exponent of the importance 1 - wins - ½ draws.")
+    temperature: float = option(0.3, above(0.0), help="Of the softmax over the importances within a pool.")
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class CurriculumConfig(MatchmakerConfig):
+    """Options of ``curriculum``; the defaults are those of AlphaStar's main exploiters."""
+
+    against: tuple[str, ...] = option((), help=_MAIN)
+    below: float = option(
+        0.2, between(0.0, 1.0), help="Win rate against the live weights below which their frozen models are met."
+    )
+    share: float = option(0.5, between(0.0, 1.0), help="Share of matches in which that is done.")
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class ForgottenConfig(MatchmakerConfig):
+    """Options of ``forgotten``; the defaults are those of AlphaStar."""
+
+    against: tuple[str, ...] = option((), help=_MAIN)
+    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models to verify first.")
+    forgotten: float = option(
+        0.7, between(0.0, 1.0), help="Win rate below which an old model of a main agent counts as forgotten."
+    )
+    exploited: float = option(
+        0.3, between(0.0, 1.0), help="Win rate below which a model of an exploiter is met until it is beaten."
+    )
+    p: float = option(2.0, at_least(0.0), help="Exponent of the hard weighting among them.")
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class AlphaStarMainConfig(MatchmakerConfig):
+    """Options of ``alphastar-main``."""
+
+    against: tuple[str, ...] = option((), help=_MAIN)
+    exploiters: tuple[str, ...] = option((), help="Main exploiters whose models to verify.")
+    pools: tuple[str, ...] = option(("*",), help="Pools of the PFSP part. " + _POOLS)
+    self_play: float = option(0.35, at_least(0.0), help="Weight of matches against the live weights of main agents.")
+    pfsp: float = option(0.5, at_least(0.0), help="Weight of PFSP matches, f(x) = (1 - x)², over the whole league.")
+    forgotten: float = option(
+        0.15,
+        at_least(0.0),
+        help="Weight of matches against forgotten models and exploiters; self-play if there are none.",
+    )
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class LeagueExploiterConfig(MatchmakerConfig):
+    """Options of ``alphastar-league-exploiter``."""
+
+    pools: tuple[str, ...] = option(("*",), help=_POOLS)
+    prior_matches: float = option(2.0, at_least(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class NashConfig(MatchmakerConfig):
+    """Options of ``nash``."""
+
+    pools: tuple[str, ...] = option((), help=_POOLS)
+    models: int = option(
+        50, at_least(1), help="Newest models of each side that the empirical game is made of; it is solved as a whole."
+    )
     prior_matches: float = option(
-        2.0, at_least(0.0), help="Every win rate starts as ½ with the weight of so many matches (a Beta prior)."
+        2.0, at_least(0.0), help=_PRIOR + " A pair that has not been rated is therefore even."
     )
 
 
@@ -79,4 +199,74 @@ class MixtureConfig(MatchmakerConfig):
         {"latest-self-play": 0.8, "pfsp": 0.2},
         Check("a table of matchmaker names with numbers ≥ 0, not all of them 0", _shares),
         help="Share of the matches by matchmaker, in any unit; AET uses 0.8 latest and 0.2 history.",
+    )
+
+
+_Number = int | float
+
+
+def _is_range(value: object) -> bool:
+    ends = value if isinstance(value, tuple) else (value, value)
+    return len(ends) == 2 and ends[0] <= ends[1] and all(abs(end) < float("inf") for end in ends)
+
+
+def _ranges(value: object) -> bool:
+    return isinstance(value, Mapping) and all(map(_is_range, value.values()))
+
+
+@frozen(kw_only=True)
+class Modifier:
+    """A scenario that is played with a probability."""
+
+    scenario: str = option(check=name(), help="Name of a scenario that the environment offers.")
+    probability: float = option(check=between(0.0, 1.0), help="How likely a fixture draws it.")
+    parameters: Mapping[str, _Number | tuple[_Number, ...]] = option(
+        {},
+        Check("a table of numbers and of ranges [low, high]", _ranges),
+        help="Its parameters: a number, or a range to draw from; whole numbers where both ends are.",
+    )
+    weaker: str = option("", help="A player: only while this one is the weaker side; empty: always.")
+
+
+@frozen(kw_only=True)
+class ScenariosConfig:
+    """Options of ``with-scenarios``."""
+
+    matchmaker: str = option("latest-self-play", name(), help="Matchmaker that chooses the opponents.")
+    play: tuple[Modifier, ...] = option(
+        (), help="Scenarios, each drawn by itself; parameters of several draws of one scenario are merged."
+    )
+    models: int = option(
+        3, at_least(0), help="Newest models of each side, besides its live weights, by which the balance is measured."
+    )
+    balanced: float = option(
+        0.1, between(0.0, 0.5), help="Sides are balanced while win rates differ from ½ by no more than this."
+    )
+    enough_matches: float = option(100, at_least(1), help="Matches between the sides before anybody counts as weaker.")
+
+
+@frozen(kw_only=True)
+class UncertainConfig(MatchmakerConfig):
+    """Options of ``uncertain``."""
+
+    pools: tuple[str, ...] = option(
+        (),
+        help="Pools whose models the newest ones are rated against, besides anchors; empty: own, within recent_models.",
+    )
+    deviation: float = option(
+        0.05,
+        above(0.0),
+        help="Standard deviation of a win rate below which it counts as known, unless enough_matches do.",
+    )
+    prior_matches: float = option(2.0, above(0.0), help=_PRIOR)
+
+
+@frozen(kw_only=True)
+class RatingMixtureConfig(MatchmakerConfig):
+    """Options of ``rating-mixture``."""
+
+    weights: Mapping[str, float] = option(
+        {"tournament": 0.5, "uncertain": 0.5},
+        Check("a table of matchmaker names with numbers ≥ 0, not all of them 0", _shares),
+        help="Share of the rating matches by matchmaker, in any unit; where one has nothing to ask, another is asked.",
     )

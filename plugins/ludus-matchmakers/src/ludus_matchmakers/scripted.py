@@ -10,7 +10,7 @@ from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import anchor_opponents, other_teams, stand_ins
+from ludus_matchmakers.tools import anchor_opponents, any_of, other_teams, stand_ins
 
 
 @define
@@ -36,5 +36,5 @@ class Anchors(Keeper):
         opponents = []
         for team in other_teams(league, player):
             fitting = anchor_opponents(league, team, against=self.against) or stand_ins(league, player, team)
-            opponents.append(str(rng.choice(fitting)))
+            opponents.append(any_of(fitting, rng))
         return Pairing(opponents=tuple(opponents), reason="against-anchors")

@@ -1,4 +1,4 @@
-"""Matches against the latest weights."""
+"""Matches against the latest weights: live ones, or the newest frozen ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import live_opponents, other_teams, stand_ins
+from ludus_matchmakers.tools import any_of, counterparts, known_players, live_opponents, other_teams, stand_ins
 
 
 @define
@@ -30,5 +30,37 @@ class LatestSelfPlay(Keeper):
         opponents = []
         for team in other_teams(league, player):
             live = live_opponents(league, player, team, against=self.against) or stand_ins(league, player, team)
-            opponents.append(str(rng.choice(live)))
+            opponents.append(any_of(live, rng))
         return Pairing(opponents=tuple(opponents), reason="latest-self-play")
+
+
+@define
+class LatestFrozen(Keeper):
+    """Meets the newest frozen model of other players, as an exploiter meets its main agent [Minimax §5.2].
+
+    Where a player has no model yet, its live weights stand in.
+
+    Args:
+        against: Players to meet; empty: all others in a symmetric game, everybody on the other side otherwise.
+    """
+
+    against: Sequence[str] = ()
+
+    def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
+        """Return the newest models."""
+        opponents = []
+        for team in other_teams(league, player):
+            names = self._targets(league, player, team)
+            views = [
+                view for view in map(league.players.__getitem__, names) if team is None or view.team in (team, None)
+            ]
+            newest = [view.models[-1] if view.models else view.live for view in views]
+            opponents.append(any_of(newest or stand_ins(league, player, team), rng))
+        return Pairing(opponents=tuple(opponents), reason="latest-frozen")
+
+    def _targets(self, league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
+        if self.against:
+            return known_players(league, self.against)
+        if team is None:
+            return tuple(name for name in league.players if name != player) or (player,)
+        return counterparts(league, player, team)

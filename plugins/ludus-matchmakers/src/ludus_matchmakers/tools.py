@@ -6,16 +6,21 @@ can fill the other team.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import combinations, product
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, combinations, product
 
 import numpy as np
 from ludus.errors import ConfigError
-from ludus.matchmaker import LeagueView, PoolChange
+from ludus.matchmaker import LeagueView, Pairing, PoolChange
 
 __all__ = [
     "anchor_opponents",
+    "any_of",
+    "counterparts",
     "enter_pool",
+    "for_every_team",
+    "keep_longer",
+    "known_players",
     "least_certain_pair",
     "live_opponents",
     "other_teams",
@@ -37,6 +42,32 @@ def other_teams(league: LeagueView, player: str) -> tuple[int | None, ...]:
     return tuple(team for team in range(league.num_teams) if team != own)
 
 
+def for_every_team(league: LeagueView, player: str, choose: Callable[[int | None], tuple[str, str]]) -> Pairing:
+    """Return the pairing of `player` with whom `choose` gives, with a reason, for each of `other_teams`."""
+    chosen = [choose(team) for team in other_teams(league, player)]
+    reasons = dict.fromkeys(reason for _, reason in chosen)
+    return Pairing(opponents=tuple(opponent for opponent, _ in chosen), reason="; ".join(reasons))
+
+
+def known_players(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of players as they are.
+
+    Raises:
+        ConfigError: There is no such player.
+    """
+    unknown = [name for name in names if name not in league.players]
+    if unknown:
+        raise ConfigError(f"there is no player {unknown[0]!r}; players are {', '.join(league.players)}")
+    return tuple(names)
+
+
+def counterparts(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
+    """Return the players that `player` meets in `team`: itself where it may take any, otherwise who plays that team."""
+    if team is None:
+        return (player,)
+    return tuple(name for name, view in league.players.items() if view.team in (team, None))
+
+
 def live_opponents(
     league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
 ) -> tuple[str, ...]:
@@ -52,23 +83,37 @@ def live_opponents(
     Raises:
         ConfigError: There is no such player.
     """
-    names = _known(league, against) or _counterparts(league, player, team)
+    names = known_players(league, against) or counterparts(league, player, team)
     return tuple(league.players[name].live for name in names if _fits(league, league.players[name].live, team))
 
 
 def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the frozen models that `player` may meet in `team`, without duplicates.
+    """Return the members of pools that `player` may meet in `team`, without duplicates.
 
     Args:
         league: The league.
         player: Who asks.
         team: One of `other_teams`.
-        pools: Pools to choose from. Empty: the player's own where it may take any team, otherwise those of everybody
-            who plays `team` (a player's models enter the pool of its name).
+        pools: Pools to choose from, by name. ``own`` is the player's own where it may take any team, otherwise those of
+            everybody who plays `team` (a player's models enter the pool of its name); ``*`` are those of all players;
+            ``own/long`` and ``*/long`` are the pools of such names with that ending; ``anchors`` are all anchors.
+            Empty: ``own``.
     """
-    names = pools or _counterparts(league, player, team)
-    models = dict.fromkeys(model for name in names for model in league.pool(name))
-    return tuple(model for model in models if _fits(league, model, team))
+    lists = [members for pool in pools or ("own",) for members in _members(league, player, team, pool)]
+    models = lists[0] if len(lists) == 1 else tuple(dict.fromkeys(chain.from_iterable(lists)))
+    return models if team is None else tuple(model for model in models if _fits(league, model, team))
+
+
+def _members(league: LeagueView, player: str, team: int | None, pool: str) -> Iterator[tuple[str, ...]]:
+    """Return the members of the pools that one name stands for."""
+    first, slash, rest = pool.partition("/")
+    whose = {"own": counterparts(league, player, team), "*": league.players}.get(first)
+    if pool == "anchors":
+        yield league.anchors
+    elif whose is None:
+        yield league.pool(pool)
+    else:
+        yield from (league.pool(f"{name}{slash}{rest}") for name in whose)
 
 
 def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
@@ -90,17 +135,9 @@ def stand_ins(league: LeagueView, player: str, team: int | None) -> tuple[str, .
     return live_opponents(league, player, team) or anchor_opponents(league, team) or (league.players[player].live,)
 
 
-def _counterparts(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
-    if team is None:
-        return (player,)
-    return tuple(name for name, view in league.players.items() if view.team in (team, None))
-
-
-def _known(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
-    unknown = [name for name in names if name not in league.players]
-    if unknown:
-        raise ConfigError(f"matchmaker: there is no player {unknown[0]!r}; players are {', '.join(league.players)}")
-    return tuple(names)
+def any_of(participants: Sequence[str], rng: np.random.Generator) -> str:
+    """Return one of the participants, all equally likely."""
+    return participants[int(rng.integers(len(participants)))]
 
 
 def _fits(league: LeagueView, participant: str, team: int | None) -> bool:
@@ -138,6 +175,28 @@ def enter_pool(league: LeagueView, pool: str, model: str, *, capacity: int) -> l
     leaving = members[: max(0, len(members) + 1 - capacity)]
     changes = [PoolChange(pool=pool, model=oldest, enters=False) for oldest in leaving]
     return [*changes, PoolChange(pool=pool, model=model, enters=True)]
+
+
+def keep_longer(
+    league: LeagueView, player: str, model: str, *, every_s: float = 0.0, every_models: int = 0
+) -> list[PoolChange]:
+    """Return the change by which `model` enters the pool ``PLAYER/long``, which nobody leaves, if it is time.
+
+    Args:
+        league: The league.
+        player: Whose model it is.
+        model: The model, just frozen.
+        every_s: Seconds of training since the model that entered last; 0: of no account.
+        every_models: Models since then, this one included; 0: of no account.
+    """
+    pool, models = f"{player}/long", league.players[player].models
+    members = league.pool(pool)
+    if model in members or not (every_s or every_models):
+        return []
+    elapsed = league.frozen_s(model) - (league.frozen_s(members[-1]) if members else 0.0)
+    older = len(models) - (1 + models.index(members[-1]) if members else 0)
+    due = (every_s and elapsed >= every_s) or (every_models and older >= every_models)
+    return [PoolChange(pool=pool, model=model, enters=True)] if due else []
 
 
 # -- whom to rate --------------------------------------------------------------------------------------------------

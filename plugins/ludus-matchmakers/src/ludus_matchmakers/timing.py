@@ -1,0 +1,144 @@
+"""Rules that freeze models and start players anew when it is time, or when they have converged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from attrs import define
+from ludus.matchmaker import LeagueView, PlayerView
+from ludus.rule import Freeze, Reset
+
+from ludus_matchmakers.convergence import beats, generation_s, last_frozen_s, met
+from ludus_matchmakers.tools import known_players
+
+
+@define(kw_only=True)
+class FreezeWhen:
+    """Freezes models by time, by decisions, or once everybody in the pools is beaten.
+
+    Args:
+        players: Whose; empty: everybody's.
+        seconds: Of training since the last model; 0: of no account.
+        decisions: Since the last model; 0: of no account.
+        win_rate: Of late against every model of the pools; 0: of no account.
+        pools: The pools.
+        enough: Matches of late against each of them.
+    """
+
+    players: Sequence[str] = ()
+    seconds: float = 0.0
+    decisions: int = 0
+    win_rate: float = 0.7
+    pools: Sequence[str] = ("own",)
+    enough: float = 50
+
+    def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Freeze]:  # noqa: ARG002 - the contract
+        """Return a freeze for every player whose time has come, if it has learned anything since the last one."""
+        names = known_players(league, self.players) or tuple(league.players)
+        reasons = {name: self._reason(league, league.players[name]) for name in names}
+        return [Freeze(player=name, reason=reason) for name, reason in reasons.items() if reason]
+
+    def _reason(self, league: LeagueView, view: PlayerView) -> str:
+        decisions, seconds = view.decisions - view.frozen_decisions, league.elapsed_s - last_frozen_s(league, view)
+        if decisions <= 0:
+            return ""
+        if self.seconds and seconds >= self.seconds:
+            return f"{seconds:.0f} s since the last model"
+        if self.decisions and decisions >= self.decisions:
+            return f"{decisions} decisions since the last model"
+        rate = None
+        if self.win_rate:
+            rate = beats(league, view.name, met(league, view.name, self.pools), rate=self.win_rate, enough=self.enough)
+        return "" if rate is None else f"beats everybody with {rate:.2f} or more"
+
+
+@define(kw_only=True)
+class RestartFrom:
+    """Starts players anew from the newest model of another one, as policy explorers do [DIS §4.1].
+
+    Args:
+        source: Whose model; empty: the first player's.
+        players: Who restarts; empty: everybody else.
+        decisions: Between two restarts; 0: of no account.
+        seconds: Of training between two restarts; 0: of no account.
+    """
+
+    source: str = ""
+    players: Sequence[str] = ()
+    decisions: int = 5_000_000
+    seconds: float = 0.0
+
+    def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Reset]:  # noqa: ARG002 - the contract
+        """Return a reset for every player whose time has come, once there is a model to start from."""
+        source = self.source or next(iter(league.players))
+        known_players(league, [source])
+        models = league.players[source].models
+        names = known_players(league, self.players) or tuple(league.players)
+        return [
+            Reset(player=name, reason=f"restarts from {models[-1]}", init=models[-1])
+            for name in names
+            if models and name != source and self._is_due(league, league.players[name])
+        ]
+
+    def _is_due(self, league: LeagueView, view: PlayerView) -> bool:
+        decisions = view.decisions - view.born_decisions
+        seconds = league.elapsed_s - generation_s(league, view)
+        return bool((self.decisions and decisions >= self.decisions) or (self.seconds and seconds >= self.seconds))
+
+
+@define(kw_only=True)
+class AlphaStar:
+    """Freezes and resets players as the league of AlphaStar does (Vinyals et al. 2019).
+
+    A player is due once it has learned from `least` decisions since its last model and beats everybody it must with
+    the win rate `converged` of late, or once it has learned from `most`. A main agent must beat all models of the
+    league and is frozen. A main exploiter must beat the live weights of the main agents and starts anew. A league
+    exploiter must beat all models of the league and starts anew with the probability `reset`, else it is frozen.
+
+    Args:
+        main_agents: Main agents; empty: the first player.
+        main_exploiters: Main exploiters.
+        league_exploiters: League exploiters.
+        pools: Pools that are the whole league.
+        converged: The win rate.
+        enough: Matches of late against everybody.
+        least: Decisions.
+        most: Decisions.
+        reset: Probability.
+    """
+
+    main_agents: Sequence[str] = ()
+    main_exploiters: Sequence[str] = ()
+    league_exploiters: Sequence[str] = ()
+    pools: Sequence[str] = ("*",)
+    converged: float = 0.7
+    enough: float = 50
+    least: int = 1_000_000
+    most: int = 2_000_000
+    reset: float = 0.25
+
+    def decide(self, league: LeagueView, rng: np.random.Generator) -> list[Freeze | Reset]:
+        """Return who is frozen and who starts anew."""
+        mains = known_players(league, self.main_agents) or tuple(league.players)[:1]
+        live = [league.players[name].live for name in mains]
+        must = {
+            name: met(league, name, self.pools) for name in (*mains, *known_players(league, self.league_exploiters))
+        }
+        must |= dict.fromkeys(known_players(league, self.main_exploiters), tuple(live))
+        changes: list[Freeze | Reset] = []
+        for name, opponents in must.items():
+            if reason := self._reason(league, name, opponents):
+                again = name in self.main_exploiters or (name in self.league_exploiters and rng.random() < self.reset)
+                changes.append((Reset if again else Freeze)(player=name, reason=reason))
+        return changes
+
+    def _reason(self, league: LeagueView, name: str, opponents: Sequence[str]) -> str:
+        view = league.players[name]
+        decisions = view.decisions - view.frozen_decisions
+        if decisions >= self.most:
+            return f"{decisions} decisions since the last model"
+        rate = None
+        if decisions >= self.least:
+            rate = beats(league, name, opponents, rate=self.converged, enough=self.enough)
+        return "" if rate is None else f"beats everybody with {rate:.2f} or more"

@@ -1,0 +1,130 @@
+"""Scenarios on top of another matchmaker."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import attrs
+import numpy as np
+import pytest
+from ludus.environment import Scenario
+from ludus.testing import check_matchmaker, fake_leagues, fake_player
+from ludus_matchmakers.balance import pooled_rate, rivals
+from ludus_matchmakers.config import Modifier, ScenariosConfig
+from ludus_matchmakers.history import UniformHistory
+from ludus_matchmakers.scenarios import Scenarios
+from ludus_matchmakers.self_play import LatestSelfPlay
+
+SIDES = fake_leagues()["two sides"]
+
+
+def played(*modifiers, league=SIDES, questions=2000, **given):
+    """Return the scenarios of many fixtures of the cat."""
+    made, rng = Scenarios(inner=LatestSelfPlay(), play=modifiers, **given), np.random.default_rng(0)
+    return [made.next_fixture(league, "cat", rng) for _ in range(questions)]
+
+
+def share(pairings, name):
+    """Return how often a scenario is played."""
+    return np.mean([pairing.scenario.name == name for pairing in pairings])
+
+
+def balance(wins, losses, more=None):
+    """Return a league in which live cats have won and lost so often."""
+    return attrs.evolve(SIDES, results={("cat@4+", "mouse@2+"): (wins, 0, losses), **(more or {})})
+
+
+def test_it_passes_the_kit():
+    """Pure, on every kind of league."""
+    corner = Modifier(scenario="corner", probability=0.5, parameters={"side": (0, 1), "speed": (0.5, 2.0)})
+    check_matchmaker(Scenarios(inner=LatestSelfPlay(), play=[corner]))
+
+
+def test_opponents_ratings_and_pools_are_those_of_the_matchmaker_inside():
+    """Only the scenario is added."""
+    made = Scenarios(inner=UniformHistory(), play=[Modifier(scenario="corner", probability=1.0)])
+    pairing = made.next_fixture(SIDES, "cat", np.random.default_rng(0))
+    assert pairing.opponents[0] in ("mouse@1", "mouse@2")
+    assert pairing.scenario == Scenario(name="corner")
+    assert pairing.reason.endswith("; scenario corner")
+    assert made.next_evaluation(SIDES, np.random.default_rng(0)) == UniformHistory().next_evaluation(
+        SIDES, np.random.default_rng(0)
+    )
+    assert made.on_model_frozen(SIDES, "cat", "cat@5") == UniformHistory().on_model_frozen(SIDES, "cat", "cat@5")
+
+
+def test_specific_scenarios_are_played_with_their_probability():
+    """[DIS §3.2.4]: two of 20 % each; where both are drawn, one of them at random."""
+    pairings = played(
+        Modifier(scenario="corner", probability=0.2), Modifier(scenario="kick-off", probability=0.2), questions=6000
+    )
+    assert share(pairings, "corner") == pytest.approx(0.2 * 0.8 + 0.04 / 2, abs=0.015)
+    assert share(pairings, "kick-off") == pytest.approx(0.18, abs=0.015)
+    assert share(pairings, "default") == pytest.approx(0.64, abs=0.02)
+
+
+def test_parameters_are_drawn_from_their_ranges():
+    """Whole numbers with both ends where both are whole, any number otherwise, single ones as they are."""
+    parameters = {"level": (2, 4), "speed": (0.5, 1.5), "mice": 3}
+    found = [one.scenario.parameters for one in played(Modifier(scenario="s", probability=1.0, parameters=parameters))]
+    assert set(Counter(one["level"] for one in found)) == {2, 3, 4}
+    speeds = [one["speed"] for one in found]
+    assert 0.5 <= min(speeds) < 0.55
+    assert 1.45 < max(speeds) <= 1.5
+    assert {one["mice"] for one in found} == {3}
+
+
+def test_draws_of_one_scenario_are_merged():
+    """So several modifiers can act at once; later ones win."""
+    pairings = played(
+        Modifier(scenario="custom", probability=1.0, parameters={"a": 1, "b": 1}),
+        Modifier(scenario="custom", probability=0.5, parameters={"b": 2}),
+    )
+    both = Counter(tuple(sorted(one.scenario.parameters.items())) for one in pairings)
+    assert both[("a", 1), ("b", 2)] / 2000 == pytest.approx(0.5, abs=0.04)
+    assert both[("a", 1), ("b", 1)] + both[("a", 1), ("b", 2)] == 2000
+
+
+def test_environment_randomisation_helps_the_weaker_side_only():
+    """[AET §3.3]: 45 % of the episodes while mice lose; never while cats lose or both are balanced."""
+    help_mice = Modifier(scenario="mouse-level", probability=0.45, parameters={"mouse_level": (2, 8)}, weaker="mouse")
+    assert share(played(help_mice, league=balance(180, 20)), "mouse-level") == pytest.approx(0.45, abs=0.03)
+    assert share(played(help_mice, league=balance(20, 180)), "mouse-level") == 0
+    assert share(played(help_mice, league=balance(110, 90)), "mouse-level") == 0
+    reason = next(one.reason for one in played(help_mice, league=balance(180, 20)) if one.scenario.name != "default")
+    assert reason == "latest-self-play; scenario mouse-level while mouse loses"
+
+
+def test_balance_needs_enough_matches():
+    """Nobody is the weaker one before."""
+    help_mice = Modifier(scenario="mouse-level", probability=1.0, weaker="mouse")
+    assert share(played(help_mice, league=balance(9, 0), questions=20), "mouse-level") == 0
+    assert share(played(help_mice, league=balance(9, 0), questions=20, enough=9), "mouse-level") == 1
+
+
+def test_balance_is_that_of_the_newest_models():
+    """What happened before the last `models` of each side is of no account."""
+    old = {("cat@1", "mouse@2+"): (0, 0, 1000), ("cat@4", "mouse@2"): (60, 0, 40)}
+    assert pooled_rate(balance(100, 100, old), "cat", ["mouse"], models=1)[1] == 300
+    assert pooled_rate(balance(100, 100, old), "cat", ["mouse"], models=4)[1] == 1300
+    rate, matches = pooled_rate(balance(100, 100), "cat", ["mouse"], models=0)
+    assert (rate, matches) == (0.5, 200)
+
+
+def test_rivals_are_those_one_can_meet():
+    """The other sides of an asymmetric game, everybody else in a symmetric one."""
+    assert rivals(SIDES, "cat") == ("mouse",)
+    league = attrs.evolve(SIDES, players=[fake_player("a"), fake_player("b"), fake_player("c")])
+    assert rivals(league, "b") == ("a", "c")
+
+
+@pytest.mark.parametrize("parameters", [{"level": (2.0, 1.0)}, {"level": (1.0, 2.0, 3.0)}, {"level": float("inf")}])
+def test_a_range_has_two_ends(parameters):
+    """The lower one first."""
+    with pytest.raises(ValueError, match="a table of numbers and of ranges"):
+        Modifier(scenario="s", probability=1.0, parameters=parameters)
+
+
+def test_the_default_plays_nothing():
+    """There is no scenario that every game has."""
+    assert ScenariosConfig().play == ()
