@@ -114,11 +114,11 @@ class Sampler:
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _play: Play = field(init=False)
-    _requested: bool = field(init=False, default=False)
+    _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
     _requested_s: float = field(init=False, default=-1e9)
     _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)
-    _unacked: dict[int, tuple[float, Results]] = field(init=False, factory=dict)
+    _unacked: dict[int, tuple[float, int, Results]] = field(init=False, factory=dict)  # when, how often, what was said
     _report: int = field(init=False, default=0)
     _held: int = field(init=False, default=0)  # calls of `work` since results were sent
     _metered: tuple[float, int, int] = field(init=False, default=(-1.0, 0, 0))
@@ -155,7 +155,7 @@ class Sampler:
         """Take one message."""
         match message:
             case Fixtures():
-                self._requested, self._patience = False, 0 if message.fixtures else _PATIENCE
+                self._requests, self._patience = 0, 0 if message.fixtures else _PATIENCE
                 for fixture in message.fixtures:
                     self._play.add(fixture)
             case Credit():
@@ -243,8 +243,8 @@ class Sampler:
     def _ask(self, now: float) -> None:
         self._patience = max(0, self._patience - 1)
         wanted = self._play.wanted
-        if wanted and not self._patience and (not self._requested or now - self._requested_s > 1.0):
-            self._requested, self._requested_s = True, now
+        if wanted and not self._patience and now - self._requested_s >= _wait_s(self._requests, first=1.0):
+            self._requests, self._requested_s = self._requests + 1, now
             self.link.send(COORDINATOR, FixtureRequest(worker=self.name, kind=self.kind, count=wanted))
 
     def _ask_learners(self, now: float) -> None:
@@ -258,9 +258,9 @@ class Sampler:
         self._held += 1
         if self._held >= _PATIENCE or sum(part["number"].size for part in self._results) >= self.report_matches:
             self._flush_results()
-        for report, (sent_s, message) in list(self._unacked.items()):
-            if now - sent_s > 5.0:
-                self._unacked[report] = (now, message)
+        for report, (sent_s, times, message) in list(self._unacked.items()):
+            if now - sent_s >= _wait_s(times, first=5.0):
+                self._unacked[report] = (now, times + 1, message)
                 self.link.send(COORDINATOR, message)
 
     def _take_results(self, arrays: dict[str, np.ndarray]) -> None:
@@ -281,7 +281,7 @@ class Sampler:
         self._results.clear()
         self._report += 1
         message = Results(report=self._report, worker=self.name, arrays=arrays)
-        self._unacked[self._report] = (self.clock(), message)
+        self._unacked[self._report] = (self.clock(), 1, message)
         self.link.send(COORDINATOR, message)
 
     @property
@@ -321,3 +321,11 @@ class Sampler:
     def close(self) -> None:
         """Free the environment."""
         self._play.close()
+
+
+def _wait_s(times: int, *, first: float) -> float:
+    """Return how long to wait for an answer to what was said so many times, twice as long every time up to a minute.
+
+    Thousands of samplers that repeat themselves at a fixed pace would keep an overloaded coordinator overloaded.
+    """
+    return min(first * 2.0 ** (times - 1), 60.0) if times else 0.0

@@ -139,11 +139,24 @@ def test_all_results_are_said_before_it_ends(league):
 
 
 def test_it_asks_again_when_no_answer_comes(league):
-    """After a second, not at every tick."""
+    """After a second, then two, then four: many samplers must not bury a coordinator that is late."""
     runner = league(evaluation={"enabled": False})
-    runner.lost = lambda name, message: isinstance(message, Fixtures)
-    runner.until(lambda: runner.now_s > 3.5)
+    runner.lost = lambda name, message: isinstance(message, Fixtures) and runner.now_s < 8
+    runner.until(lambda: runner.now_s > 7.5)
     assert len(runner.messages(FixtureRequest)) == 4
+    runner.until(lambda: runner.coordinator.matches)
+    runner.train(500)
+    assert runner.sampler()._requests <= 1
+
+
+def test_results_are_repeated_less_and_less_often(league):
+    """After five seconds, then ten, then twenty."""
+    runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
+    runner.lost = lambda name, message: isinstance(message, ResultsAck)
+    runner.until(lambda: runner.messages(Results))
+    start, (first, *_) = runner.now_s, runner.messages(Results)
+    runner.until(lambda: runner.now_s > start + 36)
+    assert [message.report for message in runner.messages(Results)].count(first.report) == 4
 
 
 def test_where_there_is_no_work_it_asks_now_and_then(league):
