@@ -242,7 +242,11 @@ class ScenariosConfig:
     balanced: float = option(
         0.1, between(0.0, 0.5), help="Sides are balanced while win rates differ from ½ by no more than this."
     )
-    enough_matches: float = option(100, at_least(1), help="Matches between the sides before anybody counts as weaker.")
+    enough_matches: float = option(
+        20,
+        at_least(1),
+        help="Matches between the sides before anybody counts as weaker; older weights of live participants count less.",
+    )
 
 
 @frozen(kw_only=True)
