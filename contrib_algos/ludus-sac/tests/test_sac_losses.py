@@ -1,4 +1,4 @@
-"""The formulas against numbers computed by hand or by torch.distributions."""
+"""The formulas against numbers computed by hand, by torch.distributions or by torchrl."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ludus_sac.losses import (
     squashed_normal,
     temperature_loss,
 )
-from torch import distributions
+from torch import distributions, nn
+from torch.nn import functional
 
 
 def uniform(*shape, seed=0):
@@ -133,3 +134,50 @@ def test_the_temperature_falls_while_there_is_too_much_entropy(mean_entropy, sig
     temperature_loss(log_alpha, torch.full((4,), mean_entropy), torch.tensor([1.0])).backward()
     assert log_alpha.grad.item() == pytest.approx(mean_entropy - 1.0)
     assert math.copysign(1, log_alpha.grad.item()) == sign
+
+
+# -- an independent implementation -----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:No target network updater")
+def test_discrete_losses_are_those_of_torchrl():
+    """Critic, policy and temperature on random networks and transitions; torchrl has no ½ before the square."""
+    pytest.importorskip("torchrl")
+    from tensordict import TensorDict
+    from tensordict.nn import TensorDictModule
+    from torchrl.data import OneHot
+    from torchrl.modules import OneHotCategorical, ProbabilisticActor, ValueOperator
+    from torchrl.objectives import DiscreteSACLoss
+
+    torch.manual_seed(0)
+    logits = TensorDictModule(nn.Linear(3, 4), in_keys=["observation"], out_keys=["logits"])
+    policy = ProbabilisticActor(logits, spec=OneHot(4), in_keys=["logits"], distribution_class=OneHotCategorical)
+    critic = ValueOperator(nn.Linear(3, 4), in_keys=["observation"], out_keys=["action_value"])
+    theirs = DiscreteSACLoss(
+        policy, critic, action_space="one-hot", num_actions=4, loss_function="l2", alpha_init=0.3, target_entropy=0.9
+    )
+    theirs.make_value_estimator(gamma=0.9)
+    theirs.target_qvalue_network_params.data.apply_(lambda tensor: tensor.normal_())
+    obs, after, action, reward = torch.randn(50, 3), torch.randn(50, 3), torch.randint(4, (50,)), torch.randn(50)
+    terminated = torch.rand(50) < 0.2
+    ends = {"reward": reward[:, None], "done": terminated[:, None], "terminated": terminated[:, None]}
+    following = TensorDict({"observation": after, **ends}, [50])
+    chosen = functional.one_hot(action, 4)
+    told = theirs(TensorDict({"observation": obs, "action": chosen, "next": following}, [50]))
+
+    def critics(parameters, observation):
+        weight, bias = (parameters.flatten_keys(".")[f"module.{name}"] for name in ("weight", "bias"))
+        return torch.einsum("koi,ni->kno", weight, observation) + bias[:, None]
+
+    alpha = torch.tensor(0.3)
+    online, behind = theirs.qvalue_network_params, theirs.target_qvalue_network_params
+    log_prob, prob = masked_categorical(logits.module(after), None)
+    value = soft_value(critics(behind, after).min(dim=0).values, log_prob, prob, alpha=alpha)
+    target = soft_target(reward, 0.9 * (~terminated).float(), value)
+    taken = critics(online, obs).gather(2, action.expand(2, 50)[..., None])[..., 0]
+    assert torch.allclose(2 * critic_loss(taken, target), told["loss_qvalue"], atol=1e-5)
+    log_prob, prob = masked_categorical(logits.module(obs), None)
+    policy_loss = -soft_value(critics(online, obs).min(dim=0).values, log_prob, prob, alpha=alpha).mean()
+    assert torch.allclose(policy_loss, told["loss_actor"], atol=1e-5)
+    heat = temperature_loss(alpha.log(), entropy(log_prob, prob), torch.full((50,), 0.9))
+    assert torch.allclose(heat, told["loss_alpha"], atol=1e-5)
