@@ -7,6 +7,7 @@ then sends them all. A worker that gets no answer repeats itself, and everything
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,7 +42,7 @@ from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
 from ludus.matchmaker import Matchmaker, Pairing
-from ludus.rule import Freeze, PoolChange, Reset, Rule, Share
+from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
 
@@ -358,15 +359,28 @@ class Coordinator:
         self._asked = self.matches
         for rule in self.rules:
             for change in rule.decide(self.league, self._rng):
-                if isinstance(change, PoolChange):
-                    self.league.apply([change])
-                elif change.player not in self.league.players:
-                    raise LudusError(f"rule {type(rule).__name__}: there is no player {change.player!r} in {change}")
-                else:
-                    self._change(change)
+                problem = self._problem(change)
+                if problem:
+                    raise LudusError(f"rule {type(rule).__name__}: {problem} in {change} — fix its decide")
+                self._change(change)
         self._dirty = True
 
-    def _change(self, change: Share | Freeze | Reset) -> None:
+    def _problem(self, change: Change) -> str:
+        """Return why a change is impossible, empty where it is not."""
+        if isinstance(change, PoolChange):
+            return "" if change.model in self.league.models else f"there is no frozen model {change.model!r}"
+        if change.player not in self.league.players:
+            return f"there is no player {change.player!r}"
+        if isinstance(change, Reset) and change.init and change.init not in self.league.models:
+            return f"there is no frozen model {change.init!r}"
+        if isinstance(change, Share) and not 0 <= change.share < math.inf:
+            return "expected a share ≥ 0"
+        return ""
+
+    def _change(self, change: Change) -> None:
+        if isinstance(change, PoolChange):
+            self.league.apply([change])
+            return
         player, view = change.player, self.league.players[change.player]
         if isinstance(change, Share):
             self._share(player, change.share)

@@ -91,10 +91,19 @@ def test_rules_are_asked_every_so_many_matches(ruled):
     assert all(later - earlier >= 8 for earlier, later in pairwise([0, *at]))
 
 
-def test_a_rule_that_names_nobody_is_told(ruled):
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (Freeze(player="nobody", reason="x"), "there is no player 'nobody' in Freeze"),
+        (Reset(player="main", reason="x", init="main@99"), "there is no frozen model 'main@99' in Reset"),
+        (PoolChange(pool="best", model="main@99", enters=True), "there is no frozen model 'main@99' in PoolChange"),
+        (Share(player="main", share=float("nan")), "expected a share ≥ 0 in Share"),
+    ],
+)
+def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
     """The line names the rule and the change."""
-    runner = ruled(Freeze(player="nobody", reason="x"))
-    with pytest.raises(LudusError, match=r"rule Once: there is no player 'nobody' in Freeze"):
+    runner = ruled(change)
+    with pytest.raises(LudusError, match=rf"rule Once: {problem}.* — fix its decide"):
         runner.until(lambda: asked(runner))
 
 

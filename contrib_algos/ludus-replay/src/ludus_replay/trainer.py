@@ -226,7 +226,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         try:
             with self._replay.transaction():
                 yield
-        except Exception:
+        except Exception:  # of any kind: it is raised again
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
             raise
