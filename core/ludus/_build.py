@@ -39,7 +39,7 @@ def make_environment(chosen: Chosen, num_matches: int) -> Environment:
         ContractError: It has another number of matches.
     """
     environment: Environment = make(chosen, num_matches=num_matches)
-    with _blamed(chosen):
+    with blamed(_named(chosen)):
         if environment.num_matches != num_matches:
             raise ContractError(f"has {environment.num_matches} matches, expected {num_matches}")
     return environment
@@ -91,7 +91,7 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
     if not player.interfaces:
         return role, None
     interface = stack(*(make(chosen) for chosen in player.interfaces))
-    with _blamed(*player.interfaces):
+    with blamed(_named(*player.interfaces)):
         return bind_role(role, interface), interface
 
 
@@ -173,7 +173,7 @@ def make_service(chosen: Chosen, context: ServiceContext) -> Service:
     """
     factory = chosen.component.load_service()
     assert factory is not None
-    with _blamed(chosen):
+    with blamed(_named(chosen)):
         service: Service = factory(chosen.config, context=context)
     return service
 
@@ -220,14 +220,13 @@ def make(chosen: Chosen, **arguments: object) -> Any:
         PluginError: Its factory raised.
     """
     factory = chosen.component.load_factory()
-    with _blamed(chosen):
+    with blamed(_named(chosen)):
         return factory(chosen.config, **arguments)
 
 
 @contextmanager
-def _blamed(*chosen: Chosen) -> Iterator[None]:
+def blamed(who: str) -> Iterator[None]:
     """Turn what plugin code raises into an error that names the component."""
-    who = f"{chosen[0].kind} {', '.join(repr(one.name) for one in chosen)}"
     try:
         yield
     except ContractError as error:
@@ -236,3 +235,7 @@ def _blamed(*chosen: Chosen) -> Iterator[None]:
         raise
     except Exception as error:
         raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
+
+
+def _named(*chosen: Chosen) -> str:
+    return f"{chosen[0].kind} {', '.join(repr(one.name) for one in chosen)}"

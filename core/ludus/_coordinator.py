@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
+from ludus._build import blamed
 from ludus._config import RunConfig
 from ludus._league import League
 from ludus._messages import (
@@ -251,7 +252,9 @@ class Coordinator:
 
     def _admit(self, player: str, participant: str) -> None:
         if player in self.matchmakers:
-            self.league.apply(self.matchmakers[player].on_model_frozen(self.league, player, participant))
+            with blamed(f"matchmaker of player {player!r}"):
+                changes = list(self.matchmakers[player].on_model_frozen(self.league, player, participant))
+            self.league.apply(changes)
             self._dirty = True
 
     def _checkpoint(self, peer: str, message: Checkpoint) -> None:
@@ -279,7 +282,8 @@ class Coordinator:
         if not shares:
             raise LudusError("every player's share of the matches is 0; expected one that trains")
         player = min(shares, key=lambda name: self._dealt[name] + 1 / shares[name])
-        pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
+        with blamed(f"matchmaker of player {player!r}"):
+            pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
         matches = self.config.sampling.fixture_matches
         self._dealt[player] += matches / shares[player]
         fixture = Fixture(
@@ -320,7 +324,8 @@ class Coordinator:
             fixture = self._again.popleft()
             self._evaluating[fixture.id] = (peer, fixture)
             return [fixture]
-        pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, self._rng)
+        with blamed("matchmaker of the evaluation"):
+            pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, self._rng)
         if pair is None:
             return []
         out = sum(sorted(set(fixture.seats)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
@@ -358,7 +363,9 @@ class Coordinator:
     def _ask_rules(self) -> None:
         self._asked = self.matches
         for rule in self.rules:
-            for change in rule.decide(self.league, self._rng):
+            with blamed(f"rule {type(rule).__name__}"):
+                changes = list(rule.decide(self.league, self._rng))
+            for change in changes:
                 problem = self._problem(change)
                 if problem:
                     raise LudusError(f"rule {type(rule).__name__}: {problem} in {change} — fix its decide")

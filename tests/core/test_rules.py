@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from ludus._messages import Checkpoint, Fixture, FixtureRequest, Fixtures, ModelFrozen, Order
 from ludus._models import load_arrays
-from ludus.errors import LudusError
+from ludus.errors import LudusError, PluginError
 from ludus.rule import Freeze, PoolChange, Reset, Share
 
 ANEW = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
@@ -105,6 +106,27 @@ def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
     runner = ruled(change)
     with pytest.raises(LudusError, match=rf"rule Once: {problem}.* — fix its decide"):
         runner.until(lambda: asked(runner))
+
+
+def test_a_rule_that_raises_is_named(ruled):
+    """As one line, not as a traceback."""
+    runner = ruled()
+    runner.coordinator.rules[0].decide = lambda league, rng: 1 / 0
+    with pytest.raises(PluginError, match="rule Once failed: ZeroDivisionError: division by zero"):
+        runner.until(lambda: asked(runner))
+
+
+@pytest.mark.parametrize("question", ["next_fixture", "on_model_frozen"])
+def test_a_matchmaker_that_raises_is_named(league, question):
+    """The line says whose it is."""
+    runner = league()
+    runner.coordinator.matchmakers = {"main": SimpleNamespace(**{question: lambda *_: 1 / 0})}
+    ask = {
+        "next_fixture": lambda: runner.coordinator._training("sampler-0"),
+        "on_model_frozen": lambda: runner.coordinator._admit("main", "main@1"),
+    }
+    with pytest.raises(PluginError, match="matchmaker of player 'main' failed: ZeroDivisionError"):
+        ask[question]()
 
 
 def test_rules_change_pools(ruled):
