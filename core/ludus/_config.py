@@ -55,6 +55,11 @@ class SamplingSection:
     rows_per_fixture: int = option(32, at_least(1), help="Rows of a batch that one fixture fills.")
     credits: int = option(2, at_least(1), help="Blocks of segments that a sampler may have under way to a learner.")
     max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
+    opponents_learn: bool = option(
+        True,
+        help="Whether live opponents learn from a match too; false: only the player that it was made for, so that shares "
+        "of matches are shares of training, as in AET.",
+    )
     inference: str = option(
         "auto",
         name(),
@@ -112,6 +117,7 @@ class EvaluationSection:
 
     enabled: bool = option(True, help="Whether rating matches are played.")
     matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
+    share: float = option(0.0, at_least(0), help="Rating matches per training match at most; 0: no limit.")
     fixture_matches: int = option(20, at_least(1), help="Pairs of matches with swapped seats per evaluation fixture.")
     final_matches: int = option(
         200, at_least(0), help="Matches of each newest model against each anchor and a few earlier models at the end."

@@ -76,6 +76,7 @@ class Coordinator:
     failure: str = field(init=False, default="")
     values: dict[str, dict[str, float]] = field(init=False, factory=dict)  # worker → its last metrics
     matches: int = field(init=False, default=0)  # training matches
+    rated: int = field(init=False, default=0)  # rating matches
     trained: dict[str, int] = field(init=False, factory=dict)  # the same by player, since this start
     elapsed_s: float = field(init=False)  # how long the run has trained, over all resumes
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
@@ -104,7 +105,7 @@ class Coordinator:
         for name, player in self.config.players.items():
             self.league.set_share(name, saved.get("shares", {}).get(name, player.share))
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
-        self.matches = int(store.counters().get("matches", 0))
+        self.matches, self.rated = (int(store.counters().get(name, 0)) for name in ("matches", "rated"))
         self._ticked_s = self.clock()
         for unfinished in self.league.open_fixtures():
             if unfinished.kind == "eval":
@@ -153,6 +154,7 @@ class Coordinator:
             store.set_meta("matchmaking", self._state)
             store.set_counter("elapsed_s", self.elapsed_s)
             store.set_counter("matches", self.matches)
+            store.set_counter("rated", self.rated)
             store.commit()
             self._dirty = False
         while self._answers:
@@ -213,6 +215,8 @@ class Coordinator:
             if fixture.kind == "train":
                 self.matches += summary.matches
                 self.trained[fixture.player] = self.trained.get(fixture.player, 0) + summary.matches
+            else:
+                self.rated += summary.matches
             if summary.finished:
                 self._evaluating.pop(fixture.id, None)
             self._emit(
@@ -324,6 +328,8 @@ class Coordinator:
             fixture = self._again.popleft()
             self._evaluating[fixture.id] = (peer, fixture)
             return [fixture]
+        if not self._affords_rating:
+            return []
         with blamed("matchmaker of the evaluation"):
             pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, self._rng)
         if pair is None:
@@ -334,6 +340,13 @@ class Coordinator:
         fixtures = self.rating_fixtures(pair, self.config.evaluation.fixture_matches, reason="rating")
         self._evaluating |= {fixture.id: (peer, fixture) for fixture in fixtures}
         return fixtures
+
+    @property
+    def _affords_rating(self) -> bool:
+        """Return whether rating matches, those that are out included, are no more than the budget allows."""
+        share = self.config.evaluation.share
+        out = sum(fixture.matches for _, fixture in self._evaluating.values())
+        return not share or self.rated + out < share * self.matches
 
     def rating_fixtures(self, pair: tuple[str, ...], matches: int, *, reason: str) -> list[Fixture]:
         """Create fixtures of a group of participants with the same seeds and rotated seats.

@@ -185,6 +185,27 @@ def test_a_pair_is_out_a_limited_number_of_times(league):
     assert [len(fixtures(runner, kind="eval", peer="evaluator-0")) for _ in range(3)] == [2, 2, 0]
 
 
+def test_ratings_keep_to_their_budget(league):
+    """What is out counts, and what was played, after a resume too."""
+    runner = league(anchors=("random", "perfect"), evaluation={"share": 0.5})
+    assert not fixtures(runner, kind="eval", peer="evaluator-0")
+    (trained,) = fixtures(runner)
+    tell(runner, results(trained))
+    rating = fixtures(runner, kind="eval", peer="evaluator-0")
+    assert len(rating) == 2
+    while sum(fixture.matches for fixture in rating) < 0.5 * trained.matches:
+        rating += fixtures(runner, kind="eval", peer="evaluator-0")
+    assert not fixtures(runner, kind="eval", peer="evaluator-0")
+    for number, fixture in enumerate(rating):
+        tell(runner, results(fixture, report=2 + number), peer="evaluator-0")
+    assert runner.coordinator.rated == sum(fixture.matches for fixture in rating)
+    runner.close()
+    runner.store.close()
+    resumed = league(anchors=("random", "perfect"), evaluation={"share": 0.5})
+    assert resumed.coordinator.rated == runner.coordinator.rated
+    assert not fixtures(resumed, kind="eval", peer="evaluator-0")
+
+
 def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
     """Once each; finished ones are not."""
     runner = league(anchors=("random", "perfect"))
@@ -334,7 +355,7 @@ def state(runner):
         "payoffs": [league.payoff(name, names).tolist() for name in names],
         "ratings": [league.rating(name) for name in names],
         "decisions": runner.coordinator.decisions,
-        "matches": runner.coordinator.matches,
+        "matches": (runner.coordinator.matches, runner.coordinator.rated),
         "dealt": dict(runner.coordinator._dealt),
         "turn": dict(runner.coordinator._turn),
     }
@@ -347,7 +368,7 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     runner.finish()
     before = state(runner)
     rng = runner.coordinator._rng.bit_generator.state
-    assert before["matches"] > 0
+    assert min(before["matches"]) > 0
     assert before["models"]
     runner.close()
     runner.store.close()
@@ -355,7 +376,7 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     assert state(resumed) == before
     assert resumed.coordinator._rng.bit_generator.state == rng
     resumed.train(2500)
-    assert resumed.coordinator.matches > before["matches"]
+    assert resumed.coordinator.matches > before["matches"][0]
 
 
 def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
