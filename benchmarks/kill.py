@@ -4,10 +4,15 @@ A Tic-Tac-Toe league runs in real processes. One of them is killed (SIGKILL) and
 the coordinator is killed, every worker must be gone soon and ``ludus resume`` must go on. Before each kill a witness
 reads the store: what it has seen committed must still be there afterwards, and everything must agree with the log
 and the files.
+
+``--league`` kills a league of four algorithms instead, whose rules change shares, pools and generations every second.
+Then all processes are also killed at once, as when the power fails, and everything that the league knows is compared
+with a second count from the log (`kill_witness`).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import random
 import re
@@ -17,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field, frozen
@@ -39,12 +45,20 @@ SETTINGS = (
     "evaluation.final_matches=0",
 )
 VICTIMS = {
-    "sampler": "sampler-0",
-    "evaluator": "evaluator-0",
-    "learner": "learner-main_agent",
-    "coordinator": "coordinator",
+    "sampler": ("sampler-0",),
+    "evaluator": ("evaluator-0",),
+    "learner": ("learner-main_agent",),
+    "coordinator": ("coordinator",),
 }
-PATIENCE_S = 120.0
+EVERYTHING = "everything"
+LEAGUE = Path(__file__).with_name("kill") / "league.toml"
+LEAGUE_PLAYERS = ("main_agent", "policy_explorer", "rnd_explorer", "mappo_explorer", "dqn_explorer")
+LEAGUE_VICTIMS = {
+    **VICTIMS,
+    "learner": tuple(f"learner-{player}" for player in LEAGUE_PLAYERS),
+    EVERYTHING: (EVERYTHING,),
+}
+PATIENCE_S = 300.0
 
 
 def processes(parent: int) -> dict[str, int]:
@@ -86,7 +100,7 @@ class State:
 
     trained: int
     rated: int
-    decisions: int
+    learned: Mapping[str, int]
     models: frozenset[str]
 
     @classmethod
@@ -96,11 +110,11 @@ class State:
             with Store.read(folder) as store:
                 counters = store.counters()
                 total, trained = store.num_matches(), int(counters.get("matches", 0))
-                decisions = sum(int(n) for name, n in counters.items() if name.startswith("decisions/"))
+                learned = {name: int(n) for name, n in counters.items() if name.startswith("decisions/")}
                 models = frozenset(f"{model.participant} {model.hash}" for model in store.models())
         except RunError:
-            return cls(trained=0, rated=0, decisions=0, models=frozenset())
-        return cls(trained=trained, rated=total - trained, decisions=decisions, models=models)
+            return cls(trained=0, rated=0, learned={}, models=frozenset())
+        return cls(trained=trained, rated=total - trained, learned=learned, models=models)
 
     @property
     def matches(self) -> int:
@@ -108,8 +122,9 @@ class State:
         return self.trained + self.rated
 
     def has_passed(self, other: State) -> bool:
-        """Return whether training and rating went on after `other`."""
-        return self.trained > other.trained and self.rated > other.rated and self.decisions > other.decisions
+        """Return whether training and rating went on after `other`, and every player learned more."""
+        learned = all(self.learned.get(name, 0) > count for name, count in other.learned.items())
+        return self.trained > other.trained and self.rated > other.rated and learned
 
 
 @define
@@ -121,12 +136,16 @@ class League:
         settings: Values of the example that are replaced.
         workers: Samplers.
         source: The run's TOML file.
+        victims: Who can be killed: kinds of processes, with the names of those that take turns, or `EVERYTHING`.
+        checks: What finds contradictions in the store.
     """
 
     folder: Path
     settings: Sequence[str] = SETTINGS
     workers: int = 1
     source: Path = EXAMPLE
+    victims: Mapping[str, Sequence[str]] = field(factory=lambda: VICTIMS)
+    checks: Sequence[Callable[[Store], Iterable[str]]] = (verify,)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def train(self) -> None:
@@ -188,12 +207,17 @@ class League:
                 raise RuntimeError(f"the run ended with status {self.process.returncode}:\n{self.output}")
             return condition(self.state)
 
-        return wait(met, timeout_s=timeout_s)
+        try:
+            return wait(met, timeout_s=timeout_s)
+        except TimeoutError as error:
+            raise TimeoutError(
+                f"{error}: {self.pids}, {self.state}; the end of what it said:\n{self.output[-4000:]}"
+            ) from None
 
     def problems(self) -> list[str]:
         """Return what does not agree with the log and the files."""
         with Store.read(self.folder) as store:
-            return verify(store)
+            return [problem for check in self.checks for problem in check(store)]
 
     def close(self) -> None:
         """End whatever is left of the run."""
@@ -210,6 +234,7 @@ class Kill:
 
     Args:
         victim: Kind of process.
+        name: Its name.
         lost_matches: Matches that were committed and are gone.
         lost_models: Models that were in the league and are gone.
         problems: What does not agree any more.
@@ -219,6 +244,7 @@ class Kill:
     """
 
     victim: str
+    name: str
     lost_matches: int
     lost_models: int
     problems: tuple[str, ...]
@@ -227,33 +253,42 @@ class Kill:
     recovered_s: float
 
 
-def kill(league: League, victim: str) -> Kill:
-    """Kill one process of a run that goes on, and see what follows.
+def kill(league: League, victim: str, *, turn: int = 0) -> Kill:
+    """Kill one process of a run that goes on, or all, and see what follows.
+
+    Args:
+        league: The run.
+        victim: Kind of process.
+        turn: Which kill of that kind this is, from 0; those of a kind take turns.
 
     Raises:
         RuntimeError: The run ended, though it was not the coordinator that was killed.
         TimeoutError: It does not go on.
     """
-    pids = league.pids
+    pids, names = league.pids, league.victims[victim]
+    name = names[turn % len(names)]
+    found = league.problems()
     before = league.state
-    os.kill(pids[VICTIMS[victim]], signal.SIGKILL)
+    for pid in pids.values() if name == EVERYTHING else [pids[name]]:
+        with suppress(ProcessLookupError):  # it ended with the coordinator
+            os.kill(pid, signal.SIGKILL)
     start = time.monotonic()
     gone_s, orphans = 0.0, 0
-    if victim == "coordinator":
+    if name in {"coordinator", EVERYTHING}:
         league.process.wait()
         gone_s, orphans = _outlive(list(pids.values()))
-        found = league.problems()  # of the very state that the next start finds
+        found += league.problems()  # of the very state that the next start finds
         after = league.state
         start = time.monotonic()
         league.resume()
     else:
         after = league.state
-        found = []
     league.wait_for(lambda state: state.has_passed(after) and league.pids.keys() == pids.keys())
     recovered_s = time.monotonic() - start
     now = league.state
     return Kill(
         victim=victim,
+        name=name,
         lost_matches=max(0, before.matches - after.matches, after.matches - now.matches),
         lost_models=len(before.models - after.models) + len(after.models - now.models),
         problems=(*found, *league.problems()),
@@ -273,19 +308,20 @@ def _outlive(pids: Sequence[int]) -> tuple[float, int]:
         return 10.0, len(left)
 
 
-def campaign(folder: Path, count: int) -> list[Kill]:
+def campaign(league: League, count: int) -> list[Kill]:
     """Kill each kind of process `count` times, in random order, at random moments of one run."""
     rng = random.Random(0)
-    order = list(VICTIMS) * count
-    rng.shuffle(order)
-    league, kills = League(folder), []
+    kinds = list(league.victims)
+    order = [(victim, turn) for turn in range(count) for victim in rng.sample(kinds, len(kinds))]
+    kills = []
     try:
         league.train()
         league.wait_for(lambda state: len(state.models) >= 2 and state.rated > 0)
-        for number, victim in enumerate(order, start=1):
+        league.wait_for(lambda state: len(state.learned) > 0 and min(state.learned.values()) > 0)
+        for number, (victim, turn) in enumerate(order, start=1):
             time.sleep(rng.uniform(0.0, 2.0))
-            kills.append(kill(league, victim))
-            print(f"{number:3d}/{len(order)} {victim}: went on after {kills[-1].recovered_s:.1f} s", flush=True)
+            kills.append(kill(league, victim, turn=turn))
+            print(f"{number:3d}/{len(order)} {kills[-1].name}: went on after {kills[-1].recovered_s:.1f} s", flush=True)
             for problem in kills[-1].problems:
                 print(f"    {problem}", flush=True)
         league.process.send_signal(signal.SIGINT)
@@ -300,7 +336,7 @@ def table(kills: Sequence[Kill]) -> str:
     """Return one line per kind of process."""
     head = ("killed", "kills", "lost matches", "lost models", "verify failures", "orphans", "went on after, s")
     rows = [head]
-    for victim in VICTIMS:
+    for victim in LEAGUE_VICTIMS:
         of = [one for one in kills if one.victim == victim]
         if of:
             took = sorted(one.recovered_s for one in of)
@@ -315,11 +351,23 @@ def table(kills: Sequence[Kill]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
+def league_with_rules(folder: Path, *, settings: Sequence[str] = ()) -> League:
+    """Return the league of four algorithms, which a witness looks at."""
+    from kill_witness import Witness  # noqa: PLC0415 - beside this file, which others may load by its path
+
+    checks = (verify, Witness())
+    return League(folder, settings=settings, source=LEAGUE, victims=LEAGUE_VICTIMS, checks=checks)
+
+
 def main() -> None:
     """Run the campaign in a temporary folder."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int, nargs="?", default=20, help="kills of every kind of process")
+    parser.add_argument("--league", action="store_true", help="kill a league of four algorithms with rules")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ludus-kill-") as folder:
-        kills = campaign(Path(folder) / "run", count)
+        run = Path(folder) / "run"
+        kills = campaign(league_with_rules(run) if options.league else League(run), options.count)
     print(table(kills))
     gone = [one.gone_s for one in kills if one.victim == "coordinator"]
     if gone:

@@ -186,8 +186,13 @@ class Learner:
         if order.generation > self._generation and self._order is None:
             self._order = order
             self._save(freeze=True, order=order)
-        elif order.generation == self._generation and order.model > self._models:
+        elif order.generation == self._generation and order.model > self._models and self._is_new:
             self._save(freeze=True, order=order)
+
+    @property
+    def _is_new(self) -> bool:
+        """Return whether there is something to freeze; else an order waits, and is given again."""
+        return self.decisions > self._frozen_at or not self._models
 
     def _start_anew(self) -> None:
         """Begin the generation that was ordered if its predecessor's last model is committed."""

@@ -251,9 +251,14 @@ class MatchLog:
         for created_s, played, *rest in self._db.execute(sql, {"kind": kind}):
             yield FixtureRecord(fixture=fixture_of(rest), created_s=created_s, played=played)
 
-    def num_matches(self) -> int:
-        """Return the length of the log."""
-        return int(self._db.execute("SELECT count(*) FROM matches").fetchone()[0])
+    def num_matches(self, *, kind: str | None = None) -> int:
+        """Return the length of the log.
+
+        Args:
+            kind: Only ``"train"`` or only ``"eval"`` matches.
+        """
+        where = "" if kind is None else "WHERE fixture IN (SELECT id FROM fixtures WHERE kind = :kind)"
+        return int(self._db.execute(f"SELECT count(*) FROM matches {where}", {"kind": kind}).fetchone()[0])  # noqa: S608
 
     def commit(self) -> None:
         """Make everything since the last commit durable, all of it or nothing.
@@ -280,7 +285,10 @@ class MatchLog:
             yield self._db
         except sqlite3.OperationalError as error:
             self.rollback()
-            raise StoreError(f"{self.run_dir}: the league could not be written: {error}") from error
+            raise StoreError(
+                f"{self.run_dir}: the league could not be written: {error}; nothing that was committed is lost — "
+                f"make room there and go on with `ludus resume {self.run_dir}`"
+            ) from error
 
     def _write(self, sql: str, *values: Any) -> int:
         """Run one statement and return the id of the row that it inserted last."""

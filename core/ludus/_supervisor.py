@@ -16,6 +16,7 @@ from ludus.launcher import Launched, Launcher, WorkerCommand
 
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
+_START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 
@@ -43,7 +44,7 @@ class Supervisor:
         launcher: Starts processes.
         run_dir: The run folder; logs go to its ``logs`` folder.
         sockets: Folder of the sockets.
-        stall_s: A worker that is silent for so long is restarted.
+        stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
         most_restarts: Restarts of one worker within a minute, in which silence does not count; more means that
             restarting does not help.
         session: Number of this start of the run.
@@ -109,8 +110,10 @@ class Supervisor:
         self._checked_s = now
         for name, process in self._processes.items():
             status = process.launched.poll()
-            silent_s = now - max(heard_s.get(name, 0.0), process.started_s, self._back_s)
-            if status is None and silent_s < self.stall_s:
+            heard = heard_s.get(name, 0.0)
+            silent_s = now - max(heard, process.started_s, self._back_s)
+            patience_s = self.stall_s if heard > process.started_s else max(self.stall_s, _START_S)
+            if status is None and silent_s < patience_s:
                 continue
             if status is None:
                 process.launched.terminate()  # it writes to its log what it is doing, if it still can

@@ -9,6 +9,7 @@ import numpy as np
 from ludus._messages import Checkpoint
 from ludus._models import check_model, load_checkpoint, load_manifest
 from ludus._participants import parse
+from ludus._records import ModelRecord
 from ludus._store import Store
 from ludus.errors import ModelError, StoreError
 
@@ -51,6 +52,37 @@ def _models(store: Store) -> Iterator[str]:
         yield from _complaint(model.participant, load_manifest, folder, model.hash)
 
 
+def _lineage(store: Store) -> Iterator[str]:
+    """Follow each player's models: numbered from 1, each the child of the one before, generation after generation."""
+    hashes, before = {model.hash for model in store.models()}, dict[str, ModelRecord]()
+    for model in store.models():
+        last, generation = before.get(model.player), model.manifest.get("generation", 0)
+        number, begun = (1, 0) if last is None else (last.number + 1, last.manifest.get("generation", 0))
+        if (model.number, model.participant) != (number, f"{model.player}@{number}"):
+            yield f"{model.participant}: its number is {model.number}, expected {model.player}@{number} to be next"
+        if model.parent != (None if last is None else last.hash):
+            yield f"{model.participant}: its parent is not the model before it"
+        if generation not in {begun, begun + 1}:
+            yield f"{model.participant}: is of generation {generation}, expected {begun} or {begun + 1}"
+        if model.manifest.get("init") and model.manifest["init"] not in hashes:
+            yield f"{model.participant}: the model that its player started from is not in the league"
+        before[model.player] = model
+
+
+def _counters(store: Store) -> Iterator[str]:
+    """Compare the counters that the log and the models imply; they are written in the same transactions."""
+    counters, played = store.counters(), store.num_matches(kind="train")
+    if counters.get("matches", played) != played:
+        yield f"counter of training matches: stored {counters['matches']:.0f}, the log says {played}"
+    learned: dict[str, int] = {}
+    for model in store.models():
+        learned[model.player] = max(model.decisions, learned.get(model.player, 0))
+    for player, decisions in learned.items():
+        counted = counters.get(f"decisions/{player}", 0)
+        if counted < decisions:
+            yield f"decisions of {player}: stored {counted:.0f}, a model of it has {decisions}"
+
+
 def _pools(store: Store) -> Iterator[str]:
     """Replay the pool log."""
     known = {model.participant for model in store.models()}
@@ -91,6 +123,8 @@ _CHECKS: tuple[Callable[[Store], Iterable[str]], ...] = (
     _payoffs,
     _participants,
     _models,
+    _lineage,
     _pools,
+    _counters,
     _checkpoints,
 )

@@ -24,13 +24,19 @@ def test_training_and_resuming(toml, tmp_path):
     folder = tmp_path / "r"
     text = invoke(train, toml(), "--run", folder, "--set", "run.decisions=800")
     assert "stopped: 800 decisions are learned" in text
-    assert f"go on with: ludus resume {folder} --minutes MORE" in text
+    assert f"go on with: ludus resume {folder} --set run.decisions=MORE" in text
     assert "95 % interval" in text
     data = json.loads(invoke(resume, folder, "--set", "run.decisions=1600", "--json"))
     assert (data["run"], data["reason"]) == (str(folder), "1,600 decisions are learned")
     assert data["decisions"] >= 1600
     assert set(data) == {"run", "reason", "elapsed_s", "decisions", "matches", "players"}
     assert (folder / "run.toml").read_text().count("1600") == 1
+
+
+def test_a_run_whose_time_is_over_goes_on_with_more_minutes(toml, tmp_path):
+    """Each limit has its own option."""
+    text = invoke(train, toml(run={"decisions": 0, "minutes": 0.001}), "--run", tmp_path / "r")
+    assert f"go on with: ludus resume {tmp_path / 'r'} --minutes MORE" in text
 
 
 def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):

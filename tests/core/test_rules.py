@@ -257,6 +257,19 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     assert runner.learner("main")._oldest > reset.version
 
 
+def test_a_learner_that_died_follows_an_order_to_freeze_once_it_has_learned_again(ruled):
+    """Its checkpoint holds the weights of its last model, which cannot be frozen twice; no order is lost over that."""
+    runner = ruled(Freeze(player="main", reason="1"), players={"main": {"freeze_every_decisions": 0}})
+    league = runner.coordinator.league
+    runner.until(lambda: league.models)
+    runner.until(lambda: league.players["main"].decisions > league.models["main@1"].decisions)
+    runner.coordinator._change(Freeze(player="main", reason="2"))
+    runner.start("learner-main")
+    runner.until(lambda: "main@2" in league.models)
+    assert league.models["main@2"].manifest["reason"] == "2"
+    assert not runner.coordinator._orders
+
+
 def test_a_resumed_league_knows_its_generations(league):
     """Births, shares and the learner's own count."""
     runner = league(league=ANEW)

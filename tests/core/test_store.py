@@ -230,7 +230,9 @@ def test_a_full_disk_is_one_clear_error(store):
     store._db.execute("PRAGMA max_page_count = 1")  # no page more than there are
     store.set_counter("x", 1)
     fixture = add_fixture(store, matches=5000)
-    with pytest.raises(StoreError, match="could not be written: database or disk is full"):
+    with pytest.raises(
+        StoreError, match=r"could not be written: database or disk is full; .* go on with `ludus resume"
+    ):
         store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
     store._db.execute("PRAGMA max_page_count = 100000")
     assert store.add_results(results([fixture.id], [0], [1])).refused == 1

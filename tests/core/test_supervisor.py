@@ -128,6 +128,18 @@ def test_a_silent_worker_is_killed_and_restarted(supervise, is_alive):
     assert "was silent for 0 s and was killed — restarted" in said[0]
 
 
+def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
+    """Importing takes a while where many start at once; but not for ever."""
+    supervisor, _ = supervise(stall_s=0.1)
+    first = supervisor.pids["sampler-0"]
+    time.sleep(0.2)
+    supervisor.check(heard_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
+    assert supervisor.pids["sampler-0"] == first
+    monkeypatch.setattr("ludus._supervisor._START_S", 0.2)
+    supervisor.check(heard_s={}, errors={})
+    assert supervisor.pids["sampler-0"] != first
+
+
 def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
     """One death more than the restarts allowed within a minute."""
     supervisor, said = supervise(LEAVE)

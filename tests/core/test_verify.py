@@ -74,6 +74,24 @@ def test_a_sound_run_has_no_problems(run):
         ("INSERT INTO pools VALUES (9, 'p', 'main@5', 1, 0)", "pool p: main@5 is not among the models"),
         ("INSERT INTO pools VALUES (9, 'p', 'main@1', 1, 0)", "pool p: main@1 enters twice"),
         ("INSERT INTO pools VALUES (9, 'q', 'main@1', 0, 0)", "pool q: main@1 leaves but is not in it"),
+        ("UPDATE models SET number = 2", "main@1: its number is 2, expected main@1 to be next"),
+        ("UPDATE models SET parent = hash", "main@1: its parent is not the model before it"),
+        (
+            """UPDATE models SET manifest = '{"generation": 2}'""",
+            "main@1: is of generation 2, expected 0 or 1",
+        ),
+        (
+            """UPDATE models SET manifest = '{"init": "00"}'""",
+            "main@1: the model that its player started from is not in the league",
+        ),
+        (
+            "INSERT INTO counters VALUES ('matches', 3)",
+            "counter of training matches: stored 3, the log says 0",
+        ),
+        (
+            "UPDATE counters SET value = 0 WHERE name = 'decisions/main'",
+            "decisions of main: stored 0, a model of it has 1",
+        ),
         ("UPDATE models SET hash = '../../secret'", "main@1: model hash .* 64 hexadecimal"),
         ("UPDATE checkpoints SET path = '../x'", "checkpoint of main: checkpoint path"),
     ],

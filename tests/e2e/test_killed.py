@@ -5,9 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
+from ludus._league import League
 from ludus._store import Store
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+RULES_ACT_SOON = ("league.restart-from.decisions=1000", "league.alphastar.most_decisions=2000")
 
 
 def is_training(state):
@@ -29,6 +35,43 @@ def test_whatever_is_killed_the_run_goes_on(campaign, league):
         assert f"{name}: was killed by signal 9 — restarted; see " in run.output
     with Store.read(run.folder) as store:
         assert store.counters()["sessions"] == 2
+
+
+@pytest.fixture
+def league_with_rules(campaign, tmp_path, monkeypatch):
+    """Return a league of four algorithms whose shares, pools and generations change all the time."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    run = campaign.league_with_rules(tmp_path / "run", settings=("run.workers=1", *RULES_ACT_SOON))
+    yield run
+    run.close()
+
+
+def generations(run):
+    """Return how often players of a run have started anew."""
+    with Store.read(run.folder) as store:
+        return sum(len(view.births) - 1 for view in League.of(store).players.values())
+
+
+@pytest.mark.slow
+def test_a_league_with_rules_is_what_its_log_says_whatever_is_killed(campaign, league_with_rules):
+    """Workers of each kind, the coordinator, and everything at once: pools, payoffs and the rest are as logged."""
+    run = league_with_rules
+    run.train()
+    run.wait_for(lambda state: len(state.learned) == 5 and state.rated > 0 and generations(run))
+    assert run.problems() == []
+    pids, before = run.pids, run.state
+    assert len(pids) == 8
+    for name in ("sampler-0", "evaluator-0", "learner-dqn_explorer"):
+        os.kill(pids[name], signal.SIGKILL)
+    run.wait_for(lambda state: state.has_passed(before) and run.pids.keys() == pids.keys())
+    kill = campaign.kill(run, "coordinator")
+    assert (kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) == (0, 0, (), 0)
+    pids = run.pids
+    for pid in pids.values():
+        with suppress(ProcessLookupError):  # it ended with the coordinator
+            os.kill(pid, signal.SIGKILL)
+    campaign.wait(lambda: run.process.poll() is not None and not any(map(campaign.is_alive, pids.values())))
+    assert run.problems() == []
 
 
 @pytest.mark.slow

@@ -95,7 +95,8 @@ def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: 
         result = {"run": str(folder), "reason": outcome.reason, **summary_json(outcome.snapshot)}
         click.echo(json.dumps(result, indent=2))
     else:
-        more = "" if outcome.interrupted else " --minutes MORE"
+        limit = " --set run.decisions=MORE" if outcome.reason.endswith("decisions are learned") else " --minutes MORE"
+        more = "" if outcome.interrupted else limit
         click.echo(summary(outcome.snapshot))
         click.echo(f"stopped: {outcome.reason}")
         click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}{more}")
