@@ -6,25 +6,25 @@ that are there already are not repeated, unless their configuration has changed 
 
     python benchmarks/ablations.py --seeds 1 2 3 --json benchmarks/results/ablations.json
     python benchmarks/ablations.py memory masks --seeds 1
+
+Where variants need values of their own of an option, such as the learning rate, these are chosen by a sweep, every
+variant with every value, and with other seeds than those of the proof. ::
+
+    python benchmarks/ablations.py labels --sweep --seeds 11 12 13
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import shutil
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 from ludus.runs import open_run, play_pair
 from safetensors.numpy import load_file
+from trainings import train
 
 HERE = Path(__file__).parent / "ablations"
 PLAYER = "main"
@@ -58,6 +58,7 @@ class Proof:
         measure: ``"won"``: the share of won matches; ``"return"``: the mean return.
         greedy: Whether the most likely actions are played. Otherwise actions are sampled as in training: where noise
             slows learning down, greedy play hides how unsure the policy still is.
+        swept: An option, and its values that a sweep tries with every variant.
     """
 
     variants: dict[str, Variant]
@@ -67,6 +68,17 @@ class Proof:
     optimum: float = 1.0
     measure: str = "won"
     greedy: bool = True
+    swept: tuple[str, tuple[str, ...]] = ("", ())
+
+    def sweep(self) -> Proof:
+        """Return every variant with every value of the swept option, and nothing expected of any."""
+        name, values = self.swept
+        variants = {}
+        for label, variant in self.variants.items():
+            others = tuple(setting for setting in variant.settings if not setting.startswith(f"{name}="))
+            for value in values:
+                variants[f"{label}, {value}"] = Variant(settings=(*others, f"{name}={value}"))
+        return evolve(self, variants=variants)
 
 
 def _with(*settings: str) -> Variant:
@@ -88,7 +100,7 @@ def _exploring(algorithm: str) -> tuple[str, ...]:
 
 _MATCHES_16 = ("sampling.matches=16", "sampling.fixture_matches=16", "sampling.rows_per_fixture=16")
 
-#: By the name of the TOML file. 1/17 of the labels of `labels` and `staleness` is guessed at 1/16, the others at 1/4.
+#: By the name of the TOML file. One label in 17 of `labels` and `staleness` is guessed at 1/16, others at 1/3 or 1/4.
 PROOFS: dict[str, Proof] = {
     "memory": Proof(
         variants={
@@ -127,16 +139,17 @@ PROOFS: dict[str, Proof] = {
         unsolved=0.6,
         chance=0.340,
     ),
-    # nothing is expected here: which ratio learns faster depends on the learning rate
     "labels": Proof(
         variants={
-            f"{ratio}, {rate}": Variant(settings=(f"{PPO}.label_objective={ratio}", f"{PPO}.learning_rate={rate}"))
-            for rate in ("1e-3", "2e-3", "5e-3")
-            for ratio in ("per-label", "joint")
+            # each at the best rate of its own, which is the same for both
+            "per-label": _with(f"{PPO}.label_objective=per-label", f"{PPO}.learning_rate=1e-2"),
+            "joint": _without(f"{PPO}.label_objective=joint", f"{PPO}.learning_rate=1e-2"),
         },
-        solved=0.85,
-        unsolved=0.6,
-        chance=1 / 16 / 4**16,
+        solved=0.8,
+        unsolved=0.7,
+        chance=(1 / 16 + 16 / 3) / 17,
+        measure="return",
+        swept=(f"{PPO}.learning_rate", ("2.5e-3", "5e-3", "1e-2", "2e-2")),
     ),
     "staleness": Proof(
         variants={
@@ -165,30 +178,6 @@ PROOFS: dict[str, Proof] = {
 }
 
 
-def train(proof: str, settings: Sequence[str], *, seed: int, folder: Path) -> dict[str, Any]:
-    """Train one variant with one seed, unless that has been done, and return ``cpu_s`` and ``wall_s``.
-
-    Raises:
-        subprocess.CalledProcessError: The training failed.
-    """
-    file, told = HERE / f"{proof}.toml", folder.with_suffix(".json")
-    what = {"toml": file.read_text(encoding="utf-8"), "settings": list(settings), "seed": seed}
-    if told.exists():
-        known = json.loads(told.read_text(encoding="utf-8"))
-        if known["what"] == what:
-            return dict(known["took"])
-    shutil.rmtree(folder, ignore_errors=True)  # of another configuration, or not finished
-    command = [sys.executable, "-m", "ludus", "train", str(file), "--run", str(folder), "--workers", "0", "--json"]
-    command += [part for setting in (f"run.seed={seed}", *settings) for part in ("--set", setting)]
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    took = {"cpu_s": round(cpu_s, 1), "wall_s": round(time.monotonic() - began, 1)}
-    told.write_text(json.dumps({"what": what, "took": took}, indent=1) + "\n", encoding="utf-8")
-    return took
-
-
 def evaluate(folder: Path, *, greedy: bool, matches: int) -> dict[str, float]:
     """Return how the final model of a run plays: ``won``, ``return``, and how many ``weights`` it has."""
     with open_run(folder) as run:
@@ -208,18 +197,17 @@ def evaluate(folder: Path, *, greedy: bool, matches: int) -> dict[str, float]:
     }
 
 
-def run_proof(name: str, *, seeds: Sequence[int], runs: Path, matches: int) -> dict[str, Any]:
+def run_proof(name: str, proof: Proof, *, seeds: Sequence[int], runs: Path, matches: int) -> dict[str, Any]:
     """Train and evaluate all variants of a proof with all seeds."""
-    proof = PROOFS[name]
     results: dict[str, Any] = {}
     for label, variant in proof.variants.items():
         results[label] = {"solves": variant.solves, "settings": list(variant.settings), "seeds": {}}
         for seed in seeds:
             folder = runs / f"{name}-{label.replace(' ', '_').replace(',', '')}-{seed}"
-            took = train(name, variant.settings, seed=seed, folder=folder)
+            took = train(HERE / f"{name}.toml", variant.settings, seed=seed, folder=folder)
             found = evaluate(folder, greedy=proof.greedy, matches=matches)
             results[label]["seeds"][str(seed)] = {"score": found[proof.measure], **found, **took}
-    stated = {key: value for key, value in asdict(proof).items() if key != "variants"}
+    stated = {key: value for key, value in asdict(proof).items() if key not in ("variants", "swept")}
     return {**stated, "matches": matches, "variants": results}
 
 
@@ -250,22 +238,40 @@ def table(results: dict[str, Any]) -> Iterator[str]:
             )
 
 
+def best(swept: dict[str, Any]) -> Iterator[str]:
+    """Yield the value of every variant whose mean score is best, of a sweep."""
+    means: dict[str, dict[str, float]] = {}
+    for label, variant in swept["variants"].items():
+        scores = [seed["score"] for seed in variant["seeds"].values()]
+        of, value = label.rsplit(", ", 1)
+        means.setdefault(of, {})[value] = sum(scores) / len(scores)
+    for of, by_value in means.items():
+        value = max(by_value, key=lambda value: by_value[value])
+        yield f"best for {of}: {value} ({by_value[value]:.3f} on average)"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is missing, evaluate, print and write; return 1 if something expected does not hold, else 0."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("proofs", nargs="*", metavar="PROOF", help=f"default: all of {', '.join(PROOFS)}")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--sweep", action="store_true", help="choose values of options instead of proving anything")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="choose and prove with different ones")
     parser.add_argument("--matches", type=int, default=500, help="per evaluation")
     parser.add_argument("--runs", type=Path, default=Path("runs/ablations"), help="where runs are kept")
     parser.add_argument("--json", type=Path, help="where results are written")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.proofs if name not in PROOFS]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(PROOFS)}")
+    proofs = {name: PROOFS[name] for name in given.proofs or PROOFS}
+    if given.sweep:
+        proofs = {name: proof.sweep() for name, proof in proofs.items() if proof.swept[1]}
     given.runs.mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {}
-    for name in given.proofs or PROOFS:
-        results[name] = run_proof(name, seeds=given.seeds, runs=given.runs, matches=given.matches)
+    for name, proof in proofs.items():
+        results[name] = run_proof(name, proof, seeds=given.seeds, runs=given.runs, matches=given.matches)
         print(*list(table({name: results[name]}))[0 if len(results) == 1 else 1 :], sep="\n", flush=True)
+        if given.sweep:
+            print(*best(results[name]), sep="\n", flush=True)
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

@@ -31,6 +31,7 @@ OPTIONS = [
     ("labels", {"choices": 2, "coupled": True}),
     ("labels", {"labels": 5, "choices": 3}),
     ("labels", {"labels": 16, "coupled": True, "shared": True}),
+    ("labels", {"labels": 3, "choices": 5, "coupled": True, "keyed": True}),
     ("luck", {}),
     ("luck", {"ticks": 1, "told": False}),
     ("team-game", {}),

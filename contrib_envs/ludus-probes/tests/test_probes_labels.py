@@ -102,6 +102,21 @@ def test_a_shared_reward_is_the_share_of_right_labels(make, make_agent, play, by
         assert environment._tick.outcome.tolist() == [[float(wrong == 0)]] * 20
 
 
+@pytest.mark.parametrize("coupled", [False, True])
+def test_a_key_is_added_to_what_is_shown(make, make_agent, start, play, by_agent, coupled):
+    """Of all labels but the first, modulo the choices; everything else stays as it is without a key."""
+    environment = make("labels", ROWS, choices=4, coupled=coupled, keyed=True)
+    player, plain = start(environment), start(make("labels", ROWS, choices=4, coupled=coupled))
+    shown = np.stack([player.observation[name][:, 0].argmax(axis=1) for name in LEAVES], axis=1)
+    key = player.observation["key"][:, 0].argmax(axis=1)
+    assert all(np.array_equal(player.observation[name], plain.observation[name]) for name in LEAVES)
+    assert abs(np.bincount(key, minlength=4) - ROWS / 4).max() < 100
+    asked = (shown + np.column_stack([np.zeros(ROWS, np.int64), key, key])) % np.array([2, 4, 4])
+    assert play(environment, lambda *_: asked[:, None]).min() == 1.0
+    assert play(environment, by_agent(make_agent("labels-perfect", environment))).min() == 1.0
+    assert play(environment, lambda *_: shown[:, None])[key > 0].max() == 0.0
+
+
 def test_a_policy_that_does_not_choose_the_label_receives_a_half(returns):
     """Both other labels right, the first one fixed: right where that is wanted, which is so in half of the matches."""
     for fixed in (0, 1):

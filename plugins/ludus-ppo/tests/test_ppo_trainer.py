@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +106,17 @@ def test_objectives_differ_on_several_labels(make_ppo, make_batch):
     joint = make_ppo(BUTTON_AND_MOVE, label_objective="joint", **options)
     batch = make_batch(per_label)
     assert not same(update(per_label, batch)[0].weights(), update(joint, batch)[0].weights())
+
+
+@pytest.mark.parametrize(("label_objective", "clipped"), [("per-label", 0.0), ("joint", 1.0)])
+def test_the_clip_fraction_is_that_of_the_ratios_in_use(make_ppo, make_batch, label_objective, clipped):
+    """Two labels 1.16 times as likely as then are each within 0.2 of then, the action is not."""
+    ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, learning_rate=1e-9)
+    batch = make_batch(ppo)
+    batch.extras["log_prob"] -= 0.15
+    metrics = ppo.make_trainer(seed=1).update(batch, progress=0.0).metrics
+    assert metrics["clip_fraction"] == clipped
+    assert metrics["approx_kl"] == pytest.approx(math.exp(0.3) - 1.3, rel=1e-3)
 
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])

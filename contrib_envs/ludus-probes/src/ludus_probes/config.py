@@ -117,6 +117,10 @@ class LabelsConfig:
     shared: bool = option(
         False, help="where coupled: the reward is the share of right labels instead of all or nothing"
     )
+    keyed: bool = option(
+        False,
+        help="what is asked of a label is what is shown of it plus a key, so that the network has to combine both",
+    )
 
 
 @frozen(kw_only=True)

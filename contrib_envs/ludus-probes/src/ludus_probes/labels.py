@@ -28,7 +28,11 @@ def make_labels_agent(config: None, *, spec: EnvironmentSpec, role: str) -> Refl
     leaves = _leaves(action_width(spec.role(role).action_space))
 
     def decide(observation: Leaves) -> np.ndarray:
-        return np.stack([leaf.argmax(axis=1) for leaf in (observation[name] for name in leaves)], axis=1)
+        action = np.stack([leaf.argmax(axis=1) for leaf in (observation[name] for name in leaves)], axis=1)
+        if _KEY in observation:
+            key = observation[_KEY]
+            action[:, 1:] = (action[:, 1:] + key.argmax(axis=1)[:, None]) % key.shape[1]
+        return action
 
     return ReflexAgent(decide, value=1.0)
 
@@ -37,10 +41,11 @@ _ORDINALS = (
     *("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"),
     *("thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth"),
 )
+_KEY = "key"
 
 
 def _leaves(labels: int) -> tuple[str, ...]:
-    """Return the names of what is asked of every label, one-hot."""
+    """Return the names of what is shown of every label, one-hot."""
     return ("wanted", *_ORDINALS[: labels - 1])
 
 
@@ -48,7 +53,8 @@ class _Labels:
     """One decision: choose the wanted label by the first label, and set that label to what is asked of it: reward 1.
 
     The labels that were not chosen change nothing. Where `coupled`, they must be right too; where that is `shared`,
-    the reward is the share of right labels.
+    the reward is the share of right labels. Where `keyed`, what is asked of all labels but the first is what is shown
+    of them plus a key, modulo the number of choices.
     """
 
     def __init__(self, config: LabelsConfig) -> None:
@@ -58,6 +64,9 @@ class _Labels:
         leaves: dict[str, Space[Any]] = {
             name: spaces.Box(0.0, 1.0, (size,), np.float32) for name, size in zip(self._names, self._sizes, strict=True)
         }
+        self._keyed, self._choices = config.keyed, config.choices
+        if config.keyed:
+            leaves[_KEY] = spaces.Box(0.0, 1.0, (config.choices,), np.float32)
         chosen = tuple((True, *row) for row in np.eye(config.labels, dtype=bool).tolist())
         player = Role(
             name=ROLE,
@@ -80,16 +89,21 @@ class _Labels:
     def bind(self, player: RoleTick, outcome: np.ndarray) -> None:
         """Make room for what is asked."""
         self._leaves = [player.observation[name][:, 0] for name in self._names]
+        self._key = player.observation[_KEY][:, 0] if self._keyed else None
         self._reward, self._outcome = player.reward[:, 0], outcome[:, 0]
         self._asked = np.zeros((len(outcome), len(self._sizes)), np.int64)
 
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Ask for something."""
-        numbers = draw(seeds[:, None], np.arange(len(self._sizes)))
+        numbers = draw(seeds[:, None], np.arange(len(self._sizes) + 1))
         for label, size in enumerate(self._sizes):
-            asked = below(numbers[:, label], size)
-            self._asked[at, label] = asked
-            self._leaves[label][at] = self._one_hot[label][asked]
+            shown = below(numbers[:, label], size)
+            self._asked[at, label] = shown
+            self._leaves[label][at] = self._one_hot[label][shown]
+        if self._key is not None:
+            key = below(numbers[:, -1], self._choices)
+            self._key[at] = self._one_hot[-1][key]
+            self._asked[at, 1:] = (self._asked[at, 1:] + key[:, None]) % self._choices
 
     def advance(self, at: Rows, actions: np.ndarray) -> np.ndarray:
         """Pay for what was right."""

@@ -323,20 +323,15 @@ class PPOTrainer:
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _moved(self, results: list[_ChunkResult], clip_epsilon: float) -> Tensor:
-        """Return how far the policy has moved in a pass: the two `ratio_statistics`."""
-        used = (
-            None
-            if results[0].used is None
-            else torch.cat([result.used for result in results if result.used is not None])
-        )
-        return torch.stack(
-            ratio_statistics(
-                torch.cat([result.log_prob for result in results]),
-                torch.cat([result.old_log_prob for result in results]),
-                clip_epsilon=clip_epsilon,
-                used=used,
-            )
-        )
+        """Return how far the policy has moved in a pass: the two `ratio_statistics`, of the ratios that are clipped."""
+        log_prob = torch.cat([result.log_prob for result in results])
+        old_log_prob = torch.cat([result.old_log_prob for result in results])
+        labels_used = [result.used for result in results if result.used is not None]
+        used = torch.cat(labels_used) if labels_used else None
+        if self._config.label_objective == "joint":
+            log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
+            used = None
+        return torch.stack(ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used))
 
     def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: float) -> Tensor:
         old_log_prob = rows.extras["log_prob"]
