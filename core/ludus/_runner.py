@@ -9,10 +9,11 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field
 
@@ -26,7 +27,7 @@ from ludus._evaluation import play_out
 from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
 from ludus._plugins import Plugins
-from ludus._report import Reporter, Snapshot, measure, milestones
+from ludus._report import measure, milestones, summarize
 from ludus._sections import Chosen
 from ludus._store import Store
 from ludus.errors import LudusError, RunError, StoreError, WorkerError
@@ -43,17 +44,17 @@ class Outcome:
 
     Attributes:
         reason: Why it stopped.
-        snapshot: Its last numbers.
+        summary: What it has come to, as JSON values.
         interrupted: Whether a person or signal stopped it.
     """
 
     reason: str
-    snapshot: Snapshot
+    summary: dict[str, Any]
     interrupted: bool = False
 
 
 def train(
-    config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Reporter, displays: Sequence[Chosen] = ()
+    config: RunConfig, *, plugins: Plugins, run_dir: Path, say: Callable[[str], None], displays: Sequence[Chosen] = ()
 ) -> Outcome:
     """Start a new run.
 
@@ -61,7 +62,7 @@ def train(
         config: Its configuration.
         plugins: What is installed.
         run_dir: Its folder.
-        reporter: Hears about it.
+        say: Tells the person one line.
         displays: Metric sinks besides those of the configuration.
 
     Raises:
@@ -79,14 +80,14 @@ def train(
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         _write(run_dir / "run.toml", text)
-        return _Run(config, plugins, run_dir, store, reporter).go(displays)
+        return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
 def resume(
     run_dir: Path,
     *,
     plugins: Plugins,
-    reporter: Reporter,
+    say: Callable[[str], None],
     overrides: tuple[str, ...] = (),
     displays: Sequence[Chosen] = (),
 ) -> Outcome:
@@ -107,7 +108,7 @@ def resume(
         config = load_config(path, overrides=overrides, plugins=plugins)
         if overrides:
             _write(path, dump_config(config))
-        return _Run(config, plugins, run_dir, store, reporter).go(displays)
+        return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
 @contextmanager
@@ -141,7 +142,7 @@ class _Run:
     plugins: Plugins
     run_dir: Path
     store: Store
-    reporter: Reporter
+    say: Callable[[str], None]
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _sinks: list[MetricSink] = field(init=False, factory=list)
@@ -167,7 +168,7 @@ class _Run:
                 if not self._signal:
                     self._evaluate(coordinator)
                 self._measure(coordinator, force=True)
-                return Outcome(reason, measure(coordinator), bool(self._signal))
+                return Outcome(reason, summarize(coordinator), bool(self._signal))
         finally:
             for sink in self._sinks:
                 sink.close()
@@ -192,7 +193,7 @@ class _Run:
                 number=session,
                 stall_s=run.stall_s,
                 restarts=run.restarts,
-                say=self.reporter.say,
+                say=self.say,
             ),
             self._assembly.workers(launcher.cores),
         )
@@ -219,7 +220,7 @@ class _Run:
         killed = crew.finish(timeout_s=_STOP_S, tend=tend)
         tend()
         for name in killed:
-            self.reporter.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
+            self.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
         if failure is not None:
             raise failure
         return coordinator
@@ -231,12 +232,10 @@ class _Run:
         if not force and now - self._reported_s < self.config.metrics.interval_s:
             return
         self._reported_s = now
-        snapshot = measure(coordinator)
-        metrics = snapshot.metrics()
+        metrics = measure(coordinator)
         for sink in self._sinks:
             sink.write(metrics)
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
-        self.reporter.show(snapshot)
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
@@ -250,7 +249,7 @@ class _Run:
                     if self._signal or not player.models or (player.team is not None and opponent in player.models):
                         continue
                     pair = (player.models[-1], opponent)
-                    self.reporter.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
+                    self.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
                     fixtures = coordinator.rating_fixtures(
                         pair[::-1] if player.team else pair,
                         -(-matches // (2 if coordinator.rotates else 1)),
@@ -276,7 +275,7 @@ class _Run:
             # not what was there before: a shell in the background leaves SIGINT ignored
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
-                self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
+                self.say(f"{self._signal}: stopping cleanly (again: at once)")
 
         for number in numbers:
             signal.signal(number, stop)

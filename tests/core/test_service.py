@@ -191,7 +191,7 @@ def test_its_numbers_are_metrics(config, tmp_path):
     """Under its name."""
     with league_runner(config.data, tmp_path / "run") as runner:
         runner.coordinator.handle("service-placed", MetricsReport(worker="service-placed", values={"calls": 3.0}))
-        values = {metric.name: metric.value for metric in measure(runner.coordinator).metrics()}
+        values = {metric.name: metric.value for metric in measure(runner.coordinator)}
     assert values["service-placed/calls"] == 3.0
 
 
