@@ -22,16 +22,17 @@ import numpy as np
 import torch
 from attrs import evolve, frozen
 from gymnasium import spaces
-from ludus._shared import shared_path
-from ludus._transport import ipc_address, private_ipc_dir
 from ludus.network import NetworkRequest
 from ludus.service import Network, ServiceContext, Site
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
+from ludus_local.memory import shared_path
+from ludus_local.transport import private_ipc_dir
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 
+_SERVICE = "service-server"
 ROWS = (1, 4, 16, 64, 256, 1024, 4096)
 CLIENTS = (1, 2, 4)
 REQUEST = NetworkRequest(
@@ -54,16 +55,9 @@ def network() -> Network:
     return Network(make_mlp(MLPConfig(hidden=(256, 256)), request=REQUEST), REQUEST)
 
 
-def address(sockets: Path) -> str:
-    """Return where the server is reached."""
-    return ipc_address(sockets, "service-server.ask")
-
-
 def serve(config: ServerConfig, sockets: Path) -> None:
     """Serve for ever."""
-    context = ServiceContext(
-        name="service-server", sockets=sockets, address=address(sockets), networks={"main": lambda: [network()]}
-    )
+    context = ServiceContext(name=_SERVICE, sockets=sockets, networks={"main": lambda: [network()]})
     service = InferenceService(config, context=context)
     while True:
         service.work()
@@ -74,7 +68,7 @@ def ask(config: ServerConfig, sockets: Path | None, name: str, barrier: Barrier,
     torch.set_num_threads(1)
     site = None
     if sockets is not None:
-        site = Site(worker=name, player="main", sockets=sockets, address=address(sockets))
+        site = Site(worker=name, player="main", sockets=sockets, service=_SERVICE)
     module, request = network()
     runtime = make_client(config, module=module, request=request, site=site)
     while True:

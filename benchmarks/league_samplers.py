@@ -32,8 +32,8 @@ from ludus._coordinator import Coordinator
 from ludus._messages import FixtureRequest, Fixtures, Results, ResultsAck
 from ludus._plugins import load_plugins
 from ludus._store import Store
-from ludus._transport import MAX_BATCH, ZmqEndpoint
-from ludus._wire import decode, encode
+from ludus.wire import decode, encode
+from ludus_local.transport import MAX_BATCH, ZmqEndpoint
 
 MATCHES = 8
 LOST = 0.01  # of the answers

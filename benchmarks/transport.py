@@ -18,7 +18,6 @@ import os
 import shutil
 import statistics
 import time
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -27,16 +26,16 @@ from typing import Protocol
 import numpy as np
 import torch
 import zmq
-from attrs import define, field, frozen
+from attrs import define, field
 from gymnasium import spaces
-from ludus import _messages, _wire
-from ludus._carriage import SLOT, load, unload
+from ludus import _messages, wire
 from ludus._recorder import Recorder, SegmentLayout
-from ludus._shared import SharedFolder, shared_path
-from ludus._slots import SlotReader, Slots
-from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus.environment import Role
 from ludus.segment import Field, SegmentBatch
+from ludus.wire import Credit, Hello, Segments
+from ludus_local.link import HostLink
+from ludus_local.memory import SharedFolder, shared_path
+from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 WINDOW = 8
 ROUNDS = 7
@@ -142,7 +141,7 @@ def codec() -> float:
     message = _messages.Segments(worker="sampler-0", player="main", block=1, arrays=arrays)
     start = time.perf_counter()
     for _ in range(ROUND_TRIPS):
-        _wire.decode(_wire.encode(message))
+        wire.decode(wire.encode(message))
     return 1e6 * (time.perf_counter() - start) / ROUND_TRIPS
 
 
@@ -156,11 +155,10 @@ def compare(ludus: Callable[[], float], bare: Callable[[], float]) -> tuple[floa
 class BlockSender:
     """Records blocks of one shape and sends them, `WINDOW` under way."""
 
-    endpoint: ZmqEndpoint
+    link: HostLink
     layout: SegmentLayout
     entry: dict[str, np.ndarray]
-    folder: SharedFolder | None
-    _held: deque[object] = field(factory=deque)
+    _sent: int = field(init=False, default=0)
 
     @property
     def megabytes(self) -> float:
@@ -170,25 +168,21 @@ class BlockSender:
 
     def run(self, blocks: int) -> tuple[float, float, float]:
         """Return seconds of wall time, of this process and of the receiver."""
-        lend = {} if self.folder is None else {"lend": Slots(self.folder).take}
-        made = Recorder(self.layout, STREAMS, **lend)
+        made = Recorder(self.layout, STREAMS, partial(self.link.lend, "main"))
         streams, sent, acked, theirs = made.open(STREAMS), 0, 0, [0.0]
         for number in range(-WINDOW, blocks):
             if number == 0:  # all slots exist by now
                 start, own, theirs = time.perf_counter(), time.process_time(), theirs[-1:]
             while not made.full:
                 record(made, streams, self.entry)
-            batch, sent = made.flush(), sent + 1
-            ways = () if self.folder is None else (SLOT,)
-            message = load(batch, worker="sampler-0", player="main", block=sent, pid=os.getpid(), ways=ways)
-            assert self.endpoint.send("learner", message)
-            self._held.append(batch.lease)
+            arrays, self._sent, sent = made.flush().arrays(), self._sent + 1, sent + 1
+            block = Segments(worker="sampler-0", player="main", block=self._sent, pid=os.getpid(), arrays=arrays)
+            assert self.link.send("learner", block)
             while sent - acked >= WINDOW or (number == blocks - 1 and acked < sent):
-                for _, ack in self.endpoint.receive(10.0):
-                    theirs.append(ack.report / 1e9)
-                    acked += 1
-                    if (lease := self._held.popleft()) is not None:
-                        lease.release()
+                for _, message in self.link.receive(10.0):
+                    if isinstance(message, _messages.ResultsAck):
+                        theirs.append(message.report / 1e9)
+                        acked += 1
         return time.perf_counter() - start, time.process_time() - own, theirs[-1] - theirs[0]
 
 
@@ -203,13 +197,15 @@ def serve_blocks(address: str) -> None:
     endpoint = ZmqEndpoint("learner")
     endpoint.bind(address)
     folder = shared_path(Path(address.removeprefix("ipc://")).parent)
-    reader = SlotReader(SharedFolder(folder, "learner"), "sampler-0")
+    link = HostLink(endpoint, SharedFolder(folder, "learner"), address=address)
     batch: dict[str, np.ndarray] = {}
     while True:
-        for peer, message in endpoint.receive(10.0):
-            assert isinstance(message, _messages.Segments)
-            copy_into(batch, unload(message, reader))
-            endpoint.send(peer, _messages.ResultsAck(report=time.process_time_ns()))
+        for peer, message in link.receive(10.0):
+            taken = message.block if isinstance(message, Segments) else 0
+            if isinstance(message, Segments):
+                copy_into(batch, SegmentBatch.from_arrays(dict(message.arrays)))
+                link.send(peer, _messages.ResultsAck(report=time.process_time_ns()))
+            link.send(peer, Credit(player="main", acked=taken, released=taken, credits=1, version=0, pid=message.pid))
 
 
 def copy_into(batch: dict[str, np.ndarray], block: SegmentBatch) -> None:
@@ -225,7 +221,7 @@ def local(layout: SegmentLayout, entry: dict[str, np.ndarray], blocks: int) -> f
     made = Recorder(layout, STREAMS)
     streams, batch, start = made.open(STREAMS), {}, 0.0
     spare = [{name: np.ones_like(array) for name, array in made._arrays.items()} for _ in range(2)]
-    lent = itertools.cycle([_Spare(arrays) for arrays in spare])
+    lent = itertools.cycle(spare)
     made.lend = lambda _: next(lent)
     for number in range(-2, blocks):
         if number == 0:
@@ -234,11 +230,6 @@ def local(layout: SegmentLayout, entry: dict[str, np.ndarray], blocks: int) -> f
             record(made, streams, entry)
         copy_into(batch, made.flush())
     return time.process_time() - start
-
-
-@frozen
-class _Spare:
-    arrays: dict[str, np.ndarray]
 
 
 def images() -> tuple[SegmentLayout, dict[str, np.ndarray]]:
@@ -284,20 +275,29 @@ def network_s() -> float:
     return statistics.median(once() for _ in range(9)) / STREAMS
 
 
-def report_blocks(directory: Path, address: str) -> None:
-    """Print what a block costs in shared memory, through sockets, and without a way at all."""
+def meet(address: str, folder: SharedFolder | None) -> HostLink:
+    """Return a sampler's link that has said hello."""
     endpoint = ZmqEndpoint("sampler-0")
     endpoint.connect("learner", address)
+    link = HostLink(endpoint, folder)
+    link.send("learner", Hello(worker="sampler-0", pid=os.getpid()))
+    link.receive(10.0)
+    return link
+
+
+def report_blocks(directory: Path, address: str) -> None:
+    """Print what a block costs in shared memory, through sockets, and without a way at all."""
     decide_s = network_s()
     for name, (layout, entry), blocks in (("images", images(), 12), ("boards", boards(), 200)):
         floor = statistics.median(local(layout, entry, blocks) for _ in range(3)) / blocks
         shares = []
         for way, folder in (("shared", SharedFolder.beside(directory, "sampler-0")), ("sockets", None)):
-            sender = BlockSender(endpoint, layout, entry, folder)
+            sender = BlockSender(meet(address, folder), layout, entry)
             rounds = [sender.run(blocks) for _ in range(ROUNDS)]
             wall, own, theirs = (statistics.median(column) / blocks for column in zip(*rounds, strict=True))
             transport = max(own + theirs - floor, 0.0)
             shares.append(transport)
+            sender.link.close()
             size = sender.megabytes
             line = f"{name} {way:8} {size / wall:7.0f} MB/s   processors {1e6 * (own + theirs) / size:5.0f} µs/MB"
             line += f"   of that transport {1e6 * transport / size:5.0f} µs/MB"

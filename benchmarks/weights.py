@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from ludus._board import Board, BoardReader
-from ludus._shared import SharedFolder, shared_path
-from ludus._transport import private_ipc_dir
+from ludus_local.board import Board, BoardReader
+from ludus_local.memory import SharedFolder, shared_path
+from ludus_local.transport import private_ipc_dir
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-    from ludus._messages import ArraySpec
+    from ludus_local.memory import ArraySpec
 
 TICK_S = 1e-3
 

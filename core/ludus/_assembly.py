@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from attrs import frozen
 
@@ -22,36 +22,27 @@ from ludus._build import (
     make_service,
     player_role,
 )
-from ludus._carriage import ways
-from ludus._config import PlayerConfig, RunConfig
+from ludus._compute import prepare_to_compute
+from ludus._config import PlayerConfig, RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._league import League
 from ludus._learner import Learner, LearnerOptions
 from ludus._models import load_arrays
 from ludus._opponents import ActorCache, StackActor
-from ludus._plugins import Plugins
-from ludus._process import available_cores
+from ludus._plugins import Plugins, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
-from ludus._sampler import Link, Sampler, learner_name
+from ludus._sampler import Sampler
 from ludus._seeding import generator, seed_for
 from ludus._service import ServiceWorker, service_name
-from ludus._shared import SharedFolder
-from ludus._slots import Slots
 from ludus._store import Store
-from ludus._supervisor import WorkerSpec
-from ludus._transport import ipc_address
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface, on_agent
+from ludus.launcher import Link, Memory, Place, Worker, WorkerSpec, learner_name
 from ludus.service import Network, ServiceContext, Site
-
-#: What runs in a process of its own, or in turn with the others. They have in common: ``name``; ``start()`` introduces
-#: it; ``handle(peer, message)`` takes a message; ``work()`` does a small piece of work and says whether there was any;
-#: ``count`` of useful things done; ``stopped``: it was told to; ``settled``: all it said is committed; ``close()``.
-Worker: TypeAlias = Sampler | Learner | ServiceWorker
 
 
 @frozen(kw_only=True)
@@ -79,50 +70,41 @@ class Assembly:
         environment.close()
         return environment.spec
 
-    def workers(self) -> list[WorkerSpec]:
-        """Return the workers of the run, in the order in which they are started."""
+    def workers(self, cores: float) -> list[WorkerSpec]:
+        """Return the workers of the run, in the order in which they are started.
+
+        Args:
+            cores: How many processor cores they may use together.
+        """
         run, service = self.config.run, self.config.inference
-        workers = [WorkerSpec(learner_name(player), self.learner_threads()) for player in self.config.players]
+        samplers = self.samplers(cores)
+        threads = run.learner_threads or self._learner_threads(cores, samplers)
+        workers = [WorkerSpec(learner_name(player), threads) for player in self.config.players]
         if service is not None and self._serves:
             workers.append(WorkerSpec(service_name(service.name), run.sampler_threads))
-        workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(self.samplers(), 1))]
+        workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(samplers, 1))]
         if self.config.evaluation.enabled:
             workers.append(WorkerSpec("evaluator-0", 1))
         return workers
 
-    def worker(
-        self,
-        name: str,
-        *,
-        link: Link,
-        clock: Callable[[], float],
-        shared: SharedFolder | None = None,
-        address: str = "",
-    ) -> Worker:
+    def worker(self, name: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Worker:
         """Make one of the workers that `workers` lists.
 
         Args:
             name: Of the worker; begins with its kind.
             link: Where its messages go.
             clock: Seconds.
-            shared: Its shared memory; None without.
-            address: Where samplers reach a learner.
+            memory: Shared with the others; None without.
         """
         kind, _, which = name.partition("-")
         if kind == "learner":
-            return self.learner(which, link=link, clock=clock, shared=shared, address=address)
+            return self.learner(which, link=link, clock=clock, memory=memory)
         if kind == "service":
             return self.service(name, link=link, clock=clock)
-        return self.sampler(name, link=link, clock=clock, shared=shared, rates=kind == "evaluator")
+        return self.sampler(name, link=link, clock=clock, memory=memory, rates=kind == "evaluator")
 
     def sampler(
-        self,
-        name: str,
-        *,
-        link: Link,
-        clock: Callable[[], float],
-        shared: SharedFolder | None = None,
-        rates: bool = False,
+        self, name: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None, rates: bool = False
     ) -> Sampler:
         """Make a sampler that trains every player of the league, or an evaluator, which only rates frozen models.
 
@@ -130,7 +112,7 @@ class Assembly:
             name: Of the worker.
             link: Where its messages go.
             clock: Seconds.
-            shared: Its shared memory, if its learners have it; None without.
+            memory: Shared with learners; None without.
             rates: Whether it is an evaluator.
         """
         sampling, rating = self.config.sampling, self.config.evaluation
@@ -142,24 +124,16 @@ class Assembly:
             name=name,
             kind="eval" if rates else "train",
             environment=environment,
-            live={player: self.live(name, player, spec, rows, shared=shared) for player in players},
+            live={player: self.live(name, player, spec, rows, memory=memory) for player in players},
             frozen=self.opponents(name, spec, rows),
             link=link,
             clock=clock,
             rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
-            shared=shared,
+            memory=memory,
         )
 
-    def learner(
-        self,
-        player: str,
-        *,
-        link: Link,
-        clock: Callable[[], float],
-        shared: SharedFolder | None = None,
-        address: str = "",
-    ) -> Learner:
-        """Make the learner of a player; with shared memory if its samplers, which reach it at an address, have it."""
+    def learner(self, player: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Learner:
+        """Make the learner of a player."""
         run, chosen = self.config.run, self.config.players[player]
         return Learner(
             player=player,
@@ -176,8 +150,7 @@ class Assembly:
             ),
             link=link,
             clock=clock,
-            shared=shared,
-            ways=ways(address, shared=shared is not None),
+            memory=memory,
         )
 
     def trainer(self, player: str, generation: int, init: str) -> Trainer:
@@ -216,17 +189,16 @@ class Assembly:
 
     def service(self, name: str, *, link: Link, clock: Callable[[], float]) -> ServiceWorker:
         """Make the worker around the service of the chosen inference component."""
-        chosen, sockets = self.config.inference, self.sockets
+        chosen = self.config.inference
         assert chosen is not None
-        assert sockets is not None
+        assert self.sockets is not None
 
         def networks(player: PlayerConfig) -> list[Network]:
             return make_networks(player, player_role(player, learned_role(player, self.spec))[0])
 
         context = ServiceContext(
             name=name,
-            sockets=sockets,
-            address=ipc_address(sockets, f"{name}.ask"),
+            sockets=self.sockets,
             networks={player: partial(networks, config) for player, config in self.config.players.items()},
         )
         return ServiceWorker(name=name, service=make_service(chosen, context), link=link, clock=clock)
@@ -253,7 +225,7 @@ class Assembly:
         chosen = self.config.inference
         return self.config.run.workers != 0 and chosen is not None and chosen.component.service is not None
 
-    def samplers(self) -> int:
+    def samplers(self, cores: float) -> int:
         """Return the number of sampler processes: as configured, or the cores that learners leave.
 
         Learners get half of the cores, or one core each where they compute on another device.
@@ -261,16 +233,12 @@ class Assembly:
         run, learners = self.config.run, len(self.config.players)
         if run.workers is not None:
             return run.workers
-        cores = int(available_cores())
-        taken = max(learners, round(cores / 2)) if run.device == "cpu" else learners
-        return max(1, (cores - taken - self._serves) // run.sampler_threads)
+        taken = max(learners, round(int(cores) / 2)) if run.device == "cpu" else learners
+        return max(1, (int(cores) - taken - self._serves) // run.sampler_threads)
 
-    def learner_threads(self) -> int:
+    def _learner_threads(self, cores: float, samplers: int) -> int:
         """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""
-        run = self.config.run
-        if run.learner_threads:
-            return run.learner_threads
-        free = int(available_cores()) - (self.samplers() + self._serves) * run.sampler_threads
+        free = int(cores) - (samplers + self._serves) * self.config.run.sampler_threads
         return max(1, free // len(self.config.players))
 
     def opponents(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:
@@ -300,7 +268,7 @@ class Assembly:
         )
 
     def live(
-        self, worker: str, player: str, spec: EnvironmentSpec, rows: int, *, shared: SharedFolder | None = None
+        self, worker: str, player: str, spec: EnvironmentSpec, rows: int, *, memory: Memory | None = None
     ) -> LiveActor:
         """Return a player's learning policy as a worker seats it, with a recorder of its own and without weights.
 
@@ -309,7 +277,7 @@ class Assembly:
             player: Whose.
             spec: The environment's.
             rows: Matches played at once.
-            shared: Where its blocks are recorded; on the heap without.
+            memory: Where its blocks are recorded; on the heap without.
         """
         chosen = self.config.players[player]
         role, interface = player_role(chosen, learned_role(chosen, spec))
@@ -320,12 +288,12 @@ class Assembly:
             role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
         )
         streams = rows * role.seats
-        recorder = Recorder(layout, streams) if shared is None else Recorder(layout, streams, Slots(shared).take)
+        lend = {} if memory is None else {"lend": partial(memory.lend, player)}
         return LiveActor(
             player=player,
             policy=policy,
             interface=interface,
-            recorder=recorder,
+            recorder=Recorder(layout, streams, **lend),
             rng=generator(self.config.run.seed, worker, player, self.session),
             streams=rows * len(spec.seats),
         )
@@ -405,8 +373,8 @@ class Assembly:
         chosen = self.config.inference
         if self.sockets is None or chosen is None or chosen.component.service is None:
             return None
-        address = ipc_address(self.sockets, f"{service_name(chosen.name)}.ask")
-        return Site(worker=worker, player=_kin(self.config)[player], sockets=self.sockets, address=address)
+        service = service_name(chosen.name)
+        return Site(worker=worker, player=_kin(self.config)[player], sockets=self.sockets, service=service)
 
 
 def _kin(config: RunConfig) -> dict[str, str]:
@@ -420,3 +388,14 @@ def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> Leagu
     roles = {name: learned_role(player, spec) for name, player in config.players.items()}
     players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
     return League(store, players=players, anchors=tuple(config.anchors), seats=spec.seats)
+
+
+def enlist(spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None) -> Worker:
+    """Make a worker where it will work; see `ludus.launcher.make_worker`."""
+    prepare_to_compute(spec.threads)
+    plugins = load_plugins()
+    config = load_config(place.run_dir / "run.toml", plugins=plugins)
+    assembly = Assembly(
+        config=config, plugins=plugins, run_dir=place.run_dir, session=place.session, sockets=place.sockets
+    )
+    return assembly.worker(spec.name, link=link, clock=clock, memory=memory)

@@ -38,10 +38,10 @@ from ludus._messages import (
 )
 from ludus._models import load_manifest
 from ludus._plugins import Plugins
-from ludus._sampler import Link, learner_name
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
+from ludus.launcher import Link, learner_name
 from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 

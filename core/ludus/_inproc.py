@@ -1,17 +1,21 @@
 """The in-process network: endpoints that hand each other messages, deterministically and without ever waiting.
 
-It stands in for zmq wherever everything runs in one process (``--workers 0``, tests, debuggers). Workers are reached by
-name; what is sent to one that is away waits for it, and a full box refuses.
+It stands in for a launcher's wherever everything runs in one process (``--workers 0``, tests, debuggers). Workers are
+reached by name; what is sent to one that is away waits for it, and a full box refuses.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
-from ludus._transport import HIGH_WATER
-from ludus._wire import Message
+from ludus.launcher import COORDINATOR, Link, Worker, WorkerSpec
+from ludus.wire import Message
+
+_HIGH_WATER = 256  # messages in a box
 
 
 @define
@@ -27,7 +31,7 @@ class InprocNetwork:
 
 @define(slots=False)
 class InprocEndpoint:
-    """One worker's place in an `InprocNetwork`, used like `ludus._transport.ZmqEndpoint`."""
+    """One worker's place in an `InprocNetwork`, as other endpoints."""
 
     _name: str
     _boxes: dict[str, deque[tuple[str, Message]]]
@@ -35,7 +39,7 @@ class InprocEndpoint:
     def send(self, peer: str, message: Message) -> bool:
         """Put a message into the box of a peer, who gets the very object: senders hand over their arrays."""
         box = self._boxes[peer]
-        if len(box) < HIGH_WATER:
+        if len(box) < _HIGH_WATER:
             box.append((self._name, message))
             return True
         return False
@@ -48,3 +52,55 @@ class InprocEndpoint:
     def close(self) -> None:
         """Leave the network; what others sent here is lost."""
         self._boxes.pop(self._name, None)
+
+
+class InTurn:
+    """A crew whose workers work in turn in this process, in a fixed order: equal seeds give equal runs, bit for bit.
+
+    Args:
+        workers: In their order.
+        make: Makes one.
+    """
+
+    def __init__(self, workers: Sequence[WorkerSpec], make: Callable[[str, Link], Worker]) -> None:
+        network = InprocNetwork()
+        endpoints = [network.endpoint(spec.name) for spec in workers]
+        self._endpoint = network.endpoint(COORDINATOR)
+        self._workers = [(make(spec.name, link), link) for spec, link in zip(workers, endpoints, strict=True)]
+        for worker, _ in self._workers:
+            worker.start()
+
+    def send(self, peer: str, message: Message) -> bool:
+        """Send; see `ludus.launcher.Link.send`."""
+        return self._endpoint.send(peer, message)
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
+        """Return what workers said in their last turn."""
+        return self._endpoint.receive(timeout_s)
+
+    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - nobody is watched
+        """Let every worker take its messages and do a piece of work."""
+        for worker, link in self._workers:
+            for peer, message in link.receive(0.0):
+                worker.handle(peer, message)
+            worker.work()
+
+    @property
+    def alive(self) -> list[str]:
+        """Return the names of all workers."""
+        return [worker.name for worker, _ in self._workers]
+
+    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+        """Go on until all workers are done; see `ludus.launcher.Crew.finish`."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            tend()
+            self.check(heard_s={}, errors={})
+            if all(worker.stopped and worker.settled for worker, _ in self._workers):
+                break
+        return []
+
+    def close(self) -> None:
+        """Free what the workers hold."""
+        for worker, _ in self._workers:
+            worker.close()

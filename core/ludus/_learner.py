@@ -4,13 +4,12 @@ A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``
 
 Flow control: every sampler may have a fixed number of blocks under way. A block is acknowledged when an update has
 consumed it, or at once while the learner still lacks data for its next update; so the queue is bounded by the credits
-and no sampler can starve the learner of a batch that is larger than all credits together. A block that lies in shared
-memory is *released* when nothing of it waits any more, whenever it was acknowledged; until then it is only read.
+and no sampler can starve the learner of a batch that is larger than all credits together. A block is *released* when
+nothing of it waits any more, whenever it was acknowledged; until then nobody writes to its memory.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +18,6 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from ludus._board import Board
-from ludus._carriage import unload
 from ludus._learner_meter import LearnerMeter
 from ludus._learner_queue import BlockQueue, Sender
 from ludus._messages import (
@@ -38,14 +35,12 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint
-from ludus._sampler import COORDINATOR, Link, learner_name
-from ludus._shared import SharedFolder
 from ludus.algorithm import Trainer, Weights
-from ludus.errors import ContractError, LinkError, WireError
+from ludus.errors import ContractError
+from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
 
 _RESEND_S = 5.0
-_log = logging.getLogger(__name__)
 _BAD_UPDATES = 3  # so many refused updates in a row end the run: the weights themselves must be broken
 
 
@@ -84,8 +79,7 @@ class Learner:
         options: See `LearnerOptions`.
         link: Where messages go.
         clock: Seconds.
-        shared: Where blocks are read and weights are shown; None without shared memory.
-        ways: How blocks may come besides plain arrays.
+        memory: Shared with samplers; None without.
     """
 
     player: str
@@ -94,8 +88,7 @@ class Learner:
     options: LearnerOptions
     link: Link
     clock: Callable[[], float]
-    shared: SharedFolder | None = None
-    ways: tuple[str, ...] = ()
+    memory: Memory | None = None
     trainer: Trainer = field(init=False)
     stopped: bool = field(init=False, default=False)
     version: int = field(init=False, default=0)
@@ -103,8 +96,7 @@ class Learner:
     _welcome: Welcome | None = field(init=False, default=None)
     _started_s: float = field(init=False, default=0.0)
     _asked_s: float = field(init=False, default=-1e9)
-    _queue: BlockQueue = field(init=False)
-    _board: Board | None = field(init=False, default=None)
+    _queue: BlockQueue = field(init=False, factory=BlockQueue)
     _weights: Weights = field(init=False, factory=dict)
     _models: int = field(init=False, default=0)
     _frozen_at: int = field(init=False, default=0)
@@ -117,7 +109,6 @@ class Learner:
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
 
     def __attrs_post_init__(self) -> None:
-        self._queue = BlockQueue(self.shared)
         self.trainer = self.make_trainer(0, "")
 
     @property
@@ -175,8 +166,6 @@ class Learner:
             self.version = max(self.version, welcome.version)
             self._begin_generation(welcome.generation, welcome.init)
         self._started_s = self._checkpointed_s = self.clock()
-        if self.shared is not None:
-            self._open_board(self.shared)
         self._publish()
         for sender in self._queue.senders.values():
             self._grant(sender)
@@ -219,13 +208,13 @@ class Learner:
         # blocks that were under way to a learner that died are gone: count on from what the sampler has sent
         if hello.block > sender.received:
             sender.received = sender.acked = hello.block
-        sender.version, sender.shares = -1, hello.shared
+        sender.version = -1
         self._grant(sender)
 
     def _receive(self, peer: str, message: Segments) -> None:
         sender = self._queue.sender(peer, message.pid)
         sender.received = max(sender.received, message.block)
-        batch = self._unload(sender, message)
+        batch = self._unload(message)
         if batch is None or not batch.num_decisions:
             self._queue.pass_over(sender, message.block)
         else:
@@ -235,11 +224,11 @@ class Learner:
         if sender.acked >= message.block:
             self._grant(sender)
 
-    def _unload(self, sender: Sender, message: Segments) -> SegmentBatch | None:
+    def _unload(self, message: Segments) -> SegmentBatch | None:
         """Return what a message brings, without what is too old; None if that cannot be told."""
         try:
-            batch = unload(message, sender.reader)
-        except (ContractError, WireError):
+            batch = SegmentBatch.from_arrays(dict(message.arrays))
+        except ContractError:
             self._meter.drops["malformed"] += 1
             return None
         staleness = np.maximum(self.version - batch.version, 0)
@@ -266,7 +255,6 @@ class Learner:
         """Say to a sampler what is taken and what is new; not to one that was restarted since."""
         if self._welcome is None or self._queue.senders.get(sender.worker) is not sender:
             return
-        board = self._board if sender.shares else None
         credit = Credit(
             player=self.player,
             acked=sender.acked,
@@ -274,11 +262,8 @@ class Learner:
             version=self.version,
             pid=sender.pid,
             released=self._queue.released(sender),
-            ways=self.ways,
             progress=self.progress,
-            weights=self._weights if board is None and sender.version != self.version else {},
-            board="" if board is None else board.file.name,
-            layout={} if board is None or sender.version >= 0 else board.layout.specs,
+            weights=self._weights if sender.version != self.version else {},
         )
         if self.link.send(sender.worker, credit):
             sender.version = self.version
@@ -332,14 +317,8 @@ class Learner:
 
     def _publish(self) -> None:
         self._weights = self.trainer.weights()
-        if self._board is not None:
-            self._board.publish(self._weights, self.version)
-
-    def _open_board(self, folder: SharedFolder) -> None:
-        try:
-            self._board = Board.of(folder, self.trainer.weights())
-        except (LinkError, WireError) as error:
-            _log.warning("%s: %s; weights travel through sockets", self.name, error)
+        if self.memory is not None:
+            self.memory.publish(self._weights, self.version)
 
     @property
     def progress(self) -> float:

@@ -6,8 +6,6 @@ from collections import deque
 
 from attrs import define, field
 
-from ludus._shared import SharedFolder
-from ludus._slots import SlotReader
 from ludus.segment import SegmentBatch
 
 
@@ -18,20 +16,16 @@ class Sender:
     Attributes:
         worker: Its name.
         pid: Its process.
-        reader: Its slots; None without shared memory.
         received: The last block that came or is known to be lost.
         acked: The last block that it was told is taken.
         version: Of the weights it was told of last.
-        shares: Whether it looks at the board.
     """
 
     worker: str
     pid: int
-    reader: SlotReader | None
     received: int = 0
     acked: int = 0
     version: int = -1
-    shares: bool = False
 
 
 @define
@@ -48,14 +42,10 @@ class _Part:
 class BlockQueue:
     """Blocks in the order in which they came, and their senders.
 
-    Args:
-        shared: Where samplers keep slots; None without shared memory.
-
     Attributes:
         decisions: How many decisions wait.
     """
 
-    shared: SharedFolder | None
     decisions: int = field(init=False, default=0)
     senders: dict[str, Sender] = field(init=False, factory=dict)
     _parts: deque[_Part] = field(init=False, factory=deque)
@@ -66,7 +56,7 @@ class BlockQueue:
 
     def introduce(self, worker: str, pid: int) -> Sender:
         """Count the blocks of a sampler from the start."""
-        self.senders[worker] = self._sender(worker, pid)
+        self.senders[worker] = Sender(worker, pid)
         return self.senders[worker]
 
     def sender(self, worker: str, pid: int) -> Sender:
@@ -78,10 +68,7 @@ class BlockQueue:
         known = self.senders.get(worker)
         if known is None:
             return self.introduce(worker, pid)
-        return known if known.pid == pid else self._sender(worker, pid)
-
-    def _sender(self, worker: str, pid: int) -> Sender:
-        return Sender(worker, pid, None if self.shared is None else SlotReader(self.shared, worker))
+        return known if known.pid == pid else Sender(worker, pid)
 
     def add(self, sender: Sender, block: int, batch: SegmentBatch, *, decisions: int) -> None:
         """Append a block, in parts of about so many decisions."""

@@ -1,14 +1,14 @@
 """What processes say to each other: one frozen attrs class per message.
 
 Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays` (the only
-thing that leaves the header and travels as raw buffers). See `_wire` for the bytes.
+thing that leaves the header and travels as raw buffers). See `ludus.wire` for the bytes.
 
 ::
 
     sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
     coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
     sampler    → learner       Hello, Segments
-    learner    → sampler       Credit (with or pointing to newer weights), Stop
+    learner    → sampler       Credit, Stop
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
     coordinator → learner      Welcome, Order, ModelAck, CheckpointAck, Stop
 """
@@ -30,14 +30,6 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 
 
 @frozen(kw_only=True)
-class ArraySpec:
-    """An array that does not travel in the message itself: its dtype, as NumPy writes it, and its shape."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
-@frozen(kw_only=True)
 class Hello:
     """A worker introduces itself; sent again whenever it has waited long for an answer.
 
@@ -45,13 +37,11 @@ class Hello:
         worker: Its name.
         pid: Its process.
         block: For a learner: the last block sent to it, so that a restarted learner counts on from there.
-        shared: For a learner: whether weights may come through shared memory.
     """
 
     worker: str
     pid: int = 0
     block: int = 0
-    shared: bool = False
 
 
 @frozen(kw_only=True)
@@ -175,20 +165,12 @@ class ResultsAck:
 class Segments:
     """Segments of one player. Costs one credit.
 
-    The arrays of `SegmentBatch.arrays()` come in the message, as they are or packed, or lie in a slot of shared
-    memory, see `ludus._shared`. Nobody writes to the slot until a `Credit` has released the block.
-
     Attributes:
         worker: Who recorded them.
         player: Whose.
         block: Counts up per worker process and player.
         pid: The process of the worker.
-        arrays: The arrays; empty if they lie in a slot.
-        packing: How each of them is packed into bytes: ``"lz4"``, or empty if they are not.
-        layout: What the arrays of a slot or packed ones are.
-        slot: Name of the slot; empty if the arrays come in the message.
-        generation: Of the slot.
-        columns: How many of its first segments are used.
+        arrays: Those of `SegmentBatch.arrays()`; nothing is written to them until a `Credit` has released the block.
     """
 
     worker: str
@@ -196,16 +178,11 @@ class Segments:
     block: int
     pid: int = 0
     arrays: Arrays = field(factory=dict)
-    packing: str = ""
-    layout: Mapping[str, ArraySpec] = field(factory=dict)
-    slot: str = ""
-    generation: int = 0
-    columns: int = 0
 
 
 @frozen(kw_only=True)
 class Credit:
-    """The learner allows so many blocks in flight in total and says where newer weights are.
+    """The learner allows so many blocks in flight in total and brings newer weights.
 
     Attributes:
         player: Whose.
@@ -214,11 +191,8 @@ class Credit:
         version: Current weights version.
         pid: Process of the sampler whose blocks are counted; to another of its name the counts mean nothing.
         released: No block up to this number is read any more.
-        ways: How blocks may come besides plain arrays, see `ludus._carriage`.
         progress: Share of the training budget used, in [0, 1].
-        weights: The weights, empty when the sampler already has this version or finds them on the board.
-        board: Name of the shared memory that holds the newest weights; empty without.
-        layout: What is on the board; empty when the sampler has been told.
+        weights: The weights, empty when the sampler already has this version or finds them in shared memory.
     """
 
     player: str
@@ -227,11 +201,8 @@ class Credit:
     version: int
     pid: int = 0
     released: int = 0
-    ways: tuple[str, ...] = ()
     progress: float = 0.0
     weights: Arrays = field(factory=dict)
-    board: str = ""
-    layout: Mapping[str, ArraySpec] = field(factory=dict)
 
 
 @frozen(kw_only=True)

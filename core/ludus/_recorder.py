@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 import numpy as np
 from attrs import define, field, frozen
 
 from ludus.environment import Leaves, Role
+from ludus.launcher import Shapes
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 
-__all__ = ["Lease", "Recorder", "SegmentLayout"]
+__all__ = ["Recorder", "SegmentLayout"]
 
 
 @frozen(kw_only=True)
@@ -69,19 +69,11 @@ class SegmentLayout:
         return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted)
 
 
-class Lease(Protocol):
-    """Memory for one block; whoever lent it wants it back."""
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return an array for every name, with whatever an earlier block left in it."""
+#: Names, shapes and dtypes → memory for them, with whatever an earlier block left in it; None where there is no room.
+Lender = Callable[[Shapes], "Mapping[str, np.ndarray] | None"]
 
 
-#: Names, shapes and dtypes → memory for them; None where there is none but the heap.
-Lender = Callable[[Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]], "Lease | None"]
-
-
-def _no_lease(_: object) -> None:
+def _heap(_: Shapes) -> None:
     return None
 
 
@@ -97,8 +89,7 @@ class Recorder:
 
     layout: SegmentLayout
     streams: int
-    lend: Lender = _no_lease
-    _lease: Lease | None = field(init=False, default=None)
+    lend: Lender = _heap
     _arrays: dict[str, np.ndarray] = field(init=False)  # [T+1, N, …], and [N, …] for what segments have once
     _rows: dict[str, np.ndarray] = field(init=False)  # [(T+1) N] views on the former: an element is a whole entry
     _last_state: Leaves = field(init=False)  # before the last decision
@@ -122,12 +113,12 @@ class Recorder:
         shapes = {name: ((entries, streams, *shape), dtype) for name, (shape, dtype) in self.layout.arrays.items()}
         once = {_STATE + name: ((streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()}
         once |= {"length": ((streams,), np.dtype(np.int32)), "version": ((streams,), np.dtype(np.int64))}
-        self._lease = self.lend(shapes | once)
-        if self._lease is None:
+        lent = self.lend(shapes | once)
+        if lent is None:
             # zeros: pages that are never written cost nothing
             self._arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in (shapes | once).items()}
         else:
-            self._arrays = self._lease.arrays
+            self._arrays = dict(lent)
             for name in _MARKS:
                 self._arrays[name][:] = 0
         self._rows = {name: _rows(self._arrays[name]) for name in shapes}
@@ -271,7 +262,7 @@ class Recorder:
         last = np.maximum(self._position - 1, 0)
         columns = np.arange(self.streams)
         bootstraps = (self._position > 0) & (self._pending | ~self._arrays["decided"][last, columns])
-        leaving, lease, rows, carried = self._arrays, self._lease, self._rows, np.flatnonzero(self._pending)
+        leaving, rows, carried = self._arrays, self._rows, np.flatnonzero(self._pending)
         leaving["length"][:] = np.where(bootstraps, last, self._position)
         self._allocate()
         source = last[carried] * self.streams + carried
@@ -283,9 +274,7 @@ class Recorder:
         self._position = np.zeros_like(self._position)
         self._position[carried] = 1
         used = int(np.flatnonzero(leaving["length"]).max(initial=-1)) + 1
-        batch = SegmentBatch.from_arrays(leaving).part(0, used)
-        batch.lease = lease
-        return batch
+        return SegmentBatch.from_arrays(leaving).part(0, used)
 
 
 _STATE = "initial_state/"

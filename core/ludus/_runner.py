@@ -1,42 +1,41 @@
 """Running a league: in one process, deterministically, or with a process for every worker.
 
-Both ways drive the same coordinator, learners, samplers and evaluator; they differ in the endpoints only.
+Both ways drive the same coordinator, learners, samplers and evaluator; they differ in the crew only.
 """
 
 from __future__ import annotations
 
-import shutil
 import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attrs import define, field
 
-from ludus._assembly import Assembly, Worker
+from ludus._assembly import Assembly
 from ludus._build import make, make_environment
+from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config
 from ludus._coordinator import Coordinator
 from ludus._database import DATABASE
 from ludus._evaluation import play_out
-from ludus._inproc import InprocEndpoint, InprocNetwork
+from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
 from ludus._plugins import Plugins
-from ludus._process import prepare_to_compute
-from ludus._report import Reporter, Snapshot, measure, milestones
-from ludus._sampler import COORDINATOR
+from ludus._report import measure, milestones, summarize
 from ludus._sections import Chosen
-from ludus._shared import shared_path
 from ludus._store import Store
-from ludus._supervisor import Supervisor
-from ludus._transport import ZmqEndpoint, ipc_address, private_ipc_dir
 from ludus.errors import LudusError, RunError, StoreError, WorkerError
+from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
 
 _STOP_S = 30.0
+_PATIENCE_S = 0.05  # the longest wait for a message
 
 
 @define
@@ -45,17 +44,17 @@ class Outcome:
 
     Attributes:
         reason: Why it stopped.
-        snapshot: Its last numbers.
+        summary: What it has come to, as JSON values.
         interrupted: Whether a person or signal stopped it.
     """
 
     reason: str
-    snapshot: Snapshot
+    summary: dict[str, Any]
     interrupted: bool = False
 
 
 def train(
-    config: RunConfig, *, plugins: Plugins, run_dir: Path, reporter: Reporter, displays: Sequence[Chosen] = ()
+    config: RunConfig, *, plugins: Plugins, run_dir: Path, say: Callable[[str], None], displays: Sequence[Chosen] = ()
 ) -> Outcome:
     """Start a new run.
 
@@ -63,7 +62,7 @@ def train(
         config: Its configuration.
         plugins: What is installed.
         run_dir: Its folder.
-        reporter: Hears about it.
+        say: Tells the person one line.
         displays: Metric sinks besides those of the configuration.
 
     Raises:
@@ -81,14 +80,14 @@ def train(
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         _write(run_dir / "run.toml", text)
-        return _Run(config, plugins, run_dir, store, reporter).go(displays)
+        return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
 def resume(
     run_dir: Path,
     *,
     plugins: Plugins,
-    reporter: Reporter,
+    say: Callable[[str], None],
     overrides: tuple[str, ...] = (),
     displays: Sequence[Chosen] = (),
 ) -> Outcome:
@@ -109,7 +108,7 @@ def resume(
         config = load_config(path, overrides=overrides, plugins=plugins)
         if overrides:
             _write(path, dump_config(config))
-        return _Run(config, plugins, run_dir, store, reporter).go(displays)
+        return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
 @contextmanager
@@ -143,7 +142,7 @@ class _Run:
     plugins: Plugins
     run_dir: Path
     store: Store
-    reporter: Reporter
+    say: Callable[[str], None]
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _sinks: list[MetricSink] = field(init=False, factory=list)
@@ -158,112 +157,73 @@ class _Run:
         self._sinks += [make(chosen, run_dir=self.run_dir) for chosen in (*self.config.metrics.sinks, *displays)]
         try:
             with self._signals():
-                drive = self._alone if self.config.run.workers == 0 else self._together
-                coordinator = drive(session)
+                crew = self._alone() if self.config.run.workers == 0 else self._together(session)
+                try:
+                    coordinator = self._drive(crew)
+                finally:
+                    crew.close()
                 reason = self._signal or coordinator.finished
                 if coordinator.failure:
                     raise RunError(coordinator.failure)
                 if not self._signal:
                     self._evaluate(coordinator)
                 self._measure(coordinator, force=True)
-                return Outcome(reason, measure(coordinator), bool(self._signal))
+                return Outcome(reason, summarize(coordinator), bool(self._signal))
         finally:
             for sink in self._sinks:
                 sink.close()
 
-    # -- one process -------------------------------------------------------------------------------------------
+    # -- workers -----------------------------------------------------------------------------------------------
 
-    def _alone(self, session: int) -> Coordinator:  # noqa: ARG002 - same signature as _together
-        """Run all workers in turn, in this process; equal seeds give equal runs, bit for bit."""
+    def _alone(self) -> Crew:
+        """Make the workers in this process."""
         prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
-        network = InprocNetwork()
-        endpoint = network.endpoint(COORDINATOR)
-        coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
-        workers: list[tuple[Worker, InprocEndpoint]] = []
-        for spec in self._assembly.workers():
-            link = network.endpoint(spec.name)
-            workers.append((self._assembly.worker(spec.name, link=link, clock=time.monotonic), link))
-        try:
-            for worker, _ in workers:
-                worker.start()
-            while not (self._signal or coordinator.finished):
-                self._round(coordinator, endpoint, workers)
-                self._measure(coordinator)
-            coordinator.stop([worker.name for worker, _ in workers])
-            deadline = time.monotonic() + _STOP_S
-            while time.monotonic() < deadline:
-                self._round(coordinator, endpoint, workers)
-                if all(worker.stopped and worker.settled for worker, _ in workers):
-                    break
-        finally:
-            for worker, _ in workers:
-                worker.close()
-        return coordinator
+        make = partial(self._assembly.worker, clock=time.monotonic)
+        return InTurn(self._assembly.workers(cores=1), lambda name, link: make(name, link=link))
 
-    @staticmethod
-    def _round(
-        coordinator: Coordinator, endpoint: InprocEndpoint, workers: list[tuple[Worker, InprocEndpoint]]
-    ) -> None:
-        for peer, message in endpoint.receive(0.0):
-            coordinator.handle(peer, message)
-        coordinator.pump()
-        for worker, link in workers:
-            for peer, message in link.receive(0.0):
-                worker.handle(peer, message)
-            worker.work()
-
-    # -- many processes ----------------------------------------------------------------------------------------
-
-    def _together(self, session: int) -> Coordinator:
-        """Run a process for every worker and supervise them."""
+    def _together(self, session: int) -> Crew:
+        """Start a process for every worker."""
+        run = self.config.run
         if self.config.launcher is None:
-            raise WorkerError(f"run.launcher {self.config.run.launcher!r} is not installed; run.workers = 0 needs none")
-        sockets = private_ipc_dir()
-        endpoint = ZmqEndpoint(COORDINATOR)
-        supervisor = Supervisor(
-            launcher=make(self.config.launcher),
-            run_dir=self.run_dir,
-            sockets=sockets,
-            stall_s=self.config.run.stall_s,
-            most_restarts=self.config.run.restarts,
-            session=session,
-            say=self.reporter.say,
+            raise WorkerError(f"run.launcher {run.launcher!r} is not installed; run.workers = 0 needs none")
+        launcher: Launcher = make(self.config.launcher)
+        return launcher.launch(
+            Session(
+                run_dir=self.run_dir,
+                number=session,
+                stall_s=run.stall_s,
+                restarts=run.restarts,
+                say=self.say,
+            ),
+            self._assembly.workers(launcher.cores),
         )
-        try:
-            endpoint.bind(ipc_address(sockets, COORDINATOR))
-            coordinator = self._assembly.coordinator(self.store, link=endpoint, clock=time.monotonic)
-            supervisor.start(self._assembly.workers())
-            self._supervise(coordinator, endpoint, supervisor)
-            return coordinator
-        finally:
-            supervisor.finish(timeout_s=0.0, tend=lambda: None)
-            endpoint.close()
-            for folder in (sockets, shared_path(sockets)):
-                shutil.rmtree(folder, ignore_errors=True)
 
-    def _supervise(self, coordinator: Coordinator, endpoint: ZmqEndpoint, supervisor: Supervisor) -> None:
+    def _drive(self, crew: Crew) -> Coordinator:
+        """Run the league until it is over, or somebody stops it."""
+        coordinator = self._assembly.coordinator(self.store, link=crew, clock=time.monotonic)
         failure: LudusError | None = None
 
         def tend() -> None:
-            for peer, message in endpoint.receive(0.05):
+            for peer, message in crew.receive(_PATIENCE_S):
                 coordinator.handle(peer, message)
             coordinator.pump()
 
         while not (self._signal or coordinator.finished):
             tend()
             try:
-                supervisor.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
+                crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
             except WorkerError as error:
                 failure = error
                 break
             self._measure(coordinator)
-        coordinator.stop(supervisor.alive)
-        killed = supervisor.finish(timeout_s=_STOP_S, tend=tend)
+        coordinator.stop(crew.alive)
+        killed = crew.finish(timeout_s=_STOP_S, tend=tend)
         tend()
         for name in killed:
-            self.reporter.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
+            self.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
         if failure is not None:
             raise failure
+        return coordinator
 
     # -- around it ---------------------------------------------------------------------------------------------
 
@@ -272,12 +232,10 @@ class _Run:
         if not force and now - self._reported_s < self.config.metrics.interval_s:
             return
         self._reported_s = now
-        snapshot = measure(coordinator)
-        metrics = snapshot.metrics()
+        metrics = measure(coordinator)
         for sink in self._sinks:
             sink.write(metrics)
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
-        self.reporter.show(snapshot)
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
@@ -291,7 +249,7 @@ class _Run:
                     if self._signal or not player.models or (player.team is not None and opponent in player.models):
                         continue
                     pair = (player.models[-1], opponent)
-                    self.reporter.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
+                    self.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
                     fixtures = coordinator.rating_fixtures(
                         pair[::-1] if player.team else pair,
                         -(-matches // (2 if coordinator.rotates else 1)),
@@ -317,7 +275,7 @@ class _Run:
             # not what was there before: a shell in the background leaves SIGINT ignored
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
             with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
-                self.reporter.say(f"{self._signal}: stopping cleanly (again: at once)")
+                self.say(f"{self._signal}: stopping cleanly (again: at once)")
 
         for number in numbers:
             signal.signal(number, stop)

@@ -7,18 +7,15 @@ piece of work and says whether there was any. Evaluators are samplers without li
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from attrs import define, field
 
 from ludus._actors import LiveActor
-from ludus._board import BoardReader
-from ludus._carriage import load
 from ludus._messages import (
     Credit,
     Fixture,
@@ -34,32 +31,14 @@ from ludus._messages import (
 )
 from ludus._opponents import ActorCache
 from ludus._play import Actor, Play
-from ludus._shared import SharedFolder
-from ludus._slots import Slot
 from ludus.environment import Environment
-from ludus.errors import WireError
+from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 
 __all__ = ["COORDINATOR", "Link", "Sampler", "learner_name"]
-
-COORDINATOR = "coordinator"
 
 #: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before few
 #: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
 _PATIENCE = 50
-
-_log = logging.getLogger(__name__)
-
-
-def learner_name(player: str) -> str:
-    """Return the worker name of a player's learner."""
-    return f"learner-{player}"
-
-
-class Link(Protocol):
-    """What a worker needs of an endpoint."""
-
-    def send(self, peer: str, message: Any) -> bool:
-        """Send without waiting; False where the peer cannot take it now."""
 
 
 @define
@@ -71,11 +50,7 @@ class _Lane:
     acked: int = 0
     credits: int = 0
     outbox: deque[Segments] = field(factory=deque)
-    held: deque[tuple[int, Slot]] = field(factory=deque)  # blocks in shared memory, until they are released
-    ways: tuple[str, ...] = ()  # that the learner can take
-    newest: Credit | None = None
-    board: BoardReader | None = None
-    shares: bool = False  # whether weights may come through shared memory
+    newest: Credit | None = None  # with weights that were not loaded yet
     asked_s: float = -1e9
 
     @property
@@ -98,7 +73,7 @@ class Sampler:
         clock: Seconds; only for timeouts and rates.
         rows_per_fixture: Rows that play one fixture together.
         report_matches: Results are sent once so many matches ended, or have waited for a while.
-        shared: Where weights lie that come through shared memory; None without.
+        memory: Shared with learners; None without.
     """
 
     name: str
@@ -110,7 +85,7 @@ class Sampler:
     clock: Callable[[], float]
     rows_per_fixture: int = 32
     report_matches: int = 512
-    shared: SharedFolder | None = None
+    memory: Memory | None = None
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _play: Play = field(init=False)
@@ -128,8 +103,7 @@ class Sampler:
     _parts: dict[str, float] = field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        shares = self.shared is not None
-        self._lanes = {player: _Lane(actor, shares=shares) for player, actor in self.live.items()}
+        self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
         self._play = Play(
             environment=self.environment,
             resolve=self._resolve,
@@ -146,7 +120,7 @@ class Sampler:
             self._greet(lane)
 
     def _greet(self, lane: _Lane) -> None:
-        hello = Hello(worker=self.name, pid=os.getpid(), block=lane.sent, shared=lane.shares)
+        hello = Hello(worker=self.name, pid=os.getpid(), block=lane.sent)
         self.link.send(learner_name(lane.actor.player), hello)
 
     # -- messages ----------------------------------------------------------------------------------------------
@@ -169,38 +143,23 @@ class Sampler:
                 pass
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
-        if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit, and held no slot of ours
+        if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit
             lane.acked = max(min(credit.acked, lane.sent), lane.acked)
-            while lane.held and lane.held[0][0] <= min(credit.released, lane.sent):
-                lane.held.popleft()[1].release()
-        lane.credits, lane.ways = credit.credits, credit.ways
+        lane.credits = credit.credits
         lane.actor.advance(credit.progress)
         if credit.weights:
-            lane.newest, lane.board = credit, None
-        if credit.layout and (lane.board is None or lane.board.name != credit.board):
-            self._attach(lane, credit)
+            lane.newest = credit
         if lane.actor.version < 0:
             self._refresh(lane)
         self._drain(lane)
 
-    def _attach(self, lane: _Lane, credit: Credit) -> None:
-        """Find the learner's board; where that fails, ask for messages."""
-        try:
-            if self.shared is None:
-                raise WireError("no shared memory here")
-            lane.board = BoardReader(self.shared, learner_name(credit.player), credit.board, credit.layout)
-        except WireError as error:
-            _log.warning("%s: %s; weights come through sockets", self.name, error)
-            lane.board, lane.shares = None, False
-            self._greet(lane)
-
     def _refresh(self, lane: _Lane) -> None:
         """Take newer weights, between segments."""
-        if lane.board is not None and lane.board.version != lane.actor.version:
-            lane.board.load(lane.actor.load)
-        elif lane.newest is not None:
+        if lane.newest is not None:
             lane.actor.load(lane.newest.weights, lane.newest.version)
             lane.newest = None
+        if self.memory is not None:
+            self.memory.refresh(learner_name(lane.actor.player), lane.actor.version, lane.actor.load)
 
     def _drain(self, lane: _Lane) -> None:
         while lane.outbox and lane.sent - lane.acked < lane.credits:
@@ -231,12 +190,9 @@ class Sampler:
 
     def _ship(self, player: str, lane: _Lane) -> None:
         while lane.actor.blocks:
-            number, batch = lane.sent + len(lane.outbox) + 1, lane.actor.blocks.popleft()
-            lane.outbox.append(
-                load(batch, worker=self.name, player=player, block=number, pid=os.getpid(), ways=lane.ways)
-            )
-            if isinstance(batch.lease, Slot):
-                lane.held.append((number, batch.lease))
+            number, arrays = lane.sent + len(lane.outbox) + 1, lane.actor.blocks.popleft().arrays()
+            block = Segments(worker=self.name, player=player, block=number, pid=os.getpid(), arrays=arrays)
+            lane.outbox.append(block)
         self._drain(lane)
         self._refresh(lane)
 

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from ludus._messages import Hello, MetricsReport
-from ludus._sampler import COORDINATOR, Link
+from ludus.launcher import COORDINATOR, Link
 from ludus.service import Service
 
 _REPORT_S = 1.0

@@ -170,7 +170,7 @@ def ludus_register_metric_sinks() -> Iterable[Component]:
 
     Returns:
         Components whose factory is called as ``factory(config, run_dir=path)`` in the coordinator, and returns an
-        `ludus.metrics.MetricSink`. One called ``terminal`` is used by every run whose standard output is a terminal.
+        `ludus.metrics.MetricSink`. One called ``terminal`` shows every run of ``ludus train``, but with ``--json``.
 
     Since 0.1.
     """
@@ -181,7 +181,8 @@ def ludus_register_commands() -> Iterable[Component]:
     """Offer subcommands of ``ludus``.
 
     Returns:
-        Components whose factory *is* a ``click.Command``; it is imported only when the command is used.
+        Components whose factory *is* a ``click.Command``; it is imported only when the command is used. One called
+        ``report`` is run at the end of ``ludus train``, with the run folder.
 
     Since 0.1.
     """

@@ -1,55 +1,236 @@
-"""The launcher contract: where worker processes are placed and how they are ended."""
+"""The launcher contract: processes for the workers of a run, and the way of everything between them.
+
+The coordinator's process asks a launcher for a *crew*: running workers, which it watches, takes messages to and from,
+and ends. In each process that it starts, a launcher makes the worker, gives it the messages that come for it, and lets
+it work::
+
+    worker = make_worker(spec, place, link=link, clock=time.monotonic)
+    worker.start()
+    while not (worker.stopped and worker.settled):
+        for peer, message in …:
+            worker.handle(peer, message)
+        worker.work()
+
+Now and then it says `ludus.wire.Progress` for it to the coordinator, and where it raises, `ludus.wire.Failure`. Workers
+reach each other by name. Delivery is best effort and in order per direction: what is lost, workers repeat.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from attrs import frozen
 
-__all__ = ["Launched", "Launcher", "WorkerCommand"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ludus.algorithm import Weights
+
+__all__ = [
+    "COORDINATOR",
+    "Crew",
+    "Launcher",
+    "Link",
+    "Memory",
+    "Place",
+    "Session",
+    "Shapes",
+    "Worker",
+    "WorkerSpec",
+    "learner_name",
+    "make_worker",
+]
+
+COORDINATOR = "coordinator"
+
+#: Names to shapes and dtypes of arrays.
+Shapes: TypeAlias = "Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]"
+
+
+def learner_name(player: str) -> str:
+    """Return the worker name of a player's learner."""
+    return f"learner-{player}"
+
+
+# -- in the coordinator's process -----------------------------------------------------------------------------------
+
+
+@frozen
+class WorkerSpec:
+    """One worker: its name, which begins with its kind, and its threads."""
+
+    name: str
+    threads: int
 
 
 @frozen(kw_only=True)
-class WorkerCommand:
-    """One process to start.
+class Session:
+    """One start of a run, as a launcher needs to know it.
 
     Args:
-        name: Its unique name (``"sampler-0"``), shown in `ps`.
-        argv: The command line.
-        environment: Environment variables to add.
-        log_path: File to which its standard output and error are appended.
+        run_dir: The run folder; logs go to its ``logs`` folder.
+        number: Counts the starts of the run.
+        stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
+        restarts: Restarts of one worker within a minute, in which silence does not count; more means that restarting
+            does not help.
+        say: Tells the person one line.
     """
 
-    name: str
-    argv: Sequence[str]
-    environment: Mapping[str, str]
-    log_path: str
+    run_dir: Path
+    number: int
+    stall_s: float
+    restarts: int
+    say: Callable[[str], None]
 
 
-class Launched(Protocol):
-    """A started process."""
+class Link(Protocol):
+    """What a worker, or the coordinator, needs to send messages."""
+
+    def send(self, peer: str, message: Any) -> bool:
+        """Send without waiting; False where the peer cannot take it now. Its arrays are not written afterwards."""
+
+
+class Crew(Link, Protocol):
+    """The workers of one start of a run. Used by the thread that launched them."""
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
+        """Return what has arrived for the coordinator as (worker, message), waiting so long for the first."""
+
+    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+        """See to it that all are at work; called between two calls of `receive`, again and again.
+
+        Args:
+            heard_s: When each worker was heard last, by the monotonic clock.
+            errors: Why workers said they would end; taken out once told.
+
+        Raises:
+            WorkerError: A worker dies again and again.
+        """
 
     @property
-    def pid(self) -> int:
-        """Return its process id on its host."""
+    def alive(self) -> list[str]:
+        """Return the names of the running workers."""
 
-    def poll(self) -> int | None:
-        """Return the exit status, None while it runs; a signal's number is negative."""
+    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+        """Wait for all workers to end by themselves, then end the rest; services last, as others may wait for them.
 
-    def terminate(self) -> None:
-        """Ask it to stop (SIGTERM)."""
+        Args:
+            timeout_s: How long to wait.
+            tend: Called again and again meanwhile, to answer their last messages.
 
-    def kill(self) -> None:
-        """End it at once (SIGKILL)."""
+        Returns:
+            The names of those that had to be ended, services left out.
+        """
+
+    def close(self) -> None:
+        """End at once whoever is left, and free everything."""
 
 
 class Launcher(Protocol):
-    """Starts workers; one per engine (local processes, Ray, Slurm, …)."""
+    """Runs workers; one per engine (local processes, Ray, Slurm, …)."""
 
-    def launch(self, command: WorkerCommand) -> Launched:
-        """Start a process that ends when its parent does.
+    @property
+    def cores(self) -> float:
+        """Return how many processor cores the workers of a run may use together."""
+
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> Crew:
+        """Start workers, in that order.
 
         Raises:
-            WorkerError: It could not be started.
+            WorkerError: One could not be started.
         """
+
+
+# -- in a worker's process -------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class Place:
+    """Where a worker finds itself.
+
+    Args:
+        run_dir: The run folder.
+        session: Number of the session; another one for every restart, which keeps random streams apart.
+        sockets: A private folder of the run on this machine, where components with a service meet; None without.
+    """
+
+    run_dir: Path
+    session: int = 0
+    sockets: Path | None = None
+
+
+class Memory(Protocol):
+    """Memory that a sampler and its learners share, so that what is large need not be copied into messages."""
+
+    def lend(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
+        """Return arrays for the next block of a player, with whatever is left in them; None where there is no room.
+
+        The block leaves as `ludus.wire.Segments` with parts of these arrays. They are lent again when a
+        `ludus.wire.Credit` has released it.
+        """
+
+    def publish(self, weights: Weights, version: int) -> None:
+        """Show newer weights of this learner to samplers; whoever cannot see them gets them as messages."""
+
+    def refresh(self, learner: str, version: int, load: Callable[[Weights, int], None]) -> None:
+        """Hand over the newest weights of a learner if they are not of that version.
+
+        Args:
+            learner: Whose.
+            version: Of those that are known.
+            load: Copies weights and is told their version; called again if they changed under its hands.
+        """
+
+
+class Worker(Protocol):
+    """What runs in a process of its own, or in turn with the others."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def count(self) -> int:
+        """Return how many useful things were done so far."""
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether it was told to stop."""
+
+    @property
+    def settled(self) -> bool:
+        """Return whether all it said is committed."""
+
+    def start(self) -> None:
+        """Introduce itself."""
+
+    def handle(self, peer: str, message: Any) -> None:
+        """Take a message."""
+
+    def work(self) -> bool:
+        """Do a small piece of work and return whether there was any."""
+
+    def close(self) -> None:
+        """Free everything."""
+
+
+def make_worker(
+    spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None = None
+) -> Worker:
+    """Make a worker of a run in the process where it will work.
+
+    Args:
+        spec: Which.
+        place: Where.
+        link: Where its messages go.
+        clock: Seconds.
+        memory: Shared with the others; None without.
+
+    Raises:
+        LudusError: The configuration of the run is wrong here, or a component fails.
+    """
+    from ludus._assembly import enlist  # noqa: PLC0415 - imports torch
+
+    return enlist(spec, place, link=link, clock=clock, memory=memory)

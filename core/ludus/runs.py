@@ -29,6 +29,7 @@ from ludus._metrics import read_metrics
 from ludus._models import load_arrays, load_manifest
 from ludus._plugins import Plugins, load_plugins
 from ludus._records import FixtureRecord, MatchRecord, ModelRecord, PoolRecord
+from ludus._report import evenly, milestones
 from ludus._seeding import match_seeds
 from ludus._statistics import Score, score
 from ludus._store import Store
@@ -53,9 +54,11 @@ __all__ = [
     "Score",
     "agents_for",
     "change_pool",
+    "evenly",
     "load_agent",
     "load_plugins",
     "match_seeds",
+    "milestones",
     "open_game",
     "open_run",
     "play_pair",
@@ -140,6 +143,10 @@ class Run(AbstractContextManager["Run"]):
     def meta(self, key: str) -> Any:
         """Return a value noted when the run began (``"environment"``, ``"created_s"``, ``"seed"``), None if missing."""
         return self._store.meta(key)
+
+    def counters(self) -> Mapping[str, float]:
+        """Return what was counted over all starts, such as ``"elapsed_s"`` and training ``"matches"``."""
+        return self._store.counters()
 
     def num_matches(self) -> int:
         """Return the length of the match log."""

@@ -71,7 +71,6 @@ class SegmentBatch:
         initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty for stateless policies.
         length: ``[N] int32``: entries before the bootstrap entry.
         version: ``[N] int64``: the weights version that made the first decision.
-        lease: The shared memory that the arrays lie in, for whoever sends it on; None where they are plain arrays.
     """
 
     observation: Leaves
@@ -87,7 +86,6 @@ class SegmentBatch:
     initial_state: Leaves = field(factory=dict)
     length: np.ndarray
     version: np.ndarray
-    lease: object = field(default=None, eq=False, repr=False)
     _counts: np.ndarray | None = field(default=None, init=False, eq=False, repr=False)
 
     @property

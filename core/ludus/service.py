@@ -1,8 +1,8 @@
 """The service contract: one supervised process beside the samplers that a component's runtimes may ask.
 
 A component of kind ``inference`` with a ``service`` gets such a process in every run with processes of its own. How
-its runtimes talk to it is up to the component; here is what they have in common with ludus: the place they meet, shared
-memory with checked layouts, and a way to build the networks of the run.
+its runtimes talk to it is up to the component; here is what they have in common with ludus: the place they meet, and a
+way to build the networks of the run.
 """
 
 from __future__ import annotations
@@ -13,26 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from attrs import frozen
 
-from ludus._messages import ArraySpec
-from ludus._shared import Layout, SharedFile, SharedFolder, check_private, is_running
-
 if TYPE_CHECKING:
     from torch import nn
 
     from ludus.network import NetworkRequest
 
-__all__ = [
-    "ArraySpec",
-    "Layout",
-    "Network",
-    "Service",
-    "ServiceContext",
-    "SharedFile",
-    "SharedFolder",
-    "Site",
-    "check_private",
-    "is_running",
-]
+__all__ = ["Network", "Service", "ServiceContext", "Site"]
 
 
 class Network(NamedTuple):
@@ -49,14 +35,14 @@ class Site:
     Args:
         worker: The worker's name.
         player: The name under which the service finds networks of the same configuration.
-        sockets: The private folder of sockets.
-        address: Where the service is reached, an ``ipc://`` address in that folder.
+        sockets: The private folder of sockets in which they meet.
+        service: The worker name of the service.
     """
 
     worker: str
     player: str
     sockets: Path
-    address: str
+    service: str
 
 
 @frozen(kw_only=True)
@@ -65,14 +51,12 @@ class ServiceContext:
 
     Args:
         name: The worker's name.
-        sockets: The private folder of sockets.
-        address: Where runtimes reach the service, an ``ipc://`` address in that folder.
+        sockets: The private folder of sockets in which runtimes meet it.
         networks: By player; makes the networks that a policy of the player runs, the same way as samplers do.
     """
 
     name: str
     sockets: Path
-    address: str
     networks: Mapping[str, Callable[[], Sequence[Network]]]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus import _assembly
 from ludus._assembly import Assembly, open_league
 from ludus._build import make_environment
 from ludus._config import parse_config
@@ -87,6 +86,13 @@ def test_a_player_starts_from_a_given_model(assemble, tmp_path):
     assert (learner.trainer.weights()["policy"] == 7).all()
 
 
+def plan(assembly, cores):
+    """Return how many samplers there will be, and the threads of a learner."""
+    workers = assembly.workers(cores)
+    threads = {worker.threads for worker in workers if worker.name.startswith("learner")}
+    return sum(worker.name.startswith("sampler") for worker in workers), *threads
+
+
 @pytest.mark.parametrize(
     ("run", "players", "threads"),
     [
@@ -96,11 +102,10 @@ def test_a_player_starts_from_a_given_model(assemble, tmp_path):
         ({"workers": 9}, 1, 1),
     ],
 )
-def test_learners_share_the_cores_that_samplers_leave(assemble, monkeypatch, run, players, threads):
+def test_learners_share_the_cores_that_samplers_leave(assemble, run, players, threads):
     """At least one each."""
-    monkeypatch.setattr(_assembly, "available_cores", lambda: 8.0)
     assembly = assemble(run=run, players={f"p{i}": {} for i in range(players)})
-    assert assembly.learner_threads() == threads
+    assert plan(assembly, 8.0)[1] == threads
 
 
 @pytest.mark.parametrize(
@@ -115,13 +120,12 @@ def test_learners_share_the_cores_that_samplers_leave(assemble, monkeypatch, run
         (4.0, {}, 3, 1, 1),
     ],
 )
-def test_samplers_take_what_learners_leave(assemble, monkeypatch, cores, run, players, samplers, threads):
+def test_samplers_take_what_learners_leave(assemble, cores, run, players, samplers, threads):
     """Half of the cores, or all but one for each learner on another device; at least one."""
-    monkeypatch.setattr(_assembly, "available_cores", lambda: cores)
     assembly = assemble(run=run, players={f"p{i}": {} for i in range(players)})
     config = evolve(assembly.config, run=evolve(assembly.config.run, workers=None))
     assembly = evolve(assembly, config=config)
-    assert (assembly.samplers(), assembly.learner_threads()) == (samplers, threads)
+    assert plan(assembly, cores) == (samplers, threads)
 
 
 def test_a_league_knows_who_plays_which_team(assemble, tmp_path):

@@ -18,7 +18,7 @@ from ludus.testing import _run, check_run
 
 COUNT = """
 [run]
-launcher = "dummy-process"
+launcher = "dummy-threads"
 [environment]
 name = "dummy-count"
 [players.main]

@@ -9,6 +9,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from ludus._cli.train import resume, train
+from ludus._plugins import ALLOW_VARIABLE
 from ludus.errors import ConfigError, RunError
 
 
@@ -25,7 +26,7 @@ def test_training_and_resuming(toml, tmp_path):
     text = invoke(train, toml(), "--run", folder, "--set", "run.decisions=800")
     assert "stopped: 800 decisions are learned" in text
     assert f"go on with: ludus resume {folder} --set run.decisions=MORE" in text
-    assert "95 % interval" in text
+    assert "95 % interval" in text  # the report of ludus-terminal
     data = json.loads(invoke(resume, folder, "--set", "run.decisions=1600", "--json"))
     assert (data["run"], data["reason"]) == (str(folder), "1,600 decisions are learned")
     assert data["decisions"] >= 1600
@@ -45,6 +46,14 @@ def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):
     data = json.loads(invoke(train, toml("tiny.toml", run={"decisions": 64}), "--json"))
     assert data["run"] == "runs/tiny"
     assert (tmp_path / "runs" / "tiny" / "run.toml").exists()
+
+
+def test_without_other_plugins_a_run_is_as_good(toml, tmp_path, monkeypatch):
+    """It is only not shown."""
+    monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy")
+    text = invoke(train, toml(run={"decisions": 64}), "--run", tmp_path / "r")
+    assert "stopped: 64 decisions are learned\ngo on with: ludus resume" in text
+    assert "interval" not in text
 
 
 def test_shortcuts_are_overrides(toml, tmp_path):

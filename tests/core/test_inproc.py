@@ -6,9 +6,8 @@ import time
 
 import numpy as np
 import pytest
-from ludus._inproc import InprocNetwork
+from ludus._inproc import _HIGH_WATER, InprocNetwork
 from ludus._messages import Hello, ResultsAck, Segments, Stop
-from ludus._transport import HIGH_WATER
 
 
 @pytest.fixture
@@ -39,8 +38,8 @@ def test_messages_wait_for_a_peer_that_is_away(network):
 def test_a_full_box_refuses(network):
     """It never blocks, and works again once the peer reads."""
     coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
-    assert [sampler.send("coordinator", Stop()) for _ in range(HIGH_WATER + 1)] == [True] * HIGH_WATER + [False]
-    assert len(coordinator.receive(0.0)) == HIGH_WATER
+    assert [sampler.send("coordinator", Stop()) for _ in range(_HIGH_WATER + 1)] == [True] * _HIGH_WATER + [False]
+    assert len(coordinator.receive(0.0)) == _HIGH_WATER
     assert sampler.send("coordinator", Stop())
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
-from ludus._board import BoardReader
 from ludus._learner import Learner, LearnerOptions
 from ludus._messages import (
-    ArraySpec,
     Checkpoint,
     CheckpointAck,
     Credit,
@@ -23,7 +19,6 @@ from ludus._messages import (
 )
 from ludus._models import load_arrays, load_manifest
 from ludus._sampler import COORDINATOR
-from ludus._shared import SharedFolder
 from ludus.algorithm import UpdateResult
 from ludus.errors import ContractError, ModelError
 
@@ -240,18 +235,7 @@ def test_weights_are_sent_once_per_version_and_sampler(desk):
     assert sent == [(0, [0]), (0, []), (0, []), (1, [1])]
 
 
-# -- shared memory ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def shared_desk(tmp_path):
-    """Return a learner with shared memory, and the same folder as its sampler sees it."""
-    path = tmp_path / "shared"
-    path.mkdir(mode=0o700)
-    made = Desk(tmp_path)
-    made.learner.shared = made.learner._queue.shared = SharedFolder(path, "learner-main")
-    made.welcome()
-    return made, SharedFolder(path, "sampler-0")
+# -- memory ----------------------------------------------------------------------------------------------------------
 
 
 def released(desk):
@@ -311,49 +295,21 @@ def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk
     assert desk.trainer.batches[0].num_decisions == 12
 
 
-def test_weights_are_on_the_board(shared_desk):
-    """Where it is and what is on it is said once; then only that there is something new."""
-    desk, folder = shared_desk
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=True))
-    for number in (1, 2, 3):
-        desk.block(number)
-    desk.learner.work()
-    granted = desk.link.of(Credit)
-    assert [bool(credit.layout) for credit in granted] == [True, False, False, False]
-    assert not any(credit.weights for credit in granted)
-    taken = []
-    reader = BoardReader(folder, "learner-main", granted[-1].board, granted[0].layout)
-    reader.load(lambda weights, version: taken.append((weights["w"].tolist(), version)))
-    assert taken == [([1.0], 1)]
+def test_every_version_is_shown_where_there_is_memory(tmp_path):
+    """From the first one on, before anybody is told of it."""
+    shown = []
 
+    class Memory:
+        def publish(self, weights, version):
+            shown.append((weights["w"].tolist(), version, len(desk.link.of(Credit))))
 
-def test_who_cannot_see_the_board_gets_weights_as_messages(shared_desk):
-    """The same version."""
-    desk, _ = shared_desk
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=False))
-    (credit,) = desk.link.of(Credit)
-    assert (credit.board, credit.layout, credit.weights["w"].tolist()) == ("", {}, [0.0])
-
-
-def test_without_space_for_a_board_weights_are_messages(tmp_path, monkeypatch, caplog):
-    """After a line in the log."""
-    monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
     desk = Desk(tmp_path)
-    desk.learner.shared = SharedFolder(tmp_path, "learner-main")
+    desk.learner.memory = Memory()
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
     desk.welcome()
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", shared=True))
-    assert desk.link.of(Credit)[-1].weights["w"].tolist() == [0.0]
-    assert "no space; weights travel through sockets" in caplog.text
-
-
-def test_a_slot_that_is_not_there_is_a_drop(shared_desk):
-    """Counted, acknowledged and released; the learner goes on."""
-    desk, _ = shared_desk
-    layout = {"reward": ArraySpec(dtype="<f4", shape=(3, 2))}
-    missing = Segments(worker="sampler-0", player="main", block=1, slot="sampler-0.1.0", generation=1, layout=layout)
-    desk.learner.handle("sampler-0", missing)
-    assert desk.learner._meter.drops["malformed"] == 1
-    assert (desk.acked(), released(desk)) == (1, 1)
+    desk.block(1, decisions=10)
+    desk.learner.work()
+    assert shown == [([0.0], 0, 0), ([1.0], 1, 1)]
 
 
 # -- restarts --------------------------------------------------------------------------------------------------------

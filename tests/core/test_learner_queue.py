@@ -10,8 +10,8 @@ from ludus.segment import SegmentBatch
 
 @pytest.fixture
 def queue():
-    """Return an empty queue without shared memory."""
-    return BlockQueue(None)
+    """Return an empty queue."""
+    return BlockQueue()
 
 
 def block(segments=1):

@@ -8,7 +8,7 @@ import typing
 import attrs
 import numpy as np
 import pytest
-from ludus import _messages, _wire
+from ludus import _messages, wire
 from ludus.environment import Scenario
 
 MESSAGES = [
@@ -43,7 +43,7 @@ def example(hint):
 @pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
 def test_every_message_can_travel(message_class):
     """Each field has a type that is checked, written and read."""
-    message = _wire.decode(_wire.encode(example(message_class)))
+    message = wire.decode(wire.encode(example(message_class)))
     assert type(message) is message_class
     assert repr(message) == repr(example(message_class))
 

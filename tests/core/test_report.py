@@ -1,23 +1,15 @@
-"""What a run says about itself is complete, in metrics, table, line and summary."""
+"""What a run says about itself is complete, in metrics and summary."""
 
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
-from attrs import evolve
-from ludus._report import (
-    ConsoleReporter,
-    PlayerReport,
-    QuietReporter,
-    Snapshot,
-    evenly,
-    measure,
-    summary,
-    summary_json,
-)
+from ludus._report import evenly, measure, summarize
 from ludus._statistics import score
-from ludus.matchmaker import Rating
+from ludus.matchmaker import PlayerView, Rating
 
 LEARNER = {
     "samples_per_s": 5000.0,
@@ -38,29 +30,45 @@ LEARNER = {
 SAMPLING = {"ticks_per_s": 7000.0, "decisions_per_s": 6500.0, "return_mean": 0.25}
 
 
+class Standings:
+    """A league of one player with three models, a second one that has done nothing yet, and two anchors."""
+
+    def __init__(self):
+        models = ("main@1", "main@2", "main@3")
+        common = {"role": "player", "team": None}
+        main = {"models": models, "decisions": 123456, "births": (0, 2), "share": 0.5}
+        self.anchors = ("random", "strong")
+        self.players = {
+            "main": PlayerView(name="main", live="main@3+", **main, **common),
+            "idle": PlayerView(name="idle", live="idle@0+", models=(), decisions=0, share=1.5, **common),
+        }
+        self.ratings = {"main@1": Rating(1000.0, 50.0, 10), "main@3": Rating(1234.0, 20.0, 50)}
+        self.counts = {"random": (30, 10, 10), "main@1": (40, 0, 10)}
+
+    def rating(self, participant):
+        return self.ratings.get(participant, Rating(1500.0, 350.0, 0))
+
+    def payoff(self, participant, opponents):
+        assert participant == "main@3"
+        return np.array([self.counts.get(name, (0, 0, 0)) for name in opponents], float)
+
+
 @pytest.fixture
-def snapshot():
-    """Return the numbers of a run with one player and two anchors, one of them not met."""
-    player = PlayerReport(
-        name="main",
-        newest="main@3",
-        models=3,
-        generation=1,
-        share=0.25,
-        matches=700,
+def coordinator():
+    """Return what is asked of the coordinator of that league."""
+    return SimpleNamespace(
+        league=Standings(),
+        values={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}},
+        trained={"main": 700},
+        matches=789,
         decisions=123456,
-        rating=Rating(1234.0, 20.0, 50),
-        rating_history=(Rating(1000.0, 50.0, 10), Rating(1500.0, 350.0, 0), Rating(1234.0, 20.0, 50)),
-        anchors={"random": score(30, 10, 10), "strong": score(0, 0, 0)},
-        milestones={"main@1": score(40, 0, 10)},
-        learner=LEARNER,
+        elapsed_s=61.0,
     )
-    return Snapshot(elapsed_s=61.0, decisions=123456, matches=789, players=(player,), sampling=SAMPLING)
 
 
-def test_metrics_hold_everything(snapshot):
+def test_metrics_hold_everything(coordinator):
     """Rates, learning curves, ratings and scores with their intervals; each with decisions and time."""
-    metrics = snapshot.metrics()
+    metrics = measure(coordinator)
     values = {metric.name: metric.value for metric in metrics}
     expected = {f"learner/main/{name}": value for name, value in LEARNER.items()}
     expected |= {f"sampling/{name}": value for name, value in SAMPLING.items()}
@@ -78,56 +86,10 @@ def test_metrics_hold_everything(snapshot):
         "league/main/score_v_random_low": result.low,
         "league/main/score_v_random_high": result.high,
     }
+    expected |= {f"league/idle/{name}": 0.0 for name in ("models", "generation", "matches", "decisions")}
+    expected |= {"league/idle/share": 0.75, "service-x/calls": 3.0}
     assert values == expected
     assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}
-
-
-def test_beside_a_display_only_lines_are_printed(snapshot, capsys):
-    """The numbers are on the display already."""
-    reporter = ConsoleReporter(numbers=False)
-    reporter.show(snapshot)
-    reporter.say("evaluator-0: [restarted]")
-    assert capsys.readouterr().out == "evaluator-0: [restarted]\n"
-
-
-def test_without_a_display_it_prints_lines(snapshot, capsys):
-    """One per player and interval; they can be found in a log."""
-    reporter = ConsoleReporter()
-    reporter.show(snapshot)
-    reporter.show(snapshot)
-    reporter.say("evaluator-0: [restarted]")
-    first, second = capsys.readouterr().out.splitlines()
-    for part in (
-        "61 s",
-        "main",
-        "123,456 decisions",
-        "6,500/s played",
-        "5,000/s learned",
-        "staleness 1.5",
-        "entropy 1.23",
-        "main@3 rated 1234 ± 40",
-        "v random 70% [",
-    ):
-        assert part in first
-    assert "strong" not in first
-    assert second == "evaluator-0: [restarted]"
-
-
-def test_the_summary_shows_records_and_the_rise(snapshot):
-    """Wins, draws, losses, score and interval against each anchor met; ratings from first to last."""
-    assert summary(snapshot).splitlines() == [
-        "61 s, 123,456 decisions, 789 training matches",
-        "main@3          matches  wins  draws  losses  score   95 % interval",
-        "against random       50    30     10      10  70.0%  57.1% to 80.1%",
-        "against main@1       50    40      0      10  80.0%  67.0% to 88.8%",
-        "rating 1000 → 1234 (± 40)",
-    ]
-
-
-def test_the_summary_of_a_young_run_says_so(snapshot):
-    """There is nothing to count before the first model."""
-    young = evolve(snapshot, players=(evolve(snapshot.players[0], newest="", models=0),))
-    assert summary(young).splitlines()[1:] == ["main: no model frozen yet"]
 
 
 @pytest.mark.parametrize(
@@ -138,14 +100,23 @@ def test_milestones_are_spread_evenly(count, most, chosen):
     assert evenly(count, most) == chosen
 
 
-def test_the_summary_is_json(snapshot):
+def test_the_summary_is_json(coordinator):
     """For programs; what is unknown is null."""
-    data = json.loads(json.dumps(summary_json(snapshot)), parse_constant=pytest.fail)
+    data = json.loads(json.dumps(summarize(coordinator)), parse_constant=pytest.fail)
     player = data["players"]["main"]
     assert (data["matches"], player["newest"], player["models"]) == (789, "main@3", 3)
     assert player["ratings"] == [1000.0, 1500.0, 1234.0]
     assert player["anchors"]["random"]["score"] == 0.7
     assert player["anchors"]["strong"]["score"] is None
+    assert (player["milestones"]["main@1"]["wins"], set(player["milestones"])) == (40, {"main@1", "main@2"})
+    assert data["players"]["idle"] == {
+        "newest": "",
+        "models": 0,
+        "decisions": 0,
+        "ratings": [],
+        "anchors": {},
+        "milestones": {},
+    }
 
 
 def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
@@ -157,25 +128,23 @@ def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
         "evaluator-0": {"decisions_per_s": 7.0},
         "learner-main": {"entropy": 0.5},
     }
-    measured = measure(runner.coordinator)
-    assert measured.sampling == {"decisions_per_s": 150.0, "match_ticks": 15.0, "return_mean": 1.0}
-    assert measured.players[0].learner == {"entropy": 0.5}
-    assert (measured.players[0].newest, measured.players[0].rating.matches) == ("", 0)
+    values = {metric.name: metric.value for metric in measure(runner.coordinator)}
+    sampling = {name: value for name, value in values.items() if name.startswith("sampling/")}
+    assert sampling == {
+        "sampling/decisions_per_s": 150.0,
+        "sampling/match_ticks": 15.0,
+        "sampling/return_mean": 1.0,
+    }
+    assert values["learner/main/entropy"] == 0.5
+    assert values["league/main/models"] == 0
+    assert "league/main/rating" not in values
 
 
 def test_a_league_is_measured(league):
     """Models, ratings and records against the anchors come from its log."""
     runner = league()
     runner.until(lambda: list(runner.store.matches(kind="eval")))
-    (player,) = measure(runner.coordinator).players
+    player = summarize(runner.coordinator)["players"]["main"]
     models = runner.coordinator.league.players["main"].models
-    assert (player.newest, player.models, len(player.rating_history)) == (models[-1], len(models), len(models))
-    assert set(player.anchors) == {"random"}
-
-
-def test_a_quiet_reporter_keeps_what_it_is_told(snapshot):
-    """For programs and tests."""
-    reporter = QuietReporter()
-    reporter.say("a")
-    reporter.show(snapshot)
-    assert reporter.lines == ["a"]
+    assert (player["newest"], player["models"], len(player["ratings"])) == (models[-1], len(models), len(models))
+    assert set(player["anchors"]) == {"random"}

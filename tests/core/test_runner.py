@@ -14,7 +14,6 @@ from ludus._config import load_config
 from ludus._metrics import read_metrics
 from ludus._models import load_arrays
 from ludus._plugins import load_plugins
-from ludus._report import QuietReporter
 from ludus._runner import resume, train
 from ludus._store import Store
 from ludus.errors import RunError
@@ -25,17 +24,17 @@ def run(toml):
     """Return a trainer of small runs in this process."""
 
     def make(run_dir, **given):
-        reporter = QuietReporter()
+        said = []
         plugins = load_plugins()
         config = load_config(toml(**given), plugins=plugins)
-        return train(config, plugins=plugins, run_dir=run_dir, reporter=reporter), reporter
+        return train(config, plugins=plugins, run_dir=run_dir, say=said.append), said
 
     return make
 
 
 def again(run_dir, *overrides):
     """Resume a run."""
-    return resume(run_dir, plugins=load_plugins(), reporter=QuietReporter(), overrides=overrides)
+    return resume(run_dir, plugins=load_plugins(), say=lambda line: None, overrides=overrides)
 
 
 def traces(run_dir):
@@ -75,22 +74,23 @@ def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
 
 def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
     """The reason, the newest model against every anchor with paired seats, and it is said beforehand."""
-    outcome, reporter = run(tmp_path / "run", anchors=("random", "perfect"))
+    outcome, said = run(tmp_path / "run", anchors=("random", "perfect"))
     assert (outcome.reason, outcome.interrupted) == ("2,000 decisions are learned", False)
-    newest = outcome.snapshot.players[0].newest
-    assert f"final evaluation: {newest} against perfect, 20 matches" in reporter.lines
+    newest = outcome.summary["players"]["main"]["newest"]
+    assert f"final evaluation: {newest} against perfect, 20 matches" in said
     with Store.read(tmp_path / "run") as store:
         final = [m for m in store.matches(kind="eval") if m.fixture.reason == "final evaluation"]
     for anchor in ("random", "perfect"):
         seats = [m.fixture.seats for m in final if anchor in m.fixture.seats]
         assert seats.count((newest, anchor)) == seats.count((anchor, newest)) == 10
-        assert outcome.snapshot.players[0].anchors[anchor].matches >= 20
+        record = outcome.summary["players"]["main"]["anchors"][anchor]
+        assert record["wins"] + record["draws"] + record["losses"] >= 20
 
 
 def test_it_learns(run, tmp_path):
     """Against itself, up to beating chance by far."""
     outcome, _ = run(tmp_path / "run", run={"decisions": 6000}, evaluation={"final_matches": 100})
-    assert outcome.snapshot.players[0].anchors["random"].low > 0.6
+    assert outcome.summary["players"]["main"]["anchors"]["random"]["interval"][0] > 0.6
 
 
 def test_a_resumed_run_counts_on(run, tmp_path):
@@ -100,8 +100,8 @@ def test_a_resumed_run_counts_on(run, tmp_path):
     second = again(tmp_path / "run", "run.decisions=4000")
     after = traces(tmp_path / "run")
     assert second.reason == "4,000 decisions are learned"
-    assert second.snapshot.matches > first.snapshot.matches
-    assert second.snapshot.elapsed_s > first.snapshot.elapsed_s
+    assert second.summary["matches"] > first.summary["matches"]
+    assert second.summary["elapsed_s"] > first.summary["elapsed_s"]
     assert after["models"][: len(before["models"])] == before["models"]
     assert len(after["models"]) > len(before["models"])
     assert set(before["matches"]) < set(after["matches"])  # evaluations cut short are played to their end

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from ludus._config import load_config
 from ludus._plugins import load_plugins
-from ludus._report import QuietReporter
 from ludus._runner import train
 from ludus._store import Store
 from ludus.errors import ConfigError, RunError, StoreError, UnknownComponent
@@ -25,7 +24,7 @@ def folder(toml, tmp_path):
     """Return the folder of a short run."""
     plugins = load_plugins()
     config = load_config(toml(run={"decisions": 1200}, evaluation={"final_matches": 10}), plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
     return tmp_path / "r"
 
 
@@ -100,7 +99,7 @@ def test_shares_are_those_of_the_run(toml, tmp_path):
     plugins = load_plugins()
     players = {"main": {"share": 3.0}, "other": {}}
     config = load_config(toml(run={"decisions": 600}, players=players), plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
     with open_run(tmp_path / "r") as run:
         assert {name: view.share for name, view in run.league.players.items()} == {"main": 3.0, "other": 1.0}
 

@@ -14,16 +14,14 @@ from ludus._config import load_config
 from ludus._messages import Hello, MetricsReport, Stop
 from ludus._plugins import load_plugins
 from ludus._report import measure
-from ludus._sampler import COORDINATOR
 from ludus._sections import Chosen
 from ludus._service import ServiceWorker, service_name
-from ludus._supervisor import Supervisor, WorkerSpec
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.inference import Eager
+from ludus.launcher import COORDINATOR
 from ludus.service import Network, ServiceContext, Site
 from ludus.testing import league_runner
-from ludus_local.launcher import LocalLauncher
 
 MODULE = __name__
 TINY = ("players.main_agent.mlp.hidden=[4]", "evaluation.enabled=false", "players.main_agent.interfaces=[]")
@@ -138,14 +136,14 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
     }
 
 
-def test_runtimes_and_service_meet_at_one_address(config, tmp_path):
+def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     """Live policies and frozen ones."""
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
     service = assembly.service("service-placed", link=Line(), clock=time.monotonic)
     sampler = assembly.sampler("sampler-0", link=Line(), clock=time.monotonic)
     live = sampler.live["main_agent"].policy._inference
     frozen = sampler.frozen.stack("main_agent").policy._inference
-    expected = Site(worker="sampler-0", player="main_agent", sockets=tmp_path, address=service.service.context.address)
+    expected = Site(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
     assert live.site == frozen.site == expected
     assert service.name == service_name("placed")
 
@@ -162,7 +160,7 @@ def test_in_one_process_there_is_no_site(config, tmp_path):
 def test_a_runtime_without_a_service_knows_no_site(config):
     """Its factory is called as ever."""
     plain = chosen(service=None, factory="ludus_dummy.inference:plain")
-    site = Site(worker="sampler-0", player="main", sockets=Path("/x"), address="ipc:///x/y")
+    site = Site(worker="sampler-0", player="main", sockets=Path("/x"), service="service-x")
     network = Network(*next(iter(_networks(config))))
     assert isinstance(make_inference(plain, *network, site=site), Eager)
 
@@ -176,7 +174,7 @@ def _networks(config):
 
 def test_a_service_that_cannot_be_made_is_named():
     """As any component."""
-    context = ServiceContext(name="service-placed", sockets=Path("/x"), address="ipc:///x/y", networks={})
+    context = ServiceContext(name="service-placed", sockets=Path("/x"), networks={})
     with pytest.raises(PluginError, match="inference 'placed' failed: OSError: no room"):
         make_service(chosen(service=f"{MODULE}:refuse"), context)
 
@@ -184,41 +182,16 @@ def test_a_service_that_cannot_be_made_is_named():
 def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config, tmp_path):
     """One per run, before samplers; none where the runtime has no service."""
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path)
-    assert [spec.name for spec in assembly.workers()] == ["learner-main_agent", "service-placed", "sampler-0"]
+    assert [spec.name for spec in assembly.workers(cores=1)] == ["learner-main_agent", "service-placed", "sampler-0"]
     without = evolve(assembly, config=evolve(config, inference=None))
-    assert [spec.name for spec in without.workers()] == ["learner-main_agent", "sampler-0"]
-
-
-def test_nobody_waits_for_it_at_the_end(tmp_path):
-    """It is ended with those that had to be, and blamed for nothing."""
-
-    class Launcher:
-        def launch(self, command):
-            code = "import time; time.sleep(60)" if command.name == "service-placed" else ""
-            argv = [sys.executable, "-S", "-c", code]
-            return LocalLauncher().launch(evolve(command, argv=argv))
-
-    supervisor = Supervisor(
-        launcher=Launcher(),
-        run_dir=tmp_path,
-        sockets=tmp_path,
-        stall_s=60.0,
-        most_restarts=3,
-        session=1,
-        say=lambda line: None,
-    )
-    supervisor.start([WorkerSpec(name=name, threads=1) for name in ("service-placed", "sampler-0")])
-    start = time.monotonic()
-    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
-    assert time.monotonic() - start < 20
-    assert supervisor.alive == []
+    assert [spec.name for spec in without.workers(cores=1)] == ["learner-main_agent", "sampler-0"]
 
 
 def test_its_numbers_are_metrics(config, tmp_path):
     """Under its name."""
     with league_runner(config.data, tmp_path / "run") as runner:
         runner.coordinator.handle("service-placed", MetricsReport(worker="service-placed", values={"calls": 3.0}))
-        values = {metric.name: metric.value for metric in measure(runner.coordinator).metrics()}
+        values = {metric.name: metric.value for metric in measure(runner.coordinator)}
     assert values["service-placed/calls"] == 3.0
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from ludus import _messages, _wire
+from ludus import _messages, wire
 from ludus._messages import (
     CheckpointAck,
     Credit,
@@ -27,12 +27,12 @@ from ludus._messages import (
     Segments,
     Stop,
 )
-from ludus._wire import decode, encode, fits
 from ludus.environment import Scenario
 from ludus.errors import WireError
+from ludus.wire import decode, encode, fits
 
 SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-MESSAGES = list(_wire._kinds().values())
+MESSAGES = [kind for kind in wire._kinds.values() if kind.__module__ == _messages.__name__]
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -98,7 +98,7 @@ def fits_hint(value, hint):
     return type(value) is hint and (not attrs.has(hint) or well_typed(value))
 
 
-def raw(kind, fields, *buffers, prefix=b"LUDS\x04\x00"):
+def raw(kind, fields, *buffers, prefix=b"LUDS\x05\x00"):
     """Build frames by hand."""
     return [prefix + msgpack.packb([kind, fields]), *buffers]
 
@@ -110,7 +110,7 @@ def segments(**arrays):
 
 def segments_frames(arrays, *buffers):
     """Build frames of such a message by hand."""
-    rest = {"pid": 1, "packing": "", "layout": {}, "slot": "", "generation": 0, "columns": 0}
+    rest = {"pid": 1}
     return raw("Segments", {"worker": "s", "player": "p", "block": 1, "arrays": arrays, **rest}, *buffers)
 
 
@@ -141,7 +141,7 @@ def test_random_frames_are_refused(frames):
 def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
     """The parser behind magic and version is as strict."""
     with pytest.raises(WireError):
-        decode([b"LUDS\x04\x00" + header, *buffers])
+        decode([b"LUDS\x05\x00" + header, *buffers])
 
 
 _json = st.recursive(
@@ -192,7 +192,7 @@ def test_missing_and_additional_frames_are_refused(message, data):
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; changing it means raising PROTOCOL."""
     frames = encode(Results(report=3, worker="w", arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 4)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 5)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "worker": "w", "arrays": {"ticks": ["<i4", [1, 2]]}},
@@ -295,11 +295,11 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 4"),
-        ([b"LUDS\x04\x00\xc1"], "not valid msgpack"),
-        ([b"LUDS\x04\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
-        ([b"LUDS\x04\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
-        ([b"LUDS\x04\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 5"),
+        ([b"LUDS\x05\x00\xc1"], "not valid msgpack"),
+        ([b"LUDS\x05\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([b"LUDS\x05\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([b"LUDS\x05\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
         (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
         (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
         (raw("Mapping", {}), "unknown message kind 'Mapping'"),
@@ -373,10 +373,10 @@ def test_the_header_is_limited():
 
 def test_the_number_of_arrays_is_limited():
     """As many arrays as allowed travel, one more does not."""
-    weights = {str(number): np.zeros(1) for number in range(_wire.MAX_ARRAYS)}
+    weights = {str(number): np.zeros(1) for number in range(wire.MAX_ARRAYS)}
     credit = Credit(player="p", acked=0, credits=1, version=1, weights=weights)
-    assert len(decode(encode(credit)).weights) == _wire.MAX_ARRAYS
-    with pytest.raises(WireError, match=f"{_wire.MAX_ARRAYS + 1} arrays"):
+    assert len(decode(encode(credit)).weights) == wire.MAX_ARRAYS
+    with pytest.raises(WireError, match=f"{wire.MAX_ARRAYS + 1} arrays"):
         encode(attrs.evolve(credit, weights={**weights, "more": np.zeros(1)}))
 
 
@@ -393,7 +393,7 @@ def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
     """Too large a message is refused by sender and receiver; `fits` tells it from other damage."""
     frames = encode(segments(x=np.zeros(101)))
     assert fits(frames)
-    monkeypatch.setattr(_wire, limit, 800)
+    monkeypatch.setattr(wire, limit, 800)
     assert not fits(frames)
     with pytest.raises(WireError, match=problem):
         encode(segments(x=np.zeros(101)))
@@ -403,7 +403,7 @@ def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
 
 def test_lies_about_lengths_allocate_little():
     """A small header that announces huge nested lists does not make the parser reserve memory for them."""
-    liar = b"LUDS\x04\x00" + b"\xdc\x0f\xff" * 900
+    liar = b"LUDS\x05\x00" + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
         decode([liar])
@@ -414,5 +414,24 @@ def test_lies_about_lengths_allocate_little():
 
 def test_kinds_are_the_message_classes():
     """The registry follows the module: adding a class there is all it takes."""
-    assert _wire._kinds()["Hello"] is Hello
-    assert all(kind.__module__ == _messages.__name__ for kind in MESSAGES)
+    assert wire._kinds["Hello"] is Hello
+    defined = [value for value in vars(_messages).values() if getattr(value, "__module__", "") == _messages.__name__]
+    assert defined == MESSAGES
+    assert "Scenario" not in wire._kinds
+
+
+def test_more_kinds_can_be_registered(monkeypatch):
+    """Links have a few words of their own; what nobody registered stays unknown."""
+
+    @attrs.frozen
+    class Whisper:
+        loudness: float
+        sound: collections.abc.Mapping[str, np.ndarray]
+
+    monkeypatch.setattr(wire, "_kinds", dict(wire._kinds))
+    said = Whisper(0.5, {"a": np.arange(3)})
+    with pytest.raises(WireError, match="Whisper is not a message"):
+        encode(said)
+    wire.register(Whisper)
+    heard = decode(encode(said))
+    assert (heard.loudness, heard.sound["a"].tolist()) == (0.5, [0, 1, 2])

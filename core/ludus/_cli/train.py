@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,8 @@ from ludus._plugins import Plugins, load_plugins
 if TYPE_CHECKING:
     from ludus._runner import Outcome
 
-_DISPLAY = "terminal"  # the metric sink that shows a run in a terminal, where it is installed
+_DISPLAY = "terminal"  # the metric sink that shows a run, where it is installed
+_REPORT = "report"  # likewise the command that shows what it has come to
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
@@ -53,7 +53,7 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
     config = load_config(path, overrides=_overrides(**given), plugins=plugins)
     folder = Path(run_dir) if run_dir else Path("runs") / Path(path).stem
     outcome = run(config, plugins=plugins, run_dir=folder, **_shown(plugins, as_json=as_json))
-    _finish(context, outcome, folder, as_json=as_json)
+    _finish(context, plugins, outcome, folder, as_json=as_json)
 
 
 @click.command()
@@ -68,7 +68,7 @@ def resume(context: click.Context, *, run_dir: str, as_json: bool, **given: Any)
 
     plugins, folder = load_plugins(), Path(run_dir)
     outcome = run(folder, plugins=plugins, overrides=_overrides(**given), **_shown(plugins, as_json=as_json))
-    _finish(context, outcome, folder, as_json=as_json)
+    _finish(context, plugins, outcome, folder, as_json=as_json)
 
 
 def _overrides(*, overrides: tuple[str, ...], minutes: float | None, workers: int | None) -> tuple[str, ...]:
@@ -79,25 +79,22 @@ def _overrides(*, overrides: tuple[str, ...], minutes: float | None, workers: in
 def _shown(plugins: Plugins, *, as_json: bool) -> dict[str, Any]:
     """Return who shows the run, as arguments of the runner."""
     from ludus._config import choose_components  # noqa: PLC0415 - only here: help must be fast
-    from ludus._report import ConsoleReporter, QuietReporter  # noqa: PLC0415
 
     if as_json:
-        return {"reporter": QuietReporter()}
-    live = sys.stdout.isatty() and _DISPLAY in plugins.components("metric-sink")
-    displays = choose_components(plugins, [("metric-sink", _DISPLAY)]) if live else []
-    return {"reporter": ConsoleReporter(numbers=not displays), "displays": displays}
+        return {"say": lambda _: None}
+    shown = _DISPLAY in plugins.components("metric-sink")
+    return {"say": click.echo, "displays": choose_components(plugins, [("metric-sink", _DISPLAY)]) if shown else []}
 
 
-def _finish(context: click.Context, outcome: Outcome, folder: Path, *, as_json: bool) -> None:
-    from ludus._report import summary, summary_json  # noqa: PLC0415 - only here: help must be fast
-
+def _finish(context: click.Context, plugins: Plugins, outcome: Outcome, folder: Path, *, as_json: bool) -> None:
     if as_json:
-        result = {"run": str(folder), "reason": outcome.reason, **summary_json(outcome.snapshot)}
-        click.echo(json.dumps(result, indent=2))
+        click.echo(json.dumps({"run": str(folder), "reason": outcome.reason, **outcome.summary}, indent=2))
     else:
         limit = " --set run.decisions=MORE" if outcome.reason.endswith("decisions are learned") else " --minutes MORE"
         more = "" if outcome.interrupted else limit
-        click.echo(summary(outcome.snapshot))
+        if _REPORT in plugins.components("command"):
+            report: click.Command = plugins.get("command", _REPORT).load_factory()  # type: ignore[assignment]
+            report.main([str(folder)], standalone_mode=False)
         click.echo(f"stopped: {outcome.reason}")
         click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}{more}")
     context.exit(130 if outcome.interrupted else 0)

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field
 
-from ludus._assembly import Assembly, Worker
+from ludus._assembly import Assembly
 from ludus._config import parse_config
 from ludus._coordinator import Coordinator
 from ludus._inproc import InprocEndpoint, InprocNetwork
 from ludus._learner import Learner
 from ludus._plugins import load_plugins
-from ludus._sampler import COORDINATOR, Sampler, learner_name
+from ludus._sampler import Sampler
 from ludus._store import Store
-from ludus._wire import decode, encode
+from ludus.launcher import COORDINATOR, Worker, learner_name
+from ludus.wire import decode, encode
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
@@ -57,7 +58,7 @@ class LeagueRunner:
         self._center = self._endpoint(COORDINATOR)
         assembly = self._assembly()
         self.coordinator = assembly.coordinator(self.store, link=self._center, clock=self.clock)
-        for spec in assembly.workers():
+        for spec in assembly.workers(cores=1):
             self.start(spec.name)
 
     def _assembly(self) -> Assembly:

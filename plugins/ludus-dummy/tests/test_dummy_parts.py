@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import signal
-import sys
+import threading
+import time
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, Role, WorkerError
+from ludus.__main__ import main
 from ludus.environment import EnvironmentSpec
 from ludus.interface import Spaces, View
-from ludus.launcher import WorkerCommand
+from ludus.launcher import Session, WorkerSpec
 from ludus.metrics import Metric
 from ludus.network import NetworkRequest
+from ludus.runs import open_run
 from ludus.testing import FakeLeague, check_interface, check_matchmaker, fake_player, opponent_shares
 from ludus_dummy.agents import Perfect, Random
 from ludus_dummy.config import CountConfig, GuessConfig, LinearConfig, PerfectConfig, ScaleConfig, UniformConfig
 from ludus_dummy.count import Count
 from ludus_dummy.guess import Guess
 from ludus_dummy.interfaces import Reverse, Scale
-from ludus_dummy.launcher import Processes
+from ludus_dummy.launcher import Threads
 from ludus_dummy.matchmaker import Uniform
 from ludus_dummy.networks import linear
 from ludus_dummy.sink import Memory
 
+LEAGUE = """
+[run]
+launcher = "dummy-threads"
+decisions = 500
+[environment]
+name = "dummy-count"
+[sampling]
+matches = 8
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+[evaluation]
+enabled = false
+final_matches = 0
+"""
 COUNT = Count(CountConfig(), num_matches=1).spec
 GUESS = Guess(GuessConfig(), num_matches=1).spec
 STREAMS = np.arange(500)
@@ -179,42 +196,30 @@ def test_matchmaker_lets_the_oldest_go():
     ]
 
 
-def command(tmp_path, code, **environment):
-    """Return the command of a worker that runs `code`."""
-    argv = [sys.executable, "-c", code]
-    return WorkerCommand(name="w", argv=argv, environment=environment, log_path=str(tmp_path / "log"))
+def test_launcher_runs_a_league(tmp_path):
+    """Every worker is a thread, and all of them end."""
+    before = threading.active_count()
+    config = tmp_path / "run.toml"
+    config.write_text(LEAGUE)
+    outcome = main(["train", str(config), "--run", str(tmp_path / "run"), "--workers", "2"])
+    assert outcome == 0
+    assert threading.active_count() == before
+    with open_run(tmp_path / "run") as run:
+        assert run.league.players["main"].decisions >= 500
+        assert run.num_matches() > 0
 
 
-def test_launcher_starts_a_process(tmp_path):
-    """The worker has its variables, and what it prints is appended to its log."""
-    (tmp_path / "log").write_text("before\n")
-    code = "import os; print(os.environ['WHO'])"
-    launched = Processes(None).launch(command(tmp_path, code, WHO="me"))
-    assert wait(launched) == 0
-    assert (tmp_path / "log").read_text() == "before\nme\n"
-
-
-def wait(launched):
-    """Return the exit status once the process has ended."""
-    return launched._process.wait(timeout=20)
-
-
-@pytest.mark.parametrize(("way", "number"), [("terminate", signal.SIGTERM), ("kill", signal.SIGKILL)])
-def test_launcher_ends_a_process(tmp_path, way, number):
-    """Both ways end it, and the exit status tells which."""
-    launched = Processes(None).launch(command(tmp_path, "import time; time.sleep(60)"))
-    assert launched.poll() is None
-    assert launched.pid > 0
-    getattr(launched, way)()
-    assert wait(launched) == -number
-    assert launched.poll() == -number
-
-
-def test_launcher_says_what_is_missing(tmp_path):
-    """A program that does not exist is a WorkerError that names worker and program."""
-    missing = WorkerCommand(name="sampler-0", argv=["/no/such"], environment={}, log_path=str(tmp_path / "log"))
-    with pytest.raises(WorkerError, match=r"sampler-0.*no/such"):
-        Processes(None).launch(missing)
+def test_launcher_ends_workers(tmp_path):
+    """Those that cannot go on are told of, and what is left ends with the crew."""
+    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
+    crew = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
+    ((peer, failure),) = crew.receive(20.0)
+    assert (peer, failure.worker, failure.fatal) == ("sampler-0", "sampler-0", True)
+    while crew.alive:
+        time.sleep(0.01)
+    with pytest.raises(WorkerError, match="sampler-0: no file"):
+        crew.check(heard_s={}, errors={"sampler-0": "no file"})
+    assert crew.finish(timeout_s=0.0, tend=lambda: None) == crew.alive == []
 
 
 def test_sink_remembers(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import threading
 from contextlib import ExitStack
@@ -11,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus._shared import shared_path
-from ludus._transport import ipc_address, private_ipc_dir
 from ludus.network import NetworkRequest, get_weights
 from ludus.service import Network, ServiceContext, Site
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
+from ludus_local.memory import shared_path
+from ludus_local.transport import private_ipc_dir
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 
@@ -51,8 +50,7 @@ class Office:
         self.sockets = private_ipc_dir()
         for folder in (self.sockets, shared_path(self.sockets)):
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        self.address = ipc_address(self.sockets, "service-server.ask")
-        self.names = (f"service-server-{i}" for i in itertools.count())
+        self.name = "service-server"
         self.thread, self.service, self.failed = None, None, []
         stack.callback(self.kill)
 
@@ -64,9 +62,7 @@ class Office:
         assert ready.wait(20)
 
     def _serve(self, ready, end):
-        context = ServiceContext(
-            name=next(self.names), sockets=self.sockets, address=self.address, networks=self.networks
-        )
+        context = ServiceContext(name=self.name, sockets=self.sockets, networks=self.networks)
         self.service = service = InferenceService(self.config, context=context)
         ready.set()
         while not end.is_set():
@@ -83,7 +79,7 @@ class Office:
     def runtime(self, network=None, *, worker="sampler-0", player="main"):
         """Return a runtime in this process that asks the server."""
         module, request = network or make_network()
-        site = Site(worker=worker, player=player, sockets=self.sockets, address=self.address)
+        site = Site(worker=worker, player=player, sockets=self.sockets, service=self.name)
         made = make_client(self.config, module=module, request=request, site=site)
         self.stack.callback(made.close)
         return made

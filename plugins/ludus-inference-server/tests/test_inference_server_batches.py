@@ -8,10 +8,7 @@ from contextlib import ExitStack
 
 import numpy as np
 import pytest
-from ludus._shared import shared_path
-from ludus._transport import private_ipc_dir
 from ludus.inference import Eager, Outputs
-from ludus.service import ArraySpec, Layout, SharedFolder
 from ludus_inference_server.models import Shelf, content_key
 from ludus_inference_server.protocol import (
     Done,
@@ -30,6 +27,8 @@ from ludus_inference_server.protocol import (
     unpack_specs,
 )
 from ludus_inference_server.server import Server, architecture_key
+from ludus_local.memory import ArraySpec, Layout, SharedFolder, shared_path
+from ludus_local.transport import private_ipc_dir
 
 ALIVE = (os.getpid(), os.getppid(), 1)  # three processes that do not end meanwhile
 DEAD = 2**22 + 1

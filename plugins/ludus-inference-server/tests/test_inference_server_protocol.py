@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import WireError
-from ludus.service import ArraySpec
 from ludus_inference_server import protocol
 from ludus_inference_server.protocol import (
     Done,
@@ -27,6 +26,7 @@ from ludus_inference_server.protocol import (
     spans_of,
     unpack_specs,
 )
+from ludus_local.memory import ArraySpec
 
 SPECS = (("observation/x", "<f4", (8, 3)), ("heads/y", "|b1", (8,)))
 MESSAGES = [

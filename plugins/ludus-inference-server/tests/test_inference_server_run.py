@@ -12,7 +12,6 @@ import pytest
 from ludus._config import load_config
 from ludus._metrics import read_metrics
 from ludus._plugins import load_plugins
-from ludus._report import QuietReporter
 from ludus._runner import train
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +54,7 @@ def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
             *settings,
         )
         config = load_config(ROOT / "examples" / "tictactoe.toml", overrides=overrides, plugins=plugins)
-        train(config, plugins=plugins, run_dir=run_dir, reporter=QuietReporter())
+        train(config, plugins=plugins, run_dir=run_dir, say=lambda line: None)
         digests.append(sorted(path.name for path in (run_dir / "models").glob("*.safetensors")))
     assert len(digests[0]) >= 2
     assert digests[0] == digests[1] == digests[2]

@@ -9,7 +9,7 @@ from ludus.__main__ import main
 
 COUNT = """
 [run]
-launcher = "dummy-process"
+launcher = "dummy-threads"
 [environment]
 name = "dummy-count"
 [players.main]

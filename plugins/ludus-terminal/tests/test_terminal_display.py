@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from ludus.metrics import Metric
-from ludus_terminal.display import LiveTable
+from ludus_terminal.display import Lines, LiveTable, make_display
 from rich.console import Console
 
 LEARNER = {
@@ -110,4 +111,52 @@ def test_every_run_in_a_terminal_shows_it():
     """It is the metric sink that the core looks for."""
     from ludus.runs import load_plugins
 
-    assert load_plugins(allow=["ludus-terminal"]).get("metric-sink", "terminal").load_factory() is LiveTable
+    assert load_plugins(allow=["ludus-terminal"]).get("metric-sink", "terminal").load_factory() is make_display
+
+
+def metrics(values):
+    """Return values as what sinks get."""
+    return [Metric(name=name, value=value, decisions=5, elapsed_s=61.0) for name, value in values.items()]
+
+
+def test_without_a_terminal_it_prints_lines(capsys):
+    """One per player and interval; they can be found in a log."""
+    lines = make_display(None, run_dir=Path())
+    for _ in range(2):
+        lines.write(metrics(VALUES))
+    lines.close()
+    (line,) = capsys.readouterr().out.splitlines()
+    for part in (
+        "61 s",
+        "main",
+        "123,456 decisions",
+        "6,500/s played",
+        "5,000/s learned",
+        "staleness 1.5",
+        "entropy 1.23",
+        "main@3 rated 1234 ± 40",
+        "v random 70% [61%, 78%]",
+    ):
+        assert part in line
+
+
+def test_a_line_says_nothing_of_what_is_not_known(capsys):
+    """Neither ratings nor records at the beginning."""
+    Lines().write(metrics({"league/matches": 0.0, "league/main/models": 0.0, "league/main/decisions": 0.0}))
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "rated" not in line
+    assert " v " not in line
+    assert "entropy nan" in line
+
+
+def test_in_a_terminal_it_is_the_table(monkeypatch):
+    """And only there."""
+
+    class Screen(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdout", Screen())
+    display = make_display(None, run_dir=Path())
+    display.close()
+    assert isinstance(display, LiveTable)

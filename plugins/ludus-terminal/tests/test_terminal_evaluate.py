@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner
 from ludus._config import load_config
 from ludus._plugins import load_plugins
-from ludus._report import QuietReporter
 from ludus._runner import train
 from ludus._store import Store
 from ludus.errors import ConfigError, LudusError
@@ -50,7 +49,7 @@ def folder(tmp_path_factory):
     plugins = load_plugins()
     (tmp_path / "run.toml").write_text(RUN)
     config = load_config(tmp_path / "run.toml", plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", reporter=QuietReporter())
+    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
     return tmp_path / "r"
 
 

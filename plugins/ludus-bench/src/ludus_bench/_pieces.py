@@ -16,10 +16,10 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, player_role
+from ludus._compute import prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
 from ludus._models import save_arrays
-from ludus._process import available_cores, prepare_to_compute
 from ludus._sections import Chosen
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
@@ -28,6 +28,7 @@ from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.network import NetworkRequest
 from ludus.runs import load_plugins
+from ludus_local.process import available_cores
 
 from ludus_bench._sampling import Dealer, Opponents, Sampling
 
@@ -182,7 +183,7 @@ class Setup:
     @property
     def workers(self) -> int:
         """Return the number of sampler processes."""
-        return Assembly(config=self.config, plugins=self.plugins, run_dir=Path()).samplers()
+        return Assembly(config=self.config, plugins=self.plugins, run_dir=Path()).samplers(available_cores())
 
     @property
     def players(self) -> tuple[str, ...]:

@@ -1,62 +1,120 @@
-"""The launcher ``dummy-process``: plain child processes."""
+"""The launcher ``dummy-threads``: every worker is a thread of the coordinator's process."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from pathlib import Path
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from ludus import WorkerError
-from ludus.launcher import WorkerCommand
+from ludus.launcher import COORDINATOR, Place, Session, WorkerSpec, make_worker
+from ludus.wire import Failure
 
-__all__ = ["Process", "Processes"]
+__all__ = ["ThreadCrew", "Threads"]
+
+_IDLE_S = 0.005
 
 
-class Processes:
-    """Starts every worker as a child process. Other launchers also end workers whose parent died; this one does not."""
+class Threads:
+    """Starts every worker as a thread. Other launchers restart workers that fail; this one gives up."""
 
-    def __init__(self, config: None) -> None:
+    def __init__(self, config: None = None) -> None:
         del config
 
-    def launch(self, command: WorkerCommand) -> Process:
-        """Start a process with its output appended to `command.log_path`.
+    @property
+    def cores(self) -> float:
+        """Return 1: threads of Python take turns."""
+        return 1.0
+
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> ThreadCrew:
+        """Start the workers."""
+        return ThreadCrew(session, workers)
+
+
+class Desk:
+    """Where the messages of one name leave and arrive.
+
+    Args:
+        name: Whose.
+        boxes: Of everybody, by name.
+    """
+
+    def __init__(self, name: str, boxes: Mapping[str, SimpleQueue[tuple[str, Any]]]) -> None:
+        self._name, self._boxes = name, boxes
+
+    def send(self, peer: str, message: Any) -> bool:
+        """Put a message into the box of a peer."""
+        self._boxes[peer].put((self._name, message))
+        return True
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
+        """Return the next message, if one comes in time."""
+        try:
+            return [self._boxes[self._name].get(timeout=timeout_s)]
+        except Empty:
+            return []
+
+
+class ThreadCrew(Desk):
+    """The threads, and the coordinator's desk.
+
+    Args:
+        session: Whose.
+        workers: To start.
+    """
+
+    def __init__(self, session: Session, workers: Sequence[WorkerSpec]) -> None:
+        names = [COORDINATOR, *(spec.name for spec in workers)]
+        self._end = threading.Event()
+        super().__init__(COORDINATOR, {name: SimpleQueue() for name in names})
+        place = Place(run_dir=session.run_dir, session=session.number)
+        self._threads = [
+            threading.Thread(target=self._run, args=(spec, place), name=spec.name, daemon=True) for spec in workers
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self, spec: WorkerSpec, place: Place) -> None:
+        desk = Desk(spec.name, self._boxes)
+        try:
+            worker = make_worker(spec, place, link=desk, clock=time.monotonic)
+            worker.start()
+            while not (self._end.is_set() or (worker.stopped and worker.settled)):
+                idle_s = 0.0 if worker.work() else _IDLE_S
+                for peer, message in desk.receive(idle_s):
+                    worker.handle(peer, message)
+            worker.close()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator tells it
+            desk.send(COORDINATOR, Failure(worker=spec.name, error=str(error), fatal=True))
+
+    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002
+        """Raise where a worker has ended.
 
         Raises:
-            WorkerError: The program or the folder of the log does not exist.
+            WorkerError: One has.
         """
-        try:
-            with Path(command.log_path).open("ab") as log:
-                process = subprocess.Popen(  # noqa: S603 - the command comes from ludus itself
-                    list(command.argv),
-                    env={**os.environ, **command.environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                )
-        except OSError as error:
-            raise WorkerError(f"worker {command.name} could not be started: {error}") from error
-        return Process(process)
-
-
-class Process:
-    """A child process."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+        for thread in self._threads:
+            if not thread.is_alive() and self._boxes[COORDINATOR].empty():
+                raise WorkerError(f"{thread.name}: {errors.get(thread.name, 'ended by itself')}")
 
     @property
-    def pid(self) -> int:
-        """Return its process id."""
-        return self._process.pid
+    def alive(self) -> list[str]:
+        """Return the names of the running threads."""
+        return [thread.name for thread in self._threads if thread.is_alive()]
 
-    def poll(self) -> int | None:
-        """Return its exit status, None while it runs."""
-        return self._process.poll()
+    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+        """Wait for all workers to end by themselves, then end the rest; returns who had to be ended."""
+        deadline = time.monotonic() + timeout_s
+        while self.alive and time.monotonic() < deadline:
+            tend()
+        left = self.alive
+        self.close()
+        return left
 
-    def terminate(self) -> None:
-        """Ask it to stop."""
-        self._process.terminate()
-
-    def kill(self) -> None:
-        """End it at once."""
-        self._process.kill()
+    def close(self) -> None:
+        """End whoever is left."""
+        self._end.set()
+        for thread in self._threads:
+            thread.join(10.0)

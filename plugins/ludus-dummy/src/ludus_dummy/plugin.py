@@ -137,12 +137,12 @@ def ludus_register_rules() -> list[Component]:
 
 @hookimpl
 def ludus_register_launchers() -> list[Component]:
-    """Offer a launcher of plain child processes."""
+    """Offer a launcher of threads."""
     return [
         Component(
-            name="dummy-process",
-            factory="ludus_dummy.launcher:Processes",
-            summary="Starts workers as child processes of this one.",
+            name="dummy-threads",
+            factory="ludus_dummy.launcher:Threads",
+            summary="Workers are threads of the coordinator.",
         )
     ]
 

@@ -8,7 +8,7 @@ from itertools import groupby
 import numpy as np
 from attrs import define, field, frozen
 from ludus.inference import Outputs, Span
-from ludus.service import SharedFile
+from ludus_local.memory import SharedFile
 
 from ludus_inference_server.models import Architecture
 

@@ -18,7 +18,8 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError, WireError
 from ludus.inference import Inference, Outputs, Span
 from ludus.network import NetworkRequest, check_shapes, get_weights
-from ludus.service import ArraySpec, Layout, Network, SharedFile, SharedFolder, Site, check_private
+from ludus.service import Network, Site
+from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 from torch import nn
 
 from ludus_inference_server.config import ServerConfig
@@ -40,6 +41,7 @@ from ludus_inference_server.protocol import (
     decode,
     encode,
     pack_specs,
+    service_address,
     unpack_specs,
 )
 from ludus_inference_server.runtimes import make_runtime
@@ -85,14 +87,14 @@ class RemoteInference:
         self._number = 0
         self._outputs: dict[str, np.ndarray] = {}
         self.load(get_weights(network.module))
-        check_private(Path(site.address.removeprefix("ipc://")).parent)
+        address = service_address(site.sockets, site.service)
         self._context = zmq.Context()
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.IDENTITY, f"{folder.worker}.{os.getpid()}".encode())
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
-        self._socket.connect(site.address)
+        self._socket.connect(address)
         self._leave = weakref.finalize(self, _leave, self._socket, self._context, self._files)
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:

@@ -16,6 +16,7 @@ A runtime says one thing at a time and repeats it until it is answered; answers 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import attrs
@@ -23,7 +24,8 @@ import msgpack
 import numpy as np
 from attrs import field, frozen, validators
 from ludus.errors import WireError
-from ludus.service import ArraySpec, Layout
+from ludus_local.memory import ArraySpec, Layout, check_private
+from ludus_local.transport import ipc_address
 
 __all__ = [
     "MAX_FRAME_BYTES",
@@ -42,6 +44,7 @@ __all__ = [
     "decode",
     "encode",
     "pack_specs",
+    "service_address",
     "spans_of",
     "unpack_specs",
 ]
@@ -50,6 +53,17 @@ MAX_FRAME_BYTES = 1024 * 1024
 _MAGIC = b"LUDI\x01"  # the last byte is the version
 _MAX_ITEMS = 65536
 _MAX_TEXT = 4096
+
+
+def service_address(sockets: Path, service: str) -> str:
+    """Return the address at which a service is asked, in the private folder of a run's sockets.
+
+    Raises:
+        LinkError: Others can enter the folder.
+    """
+    check_private(sockets)
+    return ipc_address(sockets, f"{service}.ask")
+
 
 #: Name, dtype and shape of every array of a file.
 Specs: TypeAlias = tuple[tuple[str, str, tuple[int, ...]], ...]

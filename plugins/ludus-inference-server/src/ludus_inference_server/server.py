@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define, field
 from ludus.errors import LinkError, ModelError, WireError
 from ludus.inference import Inference, Span
-from ludus.service import ArraySpec, Layout, Network, SharedFolder, is_running
+from ludus.service import Network
+from ludus_local.memory import ArraySpec, Layout, SharedFolder, is_running
 
 from ludus_inference_server.batches import Batch, Client, Request, run
 from ludus_inference_server.models import Architecture, Shelf, content_key

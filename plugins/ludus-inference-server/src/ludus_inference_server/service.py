@@ -6,16 +6,16 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 import torch
 import zmq
 from ludus.errors import LinkError
-from ludus.service import ServiceContext, SharedFolder, check_private
+from ludus.service import ServiceContext
+from ludus_local.memory import SharedFolder
 
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.models import Shelf
-from ludus_inference_server.protocol import MAX_FRAME_BYTES
+from ludus_inference_server.protocol import MAX_FRAME_BYTES, service_address
 from ludus_inference_server.runtimes import make_runtime
 from ludus_inference_server.server import Server
 
@@ -38,7 +38,7 @@ class InferenceService:
 
     def __init__(self, config: ServerConfig, *, context: ServiceContext) -> None:
         torch.set_num_threads(config.threads)
-        check_private(Path(context.address.removeprefix("ipc://")).parent)
+        address = service_address(context.sockets, context.name)
         folder = SharedFolder.beside(context.sockets, context.name)
         if folder is None:
             raise LinkError("the inference server needs shared memory; choose another sampling.inference")
@@ -56,10 +56,10 @@ class InferenceService:
         self._socket.setsockopt(zmq.MAXMSGSIZE, MAX_FRAME_BYTES)
         self._socket.setsockopt(zmq.LINGER, 0)
         try:
-            self._socket.bind(context.address)
+            self._socket.bind(address)
         except zmq.ZMQError as error:
             self.close()
-            raise LinkError(f"cannot bind {context.address}: {error}") from None
+            raise LinkError(f"cannot bind {address}: {error}") from None
         self._reported: Counter[str] = Counter()
         self._reported_s = (time.monotonic(), 0.0)  # when, and what had been waited by then
 

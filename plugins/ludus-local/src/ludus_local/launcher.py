@@ -1,72 +1,97 @@
-"""Workers as child processes."""
+"""The launcher ``local``: workers are processes of this machine, which talk over sockets and share memory."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-from pathlib import Path
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from ludus.errors import WorkerError
-from ludus.launcher import WorkerCommand
+from ludus.launcher import COORDINATOR, Session, WorkerSpec
 
-__all__ = ["LocalLauncher", "LocalProcess"]
+from ludus_local.memory import shared_path
+from ludus_local.process import available_cores
+from ludus_local.supervisor import Supervisor
+from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
-
-class LocalProcess:
-    """A child process that leads a session of its own."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int:
-        """Return its process id."""
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        """Return the exit status, None while it runs; a signal's number is negative."""
-        return self._process.poll()
-
-    def terminate(self) -> None:
-        """Ask it to stop (SIGTERM); what it started itself is its own business."""
-        self._process.terminate()
-
-    def kill(self) -> None:
-        """End it and everything it started in its session's process group (SIGKILL)."""
-        if self._process.poll() is None:  # afterwards its id may belong to somebody else
-            os.killpg(self._process.pid, signal.SIGKILL)
+__all__ = ["LocalCrew", "LocalLauncher"]
 
 
 class LocalLauncher:
-    """Starts workers on this machine.
-
-    A session of its own keeps the terminal's Ctrl-C and hang-up away from a worker. That a worker ends with its parent
-    is asked for by the worker itself (`ludus._process.die_with_parent`), since code between fork and exec is not safe
-    in a process with threads.
-    """
+    """Starts workers on this machine."""
 
     def __init__(self, config: None = None) -> None:
         del config  # there are no options
 
-    def launch(self, command: WorkerCommand) -> LocalProcess:
-        """Start a process, see `ludus.launcher.Launcher.launch`.
+    @property
+    def cores(self) -> float:
+        """Return how many cores this process and its children may use together."""
+        return available_cores()
+
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> LocalCrew:
+        """Start workers, see `ludus.launcher.Launcher.launch`.
 
         Raises:
-            WorkerError: The program or the log file cannot be used.
+            WorkerError: One could not be started.
+            LinkError: There is no place for sockets.
         """
-        log_path = Path(command.log_path)
+        crew = LocalCrew(session)
         try:
-            log_path.parent.mkdir(parents=True, exist_ok=True)
-            with log_path.open("ab") as log:
-                process = subprocess.Popen(  # noqa: S603 - starting what it is given is what a launcher is for
-                    list(command.argv),
-                    env={**os.environ, **command.environment},
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise WorkerError(f"worker {command.name} could not be started: {error}") from error
-        return LocalProcess(process)
+            crew.start(workers)
+        except BaseException:
+            crew.close()
+            raise
+        return crew
+
+
+class LocalCrew:
+    """Worker processes and the coordinator's endpoint; see `ludus.launcher.Crew`.
+
+    Args:
+        session: Whose.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._sockets = private_ipc_dir()
+        self._endpoint = ZmqEndpoint(COORDINATOR)
+        self._supervisor = Supervisor(session=session, sockets=self._sockets)
+
+    def start(self, workers: Sequence[WorkerSpec]) -> None:
+        """Listen, and start the workers.
+
+        Raises:
+            WorkerError: One could not be started.
+        """
+        self._endpoint.bind(ipc_address(self._sockets, COORDINATOR))
+        self._supervisor.start(workers)
+
+    def send(self, peer: str, message: Any) -> bool:
+        """Send to a worker without waiting."""
+        return self._endpoint.send(peer, message)
+
+    def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
+        """Return what workers said, waiting so long for the first."""
+        return self._endpoint.receive(timeout_s)
+
+    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+        """Restart workers that ended or have been silent for too long.
+
+        Raises:
+            WorkerError: A worker dies again and again.
+        """
+        self._supervisor.check(heard_s=heard_s, errors=errors)
+
+    @property
+    def alive(self) -> list[str]:
+        """Return the names of the running workers."""
+        return self._supervisor.alive
+
+    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+        """Wait for all workers to end by themselves, then kill the rest; returns who had to be killed."""
+        return self._supervisor.finish(timeout_s=timeout_s, tend=tend)
+
+    def close(self) -> None:
+        """Kill whoever is left and remove sockets and shared memory."""
+        self._supervisor.finish(timeout_s=0.0, tend=lambda: None)
+        self._endpoint.close()
+        for folder in (self._sockets, shared_path(self._sockets)):
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,10 +1,14 @@
-"""The live table of a run: a metric sink that shows the newest numbers in place."""
+"""The display of a run: a metric sink that shows the newest numbers in place, or in lines outside of terminals."""
 
 from __future__ import annotations
 
+import math
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import click
 from attrs import define, field
 from ludus.metrics import Metric
 from rich.console import Console
@@ -12,7 +16,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["LiveTable"]
+__all__ = ["Lines", "LiveTable", "make_display"]
+
+_LINES_S = 10.0  # between two lines
 
 _LEARNER = {  # label → name and format of what a learner reports
     "samples/s learned": ("samples_per_s", ",.0f"),
@@ -62,8 +68,62 @@ class LiveTable:
         self._live.stop()
 
 
+@define
+class Lines:
+    """Prints a line for every player, every ten seconds; they can be found in a log."""
+
+    _shown_s: float = field(init=False, default=-math.inf)
+
+    def write(self, metrics: Sequence[Metric]) -> None:
+        """Print the numbers of this moment when it is time."""
+        if metrics and time.monotonic() - self._shown_s > _LINES_S:
+            self._shown_s = time.monotonic()
+            values = {metric.name: metric.value for metric in metrics}
+            for player in _players(values):
+                click.echo(_line(values, player, metrics[0].elapsed_s))
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def make_display(config: None, *, run_dir: Path) -> LiveTable | Lines:
+    """Make what fits the standard output; the factory of the component."""
+    return LiveTable(config, run_dir=run_dir) if sys.stdout.isatty() else Lines()
+
+
+def _players(values: Mapping[str, float]) -> list[str]:
+    return [name.split("/")[1] for name in values if name.startswith("league/") and name.endswith("/models")]
+
+
+def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
+    league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
+    parts = [
+        f"{elapsed_s:6.0f} s",
+        player,
+        f"{league['decisions']:,.0f} decisions",
+        f"{values.get('sampling/decisions_per_s', 0):,.0f}/s played",
+        f"{learner.get('samples_per_s', 0):,.0f}/s learned",
+        f"staleness {learner.get('staleness_mean', 0):.1f}",
+        f"entropy {learner.get('entropy', math.nan):.2f}",
+    ]
+    if "rating" in league:
+        rating, deviation = league["rating"], league["rating_deviation"]
+        parts.append(f"{player}@{league['models']:.0f} rated {rating:.0f} ± {2 * deviation:.0f}")
+    parts += [f"v {anchor} {text}" for anchor, text in _scores(league).items()]
+    return "  ".join(parts)
+
+
+def _scores(league: Mapping[str, float]) -> dict[str, str]:
+    """Return the score against every anchor that was met, with its interval."""
+    return {
+        name.removeprefix("score_v_"): f"{league[name]:.0%} [{league[f'{name}_low']:.0%}, {league[f'{name}_high']:.0%}]"
+        for name in league
+        if name.startswith("score_v_") and f"{name}_low" in league
+    }
+
+
 def _table(values: Mapping[str, float], elapsed_s: float) -> Table:
-    players = [name.split("/")[1] for name in values if name.startswith("league/") and name.endswith("/models")]
+    players = _players(values)
     table = Table(title=f"{elapsed_s:.0f} s · {values['league/matches']:,.0f} matches", title_justify="left")
     table.add_column("")
     columns = [_cells(values, player) for player in players]
@@ -87,11 +147,7 @@ def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
     cells["dropped"] = ", ".join(drops) or "-"
     rated = "rating" in league
     cells["rating of newest"] = f"{league['rating']:.0f} ± {2 * league['rating_deviation']:.0f}" if rated else "-"
-    for name in league:
-        if name.startswith("score_v_") and f"{name}_low" in league:
-            low, high = league[f"{name}_low"], league[f"{name}_high"]
-            cells[f"score v {name.removeprefix('score_v_')}"] = f"{league[name]:.0%} [{low:.0%}, {high:.0%}]"
-    return cells
+    return cells | {f"score v {anchor}": text for anchor, text in _scores(league).items()}
 
 
 def _below(values: Mapping[str, float], prefix: str) -> dict[str, float]:

@@ -7,7 +7,7 @@ from ludus import Component, hookimpl
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play`` and ``watch``."""
+    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``report`` and ``watch``."""
     return [
         Component(
             name="check",
@@ -30,13 +30,22 @@ def ludus_register_commands() -> list[Component]:
             summary="Show, rate, compare and promote the models of a run.",
         ),
         Component(name="play", factory="ludus_terminal.play:play", summary="Play against a model or a scripted agent."),
+        Component(
+            name="report",
+            factory="ludus_terminal.report:report",
+            summary="Show what a run has come to: records and ratings of its newest models.",
+        ),
         Component(name="watch", factory="ludus_terminal.play:watch", summary="Watch a match between two participants."),
     ]
 
 
 @hookimpl
 def ludus_register_metric_sinks() -> list[Component]:
-    """Offer the live table, which every run shows in a terminal."""
+    """Offer the display that ``ludus train`` shows."""
     return [
-        Component(name="terminal", factory="ludus_terminal.display:LiveTable", summary="A live table in the terminal.")
+        Component(
+            name="terminal",
+            factory="ludus_terminal.display:make_display",
+            summary="A live table in the terminal; elsewhere lines.",
+        )
     ]

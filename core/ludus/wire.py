@@ -1,4 +1,4 @@
-"""Messages as bytes: `encode` and `decode` for the attrs classes of `ludus._messages`.
+"""Messages as bytes, for launchers: `encode` and `decode` for the attrs classes of `ludus._messages`.
 
 A message is one header frame and one raw frame per array::
 
@@ -26,14 +26,36 @@ import msgpack
 import numpy as np
 
 from ludus import _messages
+from ludus._messages import Credit, Failure, Hello, Progress, Segments
 from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
+
+__all__ = [
+    "DTYPES",
+    "MAX_ARRAYS",
+    "MAX_FRAME_BYTES",
+    "MAX_HEADER_BYTES",
+    "MAX_TOTAL_BYTES",
+    "PROTOCOL",
+    "Credit",
+    "Failure",
+    "Frame",
+    "Hello",
+    "Message",
+    "Progress",
+    "Segments",
+    "check_bools",
+    "decode",
+    "encode",
+    "fits",
+    "register",
+]
 
 Message: TypeAlias = attrs.AttrsInstance
 Frame: TypeAlias = bytes | memoryview
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 4
+PROTOCOL = 5
 MAX_HEADER_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 256 * 1024**2
 MAX_TOTAL_BYTES = 1024**3
@@ -57,7 +79,7 @@ def encode(message: Message) -> list[Frame]:
         WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
     """
     kind = type(message).__name__
-    if _kinds().get(kind) is not type(message):
+    if _kinds.get(kind) is not type(message):
         raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
     buffers: list[Frame] = []
     try:
@@ -78,7 +100,7 @@ def decode(frames: Sequence[Frame]) -> Message:
     """
     _check_limits(frames, "message")
     kind, fields = _read_header(bytes(frames[0]))
-    message_class = _kinds().get(kind)
+    message_class = _kinds.get(kind)
     if message_class is None:
         raise WireError(f"unknown message kind {kind[:64]!r}")
     expected = attrs.fields_dict(message_class)
@@ -144,17 +166,16 @@ def _read_header(header: bytes) -> tuple[str, Any]:
     raise WireError("header is not [kind, fields]")
 
 
-@functools.cache
-def _kinds() -> dict[str, type[Message]]:
-    """Return every message class by name."""
-    kinds = {
-        name: value
-        for name, value in vars(_messages).items()
-        if isinstance(value, type) and attrs.has(value) and value.__module__ == _messages.__name__
-    }
-    for kind in kinds.values():
-        attrs.resolve_types(kind, localns={"np": np})
-    return kinds
+_kinds: dict[str, type[Message]] = {}
+
+
+def register(*kinds: type[Message]) -> None:
+    """Let messages of more kinds travel, such as those that only links say to each other."""
+    for kind in kinds:
+        _kinds[kind.__name__] = attrs.resolve_types(kind, localns={"np": np})
+
+
+register(*(value for value in vars(_messages).values() if getattr(value, "__module__", "") == _messages.__name__))
 
 
 def _shown(value: Any) -> str:

@@ -7,10 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from ludus._board import Board, BoardReader
-from ludus._messages import ArraySpec
-from ludus._shared import SharedFolder
 from ludus.errors import LinkError, WireError
+from ludus_local.board import Board, BoardReader
+from ludus_local.memory import ArraySpec, SharedFolder
 
 
 def weights(value):
@@ -141,8 +140,8 @@ def test_a_board_that_is_not_there_is_refused(folder, board, change):
 def test_between_processes_no_copy_is_ever_torn(folder, board, reader):
     """However fast the learner is."""
     code = (
-        "import sys, numpy as np; from pathlib import Path; from ludus._board import *; from ludus._shared import *\n"
-        "from ludus._messages import ArraySpec as A\n"
+        "import sys, numpy as np; from pathlib import Path; from ludus_local.board import *\n"
+        "from ludus_local.memory import ArraySpec as A, SharedFolder\n"
         "specs = {'layer.weight': A(dtype='<f4', shape=(300, 40)), 'steps': A(dtype='<i8', shape=())}\n"
         f"folder = SharedFolder(Path({str(folder.path)!r}), 's')\n"
         f"reader = BoardReader(folder, 'learner-main', {board.file.name!r}, specs)\n"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ludus import _worker
 from ludus._messages import Failure, Progress, Stop
-from ludus._sampler import COORDINATOR
 from ludus.errors import ConfigError, ContractError
+from ludus.launcher import COORDINATOR
+from ludus_local import worker as _worker
 
 
 class Endless:
@@ -83,7 +83,7 @@ def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
     """The coordinator hears the line; a mistake that no restart cures is marked."""
 
     class Endpoint(Line):
-        def __init__(self, name):
+        def __init__(self, name, *, sockets):
             super().__init__()
             made.append(self)
 
@@ -99,12 +99,12 @@ def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
     monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
     monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise error
 
-    monkeypatch.setattr(_worker, "_make", fail)
-    arguments = ["--run", str(tmp_path), "--name", "sampler-0", "--session", "1"]
+    monkeypatch.setattr(_worker, "make_worker", fail)
+    arguments = ["--run", str(tmp_path), "--name", "evaluator-0", "--threads", "1", "--session", "1"]
     assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
-    assert made[0].sent == [(COORDINATOR, Failure(worker="sampler-0", error=str(error), fatal=fatal))]
+    assert made[0].sent == [(COORDINATOR, Failure(worker="evaluator-0", error=str(error), fatal=fatal))]
     assert made[0].closed
     assert str(error) in capsys.readouterr().err

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ludus import _shared
-from ludus._shared import Layout, SharedFolder, remove_stale, shared_path
 from ludus.errors import LinkError
+from ludus_local import memory
+from ludus_local.memory import Layout, SharedFolder, remove_stale, shared_path
 
 SHAPES = {
     "image": ((3, 2, 5), np.dtype(np.uint8)),
@@ -58,15 +58,15 @@ def test_the_memory_of_a_file_is_real(folder):
 
 def test_the_folder_goes_with_the_sockets(monkeypatch, tmp_path):
     """In memory where there is such, beside the sockets elsewhere."""
-    monkeypatch.setattr(_shared, "_MEMORY", tmp_path)
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     assert shared_path(Path("/run/ludus-1-x")) == (tmp_path / "ludus-1-x" if sys.platform == "linux" else "")
-    monkeypatch.setattr(_shared, "_MEMORY", tmp_path / "missing")
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path / "missing")
     assert shared_path(Path("/run/ludus-1-x")) == Path("/run/ludus-1-x")
 
 
 def test_a_folder_that_others_can_enter_is_not_used(monkeypatch, tmp_path, caplog):
     """There is a line about it and no shared memory."""
-    monkeypatch.setattr(_shared, "_MEMORY", tmp_path)
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     (tmp_path / "ludus-1-x").mkdir(mode=0o755)
     assert SharedFolder.beside(Path("/run/ludus-1-x"), "sampler-0") is None
     assert "must be owned by this user with mode 0700" in caplog.text
@@ -74,7 +74,7 @@ def test_a_folder_that_others_can_enter_is_not_used(monkeypatch, tmp_path, caplo
 
 def test_a_worker_makes_the_folder_private(monkeypatch, tmp_path):
     """Whoever comes first."""
-    monkeypatch.setattr(_shared, "_MEMORY", tmp_path)
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     for worker in ("sampler-0", "learner-main"):
         made = SharedFolder.beside(Path("/run/ludus-1-x"), worker)
     assert made.path.stat().st_mode & 0o777 == 0o700
@@ -84,7 +84,7 @@ def killed_writer(path):
     """Return the pid of a process that made a slot and was killed."""
     code = (
         "import sys, time, numpy as np; from pathlib import Path\n"
-        "from ludus._shared import SharedFolder; from ludus._slots import Slots\n"
+        "from ludus_local.memory import SharedFolder; from ludus_local.slots import Slots\n"
         f"Slots(SharedFolder(Path({str(path)!r}), 'sampler-0')).take({{'x': ((9,), np.dtype('f4'))}})\n"
         "print('ready', flush=True); time.sleep(60)"
     )

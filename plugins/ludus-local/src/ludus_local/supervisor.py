@@ -6,13 +6,16 @@ import os
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from attrs import define, field, frozen
-
+from attrs import define, field
 from ludus.errors import WorkerError
-from ludus.launcher import Launched, Launcher, WorkerCommand
+from ludus.launcher import Session, WorkerSpec
+
+from ludus_local.processes import LocalProcess, WorkerCommand, launch
+
+__all__ = ["Supervisor"]
 
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
@@ -20,18 +23,10 @@ _START_S = 300.0  # a worker is silent while it imports, and on a busy machine t
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 
 
-@frozen
-class WorkerSpec:
-    """One worker: its name, which begins with its kind, and its threads."""
-
-    name: str
-    threads: int
-
-
 @define
 class _Process:
     spec: WorkerSpec
-    launched: Launched
+    launched: LocalProcess
     started_s: float
     deaths: deque[float] = field(factory=deque)
 
@@ -41,48 +36,43 @@ class Supervisor:
     """The processes of a run.
 
     Args:
-        launcher: Starts processes.
-        run_dir: The run folder; logs go to its ``logs`` folder.
+        session: Whose.
         sockets: Folder of the sockets.
-        stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
-        most_restarts: Restarts of one worker within a minute, in which silence does not count; more means that
-            restarting does not help.
-        session: Number of this start of the run.
-        say: Tells the person one line.
+        launch: Starts a process.
     """
 
-    launcher: Launcher
-    run_dir: Path
+    session: Session
     sockets: Path
-    stall_s: float
-    most_restarts: int
-    session: int
-    say: Callable[[str], None]
+    launch: Callable[[WorkerCommand], LocalProcess] = launch
     restarts: int = field(init=False, default=0)
     _processes: dict[str, _Process] = field(init=False, factory=dict)
     _checked_s: float = field(init=False, factory=time.monotonic)
     _back_s: float = field(init=False, default=0.0)
 
-    def start(self, specs: list[WorkerSpec]) -> None:
+    def start(self, specs: Sequence[WorkerSpec]) -> None:
         """Start the workers.
 
         Raises:
             WorkerError: One could not be started.
         """
-        (self.run_dir / "logs").mkdir(exist_ok=True)
+        self._logs.mkdir(exist_ok=True)
         for spec in specs:
             self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
 
-    def _launch(self, spec: WorkerSpec) -> Launched:
-        argv = [sys.executable, "-m", "ludus._worker", "--run", str(self.run_dir), "--name", spec.name]
-        argv += ["--session", str(self.session + 1000 * self.restarts)]
+    def _launch(self, spec: WorkerSpec) -> LocalProcess:
+        argv = [sys.executable, "-m", "ludus_local.worker", "--run", str(self.session.run_dir), "--name", spec.name]
+        argv += ["--threads", str(spec.threads), "--session", str(self.session.number + 1000 * self.restarts)]
         argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid())]
         threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        return self.launcher.launch(
-            WorkerCommand(
-                name=spec.name, argv=argv, environment=threads, log_path=str(self.run_dir / "logs" / f"{spec.name}.log")
-            )
-        )
+        log = str(self._log(spec.name))
+        return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=threads, log_path=log))
+
+    @property
+    def _logs(self) -> Path:
+        return self.session.run_dir / "logs"
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
 
     @property
     def pids(self) -> dict[str, int]:
@@ -112,7 +102,8 @@ class Supervisor:
             status = process.launched.poll()
             heard = heard_s.get(name, 0.0)
             silent_s = now - max(heard, process.started_s, self._back_s)
-            patience_s = self.stall_s if heard > process.started_s else max(self.stall_s, _START_S)
+            stall_s = self.session.stall_s
+            patience_s = stall_s if heard > process.started_s else max(stall_s, _START_S)
             if status is None and silent_s < patience_s:
                 continue
             if status is None:
@@ -128,14 +119,14 @@ class Supervisor:
 
     def _restart(self, process: _Process, why: str, now: float) -> None:
         name = process.spec.name
-        log = self.run_dir / "logs" / f"{name}.log"
+        log = self._log(name)
         process.deaths.append(now)
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
-        if len(process.deaths) > self.most_restarts:
+        if len(process.deaths) > self.session.restarts:
             raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
         self.restarts += 1
-        self.say(f"{name}: {why} — restarted; see {log}")
+        self.session.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
         process.started_s = now
 
@@ -161,7 +152,7 @@ class Supervisor:
         return [name for name in self.alive if not name.startswith("service-")]
 
 
-def _end(processes: list[Launched]) -> None:
+def _end(processes: list[LocalProcess]) -> None:
     """Kill processes and wait until they are gone, so that their names and sockets are free."""
     for process in processes:
         process.kill()

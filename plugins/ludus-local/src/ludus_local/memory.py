@@ -29,12 +29,20 @@ from pathlib import Path
 
 import numpy as np
 from attrs import field, frozen
-
-from ludus._messages import ArraySpec
-from ludus._wire import DTYPES
 from ludus.errors import LinkError, WireError
+from ludus.launcher import Shapes
+from ludus.wire import DTYPES
 
-Shapes = Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
+__all__ = [
+    "ArraySpec",
+    "Layout",
+    "SharedFile",
+    "SharedFolder",
+    "check_private",
+    "is_running",
+    "remove_stale",
+    "shared_path",
+]
 
 _MAGIC = int.from_bytes(b"LUDSHM\x00\x01", sys.byteorder)  # its last byte is the version of the format
 _WORDS = 8
@@ -193,6 +201,14 @@ def _map(path: Path, size: int) -> mmap.mmap:
 
 
 # -- files -----------------------------------------------------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ArraySpec:
+    """An array that does not travel in the message itself: its dtype, as NumPy writes it, and its shape."""
+
+    dtype: str
+    shape: tuple[int, ...]
 
 
 @frozen

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
 import pytest
-from ludus._supervisor import Supervisor, WorkerSpec
+from attrs import evolve
 from ludus.errors import WorkerError
-from ludus.launcher import WorkerCommand
-from ludus_local.launcher import LocalLauncher
+from ludus.launcher import Session, WorkerSpec
+from ludus_local.processes import WorkerCommand, launch
+from ludus_local.supervisor import Supervisor
 
 SLEEP = "import time; time.sleep(60)"
 LEAVE = "import sys; sys.exit(3)"
@@ -19,14 +21,14 @@ SPEC = WorkerSpec(name="sampler-0", threads=2)
 
 
 class Scripts:
-    """Starts a tiny script in the place of every worker, by the local launcher."""
+    """Starts a tiny script in the place of every worker."""
 
     def __init__(self, script):
-        self.script, self.commands, self.launcher = script, [], LocalLauncher()
+        self.script, self.commands = script, []
 
-    def launch(self, command):
+    def __call__(self, command):
         self.commands.append(command)
-        return self.launcher.launch(
+        return launch(
             WorkerCommand(
                 name=command.name,
                 argv=[sys.executable, "-S", "-c", self.script],
@@ -43,15 +45,8 @@ def supervise(tmp_path):
 
     def make(script=SLEEP, *, stall_s=60.0):
         said = []
-        supervisor = Supervisor(
-            launcher=Scripts(script),
-            run_dir=tmp_path,
-            sockets=tmp_path / "sockets",
-            stall_s=stall_s,
-            session=2,
-            most_restarts=3,
-            say=said.append,
-        )
+        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, say=said.append)
+        supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script))
         supervisor.start([SPEC])
         made.append(supervisor)
         return supervisor, said
@@ -59,6 +54,12 @@ def supervise(tmp_path):
     yield make
     for supervisor in made:
         supervisor.finish(timeout_s=0, tend=lambda: None)
+
+
+def is_alive(pid):
+    """Return whether a process exists and is no zombie."""
+    shown = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(shown.strip()) and not shown.strip().startswith("Z")
 
 
 def wait_dead(supervisor):
@@ -72,9 +73,9 @@ def wait_dead(supervisor):
 def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     """Everything it needs to know is on it."""
     supervisor, _ = supervise()
-    (command,) = supervisor.launcher.commands
+    (command,) = supervisor.launch.commands
     line = " ".join(command.argv)
-    assert f"-m ludus._worker --run {tmp_path} --name sampler-0 --session 2" in line
+    assert f"-m ludus_local.worker --run {tmp_path} --name sampler-0 --threads 2 --session 2" in line
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
@@ -99,7 +100,7 @@ def test_a_killed_worker_is_restarted(supervise):
     assert supervisor.alive == ["sampler-0"]
     assert supervisor.pids["sampler-0"] != first
     assert "was killed by signal 9 — restarted" in said[0]
-    sessions = [c.argv[c.argv.index("--session") + 1] for c in supervisor.launcher.commands]
+    sessions = [c.argv[c.argv.index("--session") + 1] for c in supervisor.launch.commands]
     assert sessions == ["2", "1002"]
 
 
@@ -115,7 +116,7 @@ def test_why_a_worker_ended_is_told(supervise):
     assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
 
 
-def test_a_silent_worker_is_killed_and_restarted(supervise, is_alive):
+def test_a_silent_worker_is_killed_and_restarted(supervise):
     """One that is heard is not."""
     supervisor, said = supervise(stall_s=0.2)
     first = supervisor.pids["sampler-0"]
@@ -135,7 +136,7 @@ def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
     time.sleep(0.2)
     supervisor.check(heard_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
     assert supervisor.pids["sampler-0"] == first
-    monkeypatch.setattr("ludus._supervisor._START_S", 0.2)
+    monkeypatch.setattr("ludus_local.supervisor._START_S", 0.2)
     supervisor.check(heard_s={}, errors={})
     assert supervisor.pids["sampler-0"] != first
 
@@ -155,7 +156,7 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
 def test_old_deaths_are_forgotten(supervise, monkeypatch):
     """A worker may die now and then in a run of days."""
     supervisor, said = supervise(LEAVE)
-    monkeypatch.setattr("ludus._supervisor._WINDOW_S", 0.001)
+    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
     for _ in range(5):
         wait_dead(supervisor)
         time.sleep(0.002)
@@ -171,10 +172,26 @@ def test_finishing_waits_for_those_who_leave(supervise):
     assert tended
 
 
-def test_finishing_kills_stragglers(supervise, is_alive):
+def test_finishing_kills_stragglers(supervise):
     """Nothing is left when it returns."""
     supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
     pid = supervisor.pids["sampler-0"]
     assert supervisor.finish(timeout_s=0.1, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
     assert not is_alive(pid)
+    assert supervisor.alive == []
+
+
+def test_nobody_waits_for_services_at_the_end(tmp_path):
+    """They are ended with those that had to be, and blamed for nothing."""
+
+    def start(command):
+        code = SLEEP if command.name == "service-x" else ""
+        return launch(evolve(command, argv=[sys.executable, "-S", "-c", code]))
+
+    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
+    supervisor = Supervisor(session=session, sockets=tmp_path, launch=start)
+    supervisor.start([WorkerSpec(name=name, threads=1) for name in ("service-x", "sampler-0")])
+    start_s = time.monotonic()
+    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
+    assert time.monotonic() - start_s < 20
     assert supervisor.alive == []

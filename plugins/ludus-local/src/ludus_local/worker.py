@@ -1,4 +1,4 @@
-"""A worker process: one worker object around one ZeroMQ endpoint. Started as ``python -m ludus._worker``."""
+"""A worker process: one worker object around one ZeroMQ endpoint. Started as ``python -m ludus_local.worker``."""
 
 from __future__ import annotations
 
@@ -12,33 +12,34 @@ import time
 import traceback
 from pathlib import Path
 
-from ludus._assembly import Assembly, Worker
-from ludus._config import load_config
-from ludus._messages import Failure, Progress
-from ludus._plugins import load_plugins
-from ludus._process import die_with_parent, prepare_to_compute, set_process_title
-from ludus._sampler import COORDINATOR, learner_name
-from ludus._shared import SharedFolder
-from ludus._transport import ZmqEndpoint, ipc_address
 from ludus.errors import ConfigError, LudusError, ModelError, PluginError
+from ludus.launcher import COORDINATOR, Place, Worker, WorkerSpec, make_worker
+from ludus.wire import Failure, Progress
+
+from ludus_local.link import HostLink
+from ludus_local.memory import SharedFolder
+from ludus_local.process import die_with_parent, set_process_title
+from ludus_local.transport import ZmqEndpoint, ipc_address
+
+__all__ = ["main", "serve"]
 
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
 _BEAT_S = 1.0
 _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
 
 
-def serve(worker: Worker, endpoint: ZmqEndpoint) -> None:
+def serve(worker: Worker, link: HostLink) -> None:
     """Run a worker until it is told to stop and all it said is acknowledged."""
     worker.start()
     busy, beat_s, stopped_s = False, 0.0, None
     while True:
-        for peer, message in endpoint.receive(0.0 if busy else _IDLE_S):
+        for peer, message in link.receive(0.0 if busy else _IDLE_S):
             worker.handle(peer, message)
         busy = worker.work()
         now = time.monotonic()
         if now - beat_s > _BEAT_S:
             beat_s = now
-            endpoint.send(COORDINATOR, Progress(worker=worker.name, count=worker.count))
+            link.send(COORDINATOR, Progress(worker=worker.name, count=worker.count))
         if worker.stopped:
             stopped_s = stopped_s or now
             if worker.settled or now - stopped_s > _LEAVE_S:
@@ -54,14 +55,17 @@ def main(arguments: list[str] | None = None) -> int:
     die_with_parent(options.parent)
     set_process_title(options.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    endpoint = ZmqEndpoint(options.name)
     sockets = Path(options.sockets)
+    endpoint = ZmqEndpoint(options.name, sockets=sockets)
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
     try:
-        worker = _make(options, endpoint, sockets)
+        link = _link(options.name, endpoint, sockets)
+        spec = WorkerSpec(options.name, options.threads)
+        place = Place(run_dir=Path(options.run), session=options.session, sockets=sockets)
+        worker = make_worker(spec, place, link=link, clock=time.monotonic, memory=link)
         gc.freeze()  # what is there by now stays: looking through it again and again costs some per cent
         try:
-            serve(worker, endpoint)
+            serve(worker, link)
         finally:
             worker.close()
     except Exception as error:  # noqa: BLE001 - plugin code may raise anything, and the coordinator tells it
@@ -75,25 +79,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _make(options: argparse.Namespace, endpoint: ZmqEndpoint, sockets: Path) -> Worker:
-    plugins = load_plugins()
-    run_dir = Path(options.run)
-    config = load_config(run_dir / "run.toml", plugins=plugins)
-    assembly = Assembly(config=config, plugins=plugins, run_dir=run_dir, session=options.session, sockets=sockets)
-    kind, address = options.name.partition("-")[0], ""
-    prepare_to_compute(assembly.learner_threads() if kind == "learner" else config.run.sampler_threads)
-    if kind == "learner":
-        address = endpoint.bind(ipc_address(sockets, options.name))
-    for player in config.players if kind == "sampler" else ():
-        endpoint.connect(learner_name(player), ipc_address(sockets, learner_name(player)))
-    shared = SharedFolder.beside(sockets, options.name) if kind in {"learner", "sampler"} else None
-    return assembly.worker(options.name, link=endpoint, clock=time.monotonic, shared=shared, address=address)
+def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
+    """Return the way to the others: learners listen, samplers look for them, and both have shared memory."""
+    kind = name.partition("-")[0]
+    address = endpoint.bind(ipc_address(sockets, name)) if kind == "learner" else ""
+    folder = SharedFolder.beside(sockets, name) if kind in {"learner", "sampler"} else None
+    return HostLink(endpoint, folder, address=address)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="ludus._worker", description="A worker of a run; started by ludus itself.")
+    parser = argparse.ArgumentParser(prog="ludus_local.worker", description="A worker; started by its launcher.")
     parser.add_argument("--run", required=True)
     parser.add_argument("--name", required=True)
+    parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--session", type=int, required=True)
     parser.add_argument("--sockets", required=True)
     parser.add_argument("--parent", type=int, required=True)

@@ -6,11 +6,9 @@ import os
 
 import numpy as np
 import pytest
-from ludus import _slots
-from ludus._messages import ArraySpec
-from ludus._shared import SharedFolder
-from ludus._slots import SlotReader, Slots
 from ludus.errors import WireError
+from ludus_local.memory import ArraySpec, SharedFolder
+from ludus_local.slots import SlotReader, Slots
 
 SHAPES = {
     "image": ((3, 2, 5), np.dtype(np.uint8)),
@@ -172,7 +170,7 @@ def test_bytes_that_are_no_bools_are_refused(folder, reader):
 
 def test_no_peer_can_make_the_reader_map_without_end(folder, reader, monkeypatch):
     """A few hundred slots are enough for anybody."""
-    monkeypatch.setattr(_slots, "_MOST_SLOTS", 1)
+    monkeypatch.setattr("ludus_local.slots._MOST_SLOTS", 1)
     first, second = taken(folder), taken(folder)
     for slot in (first, second):
         slot.seal()
@@ -195,7 +193,7 @@ def test_without_space_there_is_no_slot_and_one_line(folder, caplog):
 
 def test_more_blocks_than_anybody_needs_go_another_way(folder, monkeypatch):
     """A learner that never releases does not fill the memory."""
-    monkeypatch.setattr(_slots, "_MOST_SLOTS", 2)
+    monkeypatch.setattr("ludus_local.slots._MOST_SLOTS", 2)
     slots = Slots(folder)
     assert [slots.take(SHAPES) is None for _ in range(3)] == [False, False, True]
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus import _carriage, _wire
-from ludus._carriage import LZ4, SLOT, load, unload, ways
-from ludus._messages import ArraySpec, Segments
+from ludus import wire
 from ludus._recorder import Recorder, SegmentLayout
-from ludus._shared import SharedFolder
-from ludus._slots import SlotReader, Slots
 from ludus.environment import Role
 from ludus.errors import ContractError, WireError
-from ludus.segment import Field
+from ludus.segment import Field, SegmentBatch
+from ludus.wire import Segments
+from ludus_local import carriage
+from ludus_local.carriage import LZ4, SLOT, Parcel, pack, unpack, ways
+from ludus_local.memory import ArraySpec, SharedFolder
+from ludus_local.slots import SlotReader, Slots
 
 ROLE = Role(
     name="player",
@@ -35,10 +36,20 @@ def folder(tmp_path):
     return SharedFolder(path, "sampler-0")
 
 
-def recorder(folder=None):
-    """Return a recorder, in shared memory if there is a folder for it."""
+def lender(slots):
+    """Return what a recorder asks for memory."""
+
+    def lend(shapes):
+        slot = slots.take(shapes)
+        return None if slot is None else slot.arrays
+
+    return lend
+
+
+def recorder(slots=None):
+    """Return a recorder, in shared memory if there are slots for it."""
     layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=6, state=STATE)
-    return Recorder(layout, 8) if folder is None else Recorder(layout, 8, Slots(folder).take)
+    return Recorder(layout, 8) if slots is None else Recorder(layout, 8, lender(slots))
 
 
 def play(made, *, blocks, seed=3):
@@ -74,13 +85,28 @@ def play(made, *, blocks, seed=3):
         yield made.flush()
 
 
-def travelled(blocks, *, how=(), reader=None, release=True):
+def sent(batch, *, slots=None, number=1, how=()):
+    """Return the message that takes a block to its learner, and its slot."""
+    block = Segments(worker="sampler-0", player="main", block=number, pid=os.getpid(), arrays=batch.arrays())
+    slot = None if slots is None else slots.holding(block.arrays)
+    return pack(block, slot, how), slot
+
+
+def taken(message, reader=None):
+    """Return the block that a message brought."""
+    block = unpack(message, reader) if isinstance(message, Parcel) else message
+    assert (block.worker, block.player, block.pid) == ("sampler-0", "main", os.getpid())
+    return SegmentBatch.from_arrays(dict(block.arrays))
+
+
+def travelled(blocks, *, slots=None, how=(), reader=None):
     """Yield the blocks as a learner gets them."""
     for number, batch in enumerate(blocks, 1):
-        message = load(batch, worker="sampler-0", player="main", block=number, pid=os.getpid(), ways=how)
-        yield unload(_wire.decode(_wire.encode(message)), reader)
-        if release and batch.lease is not None:
-            batch.lease.release()
+        message, slot = sent(batch, slots=slots, number=number, how=how)
+        yield taken(wire.decode(wire.encode(message)), reader)
+        assert message.block == number
+        if slot is not None:
+            slot.release()
 
 
 def contents(batch):
@@ -96,13 +122,13 @@ def contents(batch):
 def test_every_way_gives_the_same_blocks(folder):
     """On the heap of one process, through messages, packed, and through shared memory that is used again and again."""
     pytest.importorskip("lz4")
-    reader = SlotReader(folder, "sampler-0")
+    reader, ours, others = SlotReader(folder, "sampler-0"), Slots(folder), Slots(folder)
     plain = [contents(batch) for batch in play(recorder(), blocks=12)]
     ways_ = {
         "frames": travelled(play(recorder(), blocks=12)),
         "packed": travelled(play(recorder(), blocks=12), how=(LZ4,)),
-        "shared": travelled(play(recorder(folder), blocks=12), how=(SLOT,), reader=reader),
-        "shared, but not to this learner": travelled(play(recorder(folder), blocks=12)),
+        "shared": travelled(play(recorder(ours), blocks=12), slots=ours, how=(SLOT,), reader=reader),
+        "shared, but not to this learner": travelled(play(recorder(others), blocks=12), slots=others),
     }
     for name, blocks in ways_.items():
         assert [contents(batch) for batch in blocks] == plain, name
@@ -111,11 +137,12 @@ def test_every_way_gives_the_same_blocks(folder):
 
 def test_shared_blocks_are_views_and_their_messages_small(folder):
     """Nothing is copied but the name of the slot."""
-    (batch,) = play(recorder(folder), blocks=1)
-    message = load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(SLOT,))
-    assert len(_wire.encode(message)) == 1
+    slots = Slots(folder)
+    (batch,) = play(recorder(slots), blocks=1)
+    message, _ = sent(batch, slots=slots, how=(SLOT,))
+    assert len(wire.encode(message)) == 1
     assert batch.observation["image"].dtype == np.uint8
-    got = unload(message, SlotReader(folder, "sampler-0"))
+    got = taken(message, SlotReader(folder, "sampler-0"))
     before = got.observation["image"][0, 0, 0, 0]
     batch.observation["image"][0, 0, 0, 0] = before ^ 1
     assert got.observation["image"][0, 0, 0, 0] == before ^ 1
@@ -124,9 +151,10 @@ def test_shared_blocks_are_views_and_their_messages_small(folder):
 def test_without_space_blocks_travel_as_plain_arrays(folder, monkeypatch):
     """And are the same."""
     monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
-    blocks = list(play(recorder(folder), blocks=3))
-    assert [batch.lease for batch in blocks] == [None] * 3
-    got = travelled(blocks, how=(SLOT,), reader=SlotReader(folder, "sampler-0"))
+    slots = Slots(folder)
+    blocks = list(play(recorder(slots), blocks=3))
+    assert [slots.holding(batch.arrays()) for batch in blocks] == [None] * 3
+    got = travelled(blocks, slots=slots, how=(SLOT,), reader=SlotReader(folder, "sampler-0"))
     assert [contents(batch) for batch in got] == [contents(batch) for batch in play(recorder(), blocks=3)]
 
 
@@ -147,20 +175,21 @@ def test_the_address_chooses_the_way(address, shared, expected):
 
 def test_nothing_is_packed_without_the_library(monkeypatch):
     """On either side."""
-    monkeypatch.setattr(_carriage, "_lz4", lambda: None)
+    monkeypatch.setattr(carriage, "_lz4", lambda: None)
     assert ways("tcp://127.0.0.1:5", shared=False) == ()
     (batch,) = play(recorder(), blocks=1)
-    message = load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(LZ4,))
-    assert (message.packing, message.layout) == ("", {})
+    message, _ = sent(batch, how=(LZ4,))
+    assert isinstance(message, Segments)
+    packed = Parcel(worker="s", player="main", block=1, pid=1, packing=LZ4, layout={})
     with pytest.raises(WireError, match="packing 'lz4' is not known here"):
-        unload(evolve(message, packing=LZ4), None)
+        unpack(packed, None)
 
 
 def packed():
     """Return the message of a packed block."""
     pytest.importorskip("lz4")
     (batch,) = play(recorder(), blocks=1)
-    return load(batch, worker="sampler-0", player="main", block=1, pid=1, ways=(LZ4,))
+    return sent(batch, how=(LZ4,))[0]
 
 
 def test_packing_saves_bytes():
@@ -185,7 +214,7 @@ def test_lies_about_packed_arrays_are_refused(spec):
     """Before memory is taken for them, or once they turn out longer or shorter."""
     message = packed()
     with pytest.raises(WireError):
-        unload(evolve(message, layout=dict(message.layout) | {"reward": spec}), None)
+        unpack(evolve(message, layout=dict(message.layout) | {"reward": spec}), None)
 
 
 def test_packed_garbage_is_refused():
@@ -193,29 +222,29 @@ def test_packed_garbage_is_refused():
     message = packed()
     junk = dict(message.arrays) | {"reward": np.frombuffer(b"\xff" * 9, np.uint8)}
     with pytest.raises(WireError, match="packed array reward"):
-        unload(evolve(message, arrays=junk), None)
+        unpack(evolve(message, arrays=junk), None)
     twos = np.full((7, 8), 2, np.uint8)
     with pytest.raises(WireError, match="decided: a bool array"):
-        unload(evolve(message, arrays=dict(message.arrays) | {"decided": _carriage._pack(twos)}), None)
+        unpack(evolve(message, arrays=dict(message.arrays) | {"decided": carriage._pack(twos)}), None)
     with pytest.raises(WireError, match="not those declared"):
-        unload(evolve(message, arrays={}), None)
+        unpack(evolve(message, arrays={}), None)
     with pytest.raises(WireError, match="packing 'zip'"):
-        unload(evolve(message, packing="zip"), None)
+        unpack(evolve(message, packing="zip"), None)
 
 
 def test_a_slot_without_shared_memory_is_refused():
     """There is nowhere to look for it."""
-    message = Segments(worker="s", player="main", block=1, slot="sampler-0.1.0", generation=1)
+    message = Parcel(worker="s", player="main", block=1, pid=1, slot="sampler-0.1.0", generation=1, layout={})
     with pytest.raises(WireError, match="of which there is none here"):
-        unload(message, None)
+        unpack(message, None)
 
 
 def test_a_slot_that_holds_no_segments_is_refused(folder):
     """Whatever else may lie in it."""
     slot = Slots(folder).take({"x": ((3,), np.dtype(np.float32))})
     slot.seal()
-    message = Segments(
-        worker="s", player="m", block=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs
+    message = Parcel(
+        worker="s", player="m", block=1, pid=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs
     )
     with pytest.raises(ContractError, match="lacks"):
-        unload(message, SlotReader(folder, "sampler-0"))
+        unpack(message, SlotReader(folder, "sampler-0"))

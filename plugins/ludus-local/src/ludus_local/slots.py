@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 import numpy as np
 from attrs import define, field
-
-from ludus._messages import ArraySpec
-from ludus._shared import Layout, Shapes, SharedFile, SharedFolder
-from ludus._wire import check_bools
 from ludus.errors import LinkError, WireError
+from ludus.launcher import Shapes
+from ludus.wire import check_bools
+
+from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
+
+__all__ = ["Slot", "SlotReader", "Slots"]
 
 _GENERATION, _STATE = 4, 5  # of the words a shared file begins with
 _WRITING, _READY = 1, 2
@@ -45,6 +47,10 @@ class Slot:
     def generation(self) -> int:
         """Return how often it was taken."""
         return int(self.file.words[_GENERATION])
+
+    def holds(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """Return whether arrays of the same names, or some of them, are parts of its own."""
+        return any(np.may_share_memory(array, self.arrays[name]) for name, array in arrays.items() if array.size)
 
     def take(self) -> None:
         """Begin a new block."""
@@ -92,6 +98,10 @@ class Slots:
             self._slots.append(slot)
         slot.take()
         return slot
+
+    def holding(self, arrays: Mapping[str, np.ndarray]) -> Slot | None:
+        """Return the slot in which a block was recorded, None where it was not recorded in one."""
+        return next((slot for slot in self._slots if not slot.free and slot.holds(arrays)), None)
 
     def _say(self, problem: str) -> None:
         if not self._said:

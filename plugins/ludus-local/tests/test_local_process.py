@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
-from ludus import _process
+from ludus_local import process as _process
 
 LINUX = sys.platform == "linux"
 
 CHILD = """
 import sys, time
-from ludus import _process
+from ludus_local import process as _process
 {before}
 _process.die_with_parent(int(sys.argv[1]))
 print("ready", flush=True)

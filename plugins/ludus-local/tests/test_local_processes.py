@@ -1,4 +1,4 @@
-"""The local launcher."""
+"""Processes that run a worker each."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import time
 
 import pytest
 from ludus.errors import WorkerError
-from ludus.launcher import WorkerCommand
 from ludus_local import plugin
 from ludus_local.launcher import LocalLauncher
+from ludus_local.processes import WorkerCommand, launch as start_process
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 
@@ -23,7 +23,7 @@ def launch(tmp_path):
     launched = []
 
     def start(code, *, environment=None):
-        process = LocalLauncher(None).launch(
+        process = start_process(
             WorkerCommand(
                 name="sampler-0",
                 argv=[sys.executable, "-c", code],
@@ -162,7 +162,7 @@ def test_a_worker_that_cannot_be_started_is_a_worker_error(tmp_path, argv, log_p
     (tmp_path / "taken").write_text("a file")
     command = WorkerCommand(name="sampler-0", argv=argv, environment={}, log_path=str(tmp_path / log_path))
     with pytest.raises(WorkerError, match=f"worker sampler-0 could not be started: .*{problem}"):
-        LocalLauncher().launch(command)
+        start_process(command)
 
 
 def test_the_plugin_registers_the_launcher():

@@ -15,7 +15,6 @@ _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
 _TITLE_BYTES = 15  # what the kernel keeps of a name
 _CGROUP = Path("/sys/fs/cgroup")
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -45,21 +44,6 @@ def set_process_title(title: str) -> None:
         name = name[:9] + b"~" + name[-5:]
     if sys.platform == "linux":
         Path("/proc/self/comm").write_bytes(name)
-
-
-def prepare_to_compute(threads: int) -> None:
-    """Let torch use so many threads, and glibc keep the memory that is freed.
-
-    What a gradient step frees, the next one asks for again. Handing megabytes back to the system in between costs a
-    page fault for every 4 KiB of them, up to half of a learner's time.
-    """
-    import torch  # noqa: PLC0415 - only processes that compute need it
-
-    torch.set_num_threads(threads)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that glibc takes
-        mallopt(_M_TRIM_THRESHOLD, 256 << 20)
 
 
 def _prctl(option: int, value: int) -> bool:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from attrs import define, field
-
-from ludus._messages import ArraySpec
-from ludus._shared import Layout, SharedFile, SharedFolder
 from ludus.algorithm import Weights
 from ludus.errors import LinkError
+
+from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
+
+__all__ = ["Board", "BoardReader"]
 
 _VERSIONS = slice(4, 6)  # of the words a shared file begins with
 _TRIES = 1000

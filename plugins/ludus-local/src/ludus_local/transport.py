@@ -4,7 +4,7 @@ Peers are known by name. A worker that others report to binds; its peers connect
 names, so one endpoint can do both (a learner binds for samplers and connects to the coordinator).
 
 Delivery is best effort and in order per direction: messages in flight are lost when a process dies, and the layer above
-repeats what has not been acknowledged. `ZmqEndpoint` crosses processes; `ludus._inproc` is the same within one.
+repeats what has not been acknowledged.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from collections import Counter
 from pathlib import Path
 
 import zmq
-
-from ludus import _wire
-from ludus._shared import check_private, remove_stale, shared_path
-from ludus._wire import Frame, Message
+from ludus import wire
 from ludus.errors import LinkError, WireError
+from ludus.wire import Frame, Message
+
+from ludus_local.memory import check_private, remove_stale, shared_path
+
+__all__ = ["HIGH_WATER", "LINGER_MS", "MAX_BATCH", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
 
 #: Messages queued per peer and direction before `send` answers False. Bytes are bounded by credits, one layer up.
 HIGH_WATER = 256
@@ -45,16 +47,19 @@ class ZmqEndpoint:
 
     Args:
         name: This worker's name, by which its peers answer.
+        sockets: The folder in which peers are looked for that nobody said where to reach, by workers that do not bind
+            themselves; None: there are no such peers.
         high_water: Messages queued per peer and direction.
 
     Attributes:
         drops: How many received messages were dropped, by reason.
     """
 
-    def __init__(self, name: str, *, high_water: int = HIGH_WATER) -> None:
+    def __init__(self, name: str, *, sockets: Path | None = None, high_water: int = HIGH_WATER) -> None:
         if not _PEER_NAME.fullmatch(name):
             raise LinkError(f"worker name {name!r} is not 1 to 64 characters from a-z 0-9 . _ -")
         self._name = name
+        self._sockets = sockets
         self._high_water = high_water
         self._context = zmq.Context()
         self._router: zmq.Socket[bytes] | None = None
@@ -105,7 +110,9 @@ class ZmqEndpoint:
         Raises:
             WireError: The message cannot be encoded.
         """
-        frames = _wire.encode(message)
+        frames = wire.encode(message)
+        if peer not in self._dealers and self._router is None and self._sockets is not None:
+            self.connect(peer, ipc_address(self._sockets, peer))
         socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
         if socket is None:
             socket, frames = self._router, [peer.encode(), *frames]
@@ -142,7 +149,7 @@ class ZmqEndpoint:
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.SNDHWM, self._high_water)
         socket.setsockopt(zmq.RCVHWM, self._high_water)
-        socket.setsockopt(zmq.MAXMSGSIZE, _wire.MAX_FRAME_BYTES)  # per frame
+        socket.setsockopt(zmq.MAXMSGSIZE, wire.MAX_FRAME_BYTES)  # per frame
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
         socket.copy_threshold = _COPY_BELOW_BYTES
@@ -161,9 +168,9 @@ class ZmqEndpoint:
                 self._drop("unnamed", sender, "not a valid name of a peer")
                 continue
             try:
-                received.append((sender, _wire.decode(frames)))
+                received.append((sender, wire.decode(frames)))
             except WireError as error:
-                self._drop("undecodable" if _wire.fits(frames) else "oversized", sender, str(error))
+                self._drop("undecodable" if wire.fits(frames) else "oversized", sender, str(error))
 
     def _drop(self, reason: str, peer: str, problem: str) -> None:
         self.drops[reason] += 1
@@ -179,7 +186,7 @@ def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
-        if len(frames) <= _wire.MAX_ARRAYS + 1:
+        if len(frames) <= wire.MAX_ARRAYS + 1:
             frames.append(frame.buffer)
     return frames
 

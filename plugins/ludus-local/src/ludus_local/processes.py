@@ -1,0 +1,83 @@
+"""Processes of this machine that run a worker each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import frozen
+from ludus.errors import WorkerError
+
+__all__ = ["LocalProcess", "WorkerCommand", "launch"]
+
+
+@frozen(kw_only=True)
+class WorkerCommand:
+    """One process to start.
+
+    Args:
+        name: Its unique name (``"sampler-0"``), shown in `ps`.
+        argv: The command line.
+        environment: Environment variables to add.
+        log_path: File to which its standard output and error are appended.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    log_path: str
+
+
+class LocalProcess:
+    """A child process that leads a session of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Return the exit status, None while it runs; a signal's number is negative."""
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        """Ask it to stop (SIGTERM); what it started itself is its own business."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End it and everything it started in its session's process group (SIGKILL)."""
+        if self._process.poll() is None:  # afterwards its id may belong to somebody else
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def launch(command: WorkerCommand) -> LocalProcess:
+    """Start a process.
+
+    A session of its own keeps the terminal's Ctrl-C and hang-up away from a worker. That a worker ends with its parent
+    is asked for by the worker itself (`ludus_local.process.die_with_parent`), since code between fork and exec is not
+    safe in a process with threads.
+
+    Raises:
+        WorkerError: The program or the log file cannot be used.
+    """
+    log_path = Path(command.log_path)
+    try:
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        with log_path.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603 - starting what it is given is what a launcher is for
+                list(command.argv),
+                env={**os.environ, **command.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise WorkerError(f"worker {command.name} could not be started: {error}") from error
+    return LocalProcess(process)

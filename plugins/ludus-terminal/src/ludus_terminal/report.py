@@ -1,0 +1,87 @@
+"""``ludus report``: what a run has come to, as ``ludus train`` shows it at its end."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+from ludus.runs import Run, evenly, milestones, open_run, score
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+__all__ = ["report"]
+
+_STEPS = 8  # ratings shown of a player's history
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and unrounded.")
+def report(run: Path, *, as_json: bool) -> None:
+    """Show every player's newest model against anchors and earlier models, and the rise of its ratings."""
+    with open_run(run) as opened:
+        data = _data(opened)
+    if as_json:
+        click.echo(json.dumps(data, indent=2))
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+    for part in _show(data):
+        console.print(part)
+
+
+def _data(run: Run) -> dict[str, Any]:
+    counters = run.counters()
+    return {
+        "elapsed_s": counters.get("elapsed_s", 0.0),
+        "decisions": sum(player.decisions for player in run.league.players.values()),
+        "matches": int(counters.get("matches", 0)),
+        "players": {name: _player(run, name) for name in run.league.players},
+    }
+
+
+def _player(run: Run, name: str) -> dict[str, Any]:
+    league, models = run.league, run.league.players[name].models
+    opponents = (*league.anchors, *milestones(models)) if models else ()
+    records = league.payoff(models[-1], opponents) if models else ()
+    ratings = [league.rating(model) for model in models]
+    return {
+        "newest": models[-1] if models else "",
+        "records": {
+            opponent: score(*(int(n) for n in counts)).json()
+            for opponent, counts in zip(opponents, records, strict=True)
+            if counts.any()
+        },
+        "ratings": [{"mean": rating.mean, "deviation": rating.deviation} for rating in ratings if rating.matches],
+    }
+
+
+def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
+    yield f"{data['elapsed_s']:.0f} s, {data['decisions']:,} decisions, {data['matches']:,} training matches"
+    for name, player in data["players"].items():
+        if not player["newest"]:
+            yield f"{escape(name)}: no model frozen yet"
+            continue
+        yield _records(player)
+        ratings = player["ratings"]
+        if len(ratings) > 1:
+            chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]
+            rise = " → ".join(f"{rating['mean']:.0f}" for rating in chosen)
+            yield f"rating {rise} (± {2 * chosen[-1]['deviation']:.0f})"
+
+
+def _records(player: dict[str, Any]) -> Table:
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    shown.add_column(escape(player["newest"]))
+    for column in ("matches", "wins", "draws", "losses", "score", "95 % interval"):
+        shown.add_column(column, justify="right")
+    for opponent, record in player["records"].items():
+        counts = [record[name] for name in ("wins", "draws", "losses")]
+        low, high = record["interval"]
+        numbers = [f"{sum(counts)}", *map(str, counts), f"{record['score']:.1%}", f"{low:.1%} to {high:.1%}"]
+        shown.add_row(escape(f"against {opponent}"), *numbers)
+    return shown

@@ -1,0 +1,57 @@
+"""``ludus report``: what a run has come to."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from ludus_terminal.report import report
+
+
+@pytest.fixture
+def folder(write):
+    """Return the folder of a run with three models that met one of two anchors, and a player without any."""
+    made = write(players={"main": ("player", None), "idle": ("player", None)}, anchors=("random", "strong"))
+    made.freeze("main")
+    made.duel("main@1", "random", [1.0] * 6 + [0.0] * 4)
+    made.freeze("main")
+    made.freeze("main")
+    made.duel("main@3", "random", [1.0] * 30 + [0.5] * 10 + [0.0] * 10)
+    made.duel("main@3", "main@1", [1.0] * 40 + [0.0] * 10)
+    made.store.set_counter("elapsed_s", 61.4)
+    made.store.set_counter("matches", 1789)
+    made.league.set_decisions("main", 123456)
+    made.store.commit()
+    return made.folder
+
+
+def shown(*arguments):
+    """Return what the command prints."""
+    result = CliRunner().invoke(report, [str(argument) for argument in arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def test_it_shows_records_and_the_rise(folder):
+    """Wins, draws, losses, score and interval against each anchor met; ratings from first to last."""
+    title, *table, rise, idle = (line.rstrip() for line in shown(folder).splitlines())
+    assert title == "61 s, 123,456 decisions, 1,789 training matches"
+    assert [line.split() for line in table] == [
+        ["main@3", "matches", "wins", "draws", "losses", "score", "95", "%", "interval"],
+        ["against", "random", "50", "30", "10", "10", "70.0%", "57.1%", "to", "80.1%"],
+        ["against", "main@1", "50", "40", "0", "10", "80.0%", "67.0%", "to", "88.8%"],
+    ]
+    assert rise.startswith("rating ")
+    assert rise.count("→") == 1
+    assert "(± " in rise
+    assert idle == "idle: no model frozen yet"
+
+
+def test_for_programs_it_is_json(folder):
+    """With everything that is shown, unrounded."""
+    data = json.loads(shown(folder, "--json"))
+    assert (data["elapsed_s"], data["decisions"], data["matches"]) == (61.4, 123456, 1789)
+    main = data["players"]["main"]
+    assert (main["newest"], main["records"]["random"]["score"], len(main["ratings"])) == ("main@3", 0.7, 2)
+    assert data["players"]["idle"] == {"newest": "", "records": {}, "ratings": []}
