@@ -148,6 +148,7 @@ class Assembly:
             clock=clock,
             rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
             shared=shared,
+            opponents_learn=sampling.opponents_learn,
         )
 
     def learner(
