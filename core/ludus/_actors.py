@@ -16,7 +16,7 @@ from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
 
-__all__ = ["AgentActor", "LiveActor", "PolicyAgent", "restart", "rows_of", "store"]
+__all__ = ["AgentActor", "LiveActor", "PolicyAgent", "QuietActor", "restart", "rows_of", "store"]
 
 
 @define(eq=False)
@@ -168,11 +168,11 @@ class LiveActor:
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:
         """Decide and record; what came since the last decision goes to that one."""
-        view, privileged = self._view(seats, since), self._privileged(seats)
+        view, privileged = self.view(seats, since), self.privileged(seats)
         columns = self._column[seats.streams]
         self.recorder.settle(columns, reward=view.reward, elapsed_ticks=since.elapsed_ticks)
         state = rows_of(self._state, seats.streams)
-        decision = self._decide(view, privileged, state)
+        decision = self.decide(view, privileged, state)
         store(self._state, seats.streams, decision.state)
         if seats.values is not None and decision.value is not None:
             seats.values[seats.streams] = decision.value
@@ -184,7 +184,7 @@ class LiveActor:
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Record the last reward and, where the match was cut off, the final observation."""
-        view = self._view(seats, since)
+        view = self.view(seats, since)
         columns = self._column[seats.streams]
         cut = self.recorder.end(
             columns,
@@ -201,21 +201,23 @@ class LiveActor:
 
     def _final(self, seats: Seats, everyone: View, cut: np.ndarray, columns: np.ndarray) -> None:
         # masks of seats that do not act are undefined, and nothing is decided here: only values are wanted
-        privileged, mask = self._privileged(seats), everyone.action_mask
+        privileged, mask = self.privileged(seats), everyone.action_mask
         view = View(
             observation={name: leaf[cut] for name, leaf in everyone.observation.items()},
             action_mask=None if mask is None else np.ones_like(mask[cut]),
             reward=everyone.reward[cut],
         )
-        decision = self._decide(view, privileged, rows_of(self._state, seats.streams))
+        decision = self.decide(view, privileged, rows_of(self._state, seats.streams))
         self.recorder.final(columns, _entry(view, privileged, decision))
 
-    def _decide(self, view: View, privileged: Leaves, state: Leaves) -> Decision:
+    def decide(self, view: View, privileged: Leaves, state: Leaves) -> Decision:
+        """Return the decisions for what seats see, in these states."""
         return self.policy.act(
             view.observation, action_mask=view.action_mask, privileged=privileged, state=state, rng=self.rng
         )
 
-    def _view(self, seats: Seats, since: Reward) -> View:
+    def view(self, seats: Seats, since: Reward) -> View:
+        """Return what seats see through the interface, with what they received."""
         tick = seats.tick
         view = View(
             observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
@@ -225,7 +227,8 @@ class LiveActor:
         )
         return view if self.interface is None else self.interface.observe(view, seats.streams)
 
-    def _privileged(self, seats: Seats) -> Leaves:
+    def privileged(self, seats: Seats) -> Leaves:
+        """Return what only a critic reads."""
         return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
 
     def _check(self, entry: dict[str, np.ndarray]) -> None:
@@ -241,6 +244,39 @@ class LiveActor:
         # at once: one more entry in the same tick, of a match that ends, would not fit
         if self.recorder.full:
             self.blocks.append(self.recorder.flush())
+
+
+@define(eq=False)
+class QuietActor:
+    """The policy that a player is learning as an opponent: it decides by the same weights, and nothing is recorded.
+
+    Args:
+        live: Holds the policy; the two never sit in the same seat at once.
+    """
+
+    live: LiveActor
+    _state: Leaves = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._state = self.live.policy.initial_state(self.live.streams)
+
+    def start(self, streams: np.ndarray) -> None:
+        """Forget the streams' earlier matches."""
+        restart(self.live.policy, self._state, streams)
+        if self.live.interface is not None:
+            self.live.interface.reset(streams)
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:
+        """Decide, and say what the seats expect if somebody reads that."""
+        live, streams = self.live, seats.streams
+        decision = live.decide(live.view(seats, since), live.privileged(seats), rows_of(self._state, streams))
+        store(self._state, streams, decision.state)
+        if seats.values is not None and decision.value is not None:
+            seats.values[streams] = decision.value
+        return decision.action if live.interface is None else live.interface.act(decision.action, streams)
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Nothing to do."""
 
 
 def restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:

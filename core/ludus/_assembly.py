@@ -130,6 +130,7 @@ class Assembly:
             clock=clock,
             rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
             memory=memory,
+            opponents_learn=sampling.opponents_learn,
         )
 
     def learner(self, player: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Learner:

@@ -57,8 +57,8 @@ class SamplingSection:
     max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
     opponents_learn: bool = option(
         True,
-        help="Whether live opponents learn from a match too; false: only the player that it was made for, so that shares "
-        "of matches are shares of training, as in AET.",
+        help="Whether live opponents learn from a match too; false: only the player that it was made for, as in AET, "
+        "so that shares of matches are shares of training.",
     )
     inference: str = option(
         "auto",

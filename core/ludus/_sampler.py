@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from ludus._actors import LiveActor
+from ludus._actors import LiveActor, QuietActor
 from ludus._messages import (
     Credit,
     Fixture,
@@ -74,6 +74,7 @@ class Sampler:
         rows_per_fixture: Rows that play one fixture together.
         report_matches: Results are sent once so many matches ended, or have waited for a while.
         memory: Shared with learners; None without.
+        opponents_learn: Whether live opponents learn too, besides the player that a fixture was made for.
     """
 
     name: str
@@ -86,8 +87,10 @@ class Sampler:
     rows_per_fixture: int = 32
     report_matches: int = 512
     memory: Memory | None = None
+    opponents_learn: bool = True
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
+    _quiet: dict[str, QuietActor] = field(init=False, factory=dict)
     _play: Play = field(init=False)
     _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
@@ -104,6 +107,8 @@ class Sampler:
 
     def __attrs_post_init__(self) -> None:
         self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
+        if not self.opponents_learn:
+            self._quiet = {player: QuietActor(actor) for player, actor in self.live.items()}
         self._play = Play(
             environment=self.environment,
             resolve=self._resolve,
@@ -271,7 +276,9 @@ class Sampler:
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
         participant = fixture.seats[seat]
         if participant.endswith("+"):
-            return self.live[participant.partition("@")[0]], 0
+            player = participant.partition("@")[0]
+            learns = self.opponents_learn or player == fixture.player
+            return (self.live if learns else self._quiet)[player], 0
         return self.frozen.seated(fixture, seat, self.environment.spec, in_use=self._play.slots_in_use)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import AgentActor, LiveActor, PolicyAgent
+from ludus._actors import AgentActor, LiveActor, PolicyAgent, QuietActor
 from ludus._play import Play
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
@@ -102,6 +102,23 @@ def test_both_seats_of_a_learner_are_recorded(scripted, fixture_of):
     assert sorted(batch.reward[:3].sum(axis=0).tolist()) == [-3.0, 3.0]
     assert batch.version.tolist() == [3, 3]
     assert (batch.extras["value"][:3] == 0.25).all()
+
+
+def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted, fixture_of):
+    """Its states are its own, and its actions pass the interface."""
+    acted = []
+
+    class Overheard(QuietActor):
+        def act(self, seats, since):
+            acted.append(super().act(seats, since))
+            return acted[-1]
+
+    actor = live(rows=1, interface=Double())
+    play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": Overheard(actor)})
+    (batch,) = segments(actor)
+    assert batch.length.tolist() == [3]
+    assert batch.action[:3, 0, 0].tolist() == [0, 1, 2]
+    assert np.concatenate(acted)[:, 0].tolist() == [3, 2, 1]
 
 
 def test_frozen_opponents_are_not_recorded(scripted, fixture_of):

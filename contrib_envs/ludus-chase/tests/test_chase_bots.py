@@ -8,6 +8,7 @@ from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
 from ludus_chase.environment import make_environment
 from ludus_chase.plugin import ludus_register_agents
+from ludus_chase.table import main, points_of_mice
 
 STRENGTHS = ("weak", "medium", "strong")
 
@@ -19,10 +20,10 @@ def make_agent(name, environment, role):
     return make_bot(BotConfig(strength=name), spec=environment.spec, role=role)
 
 
-def decide(agent, seen, rng, among=None):
-    """Return the actions ``[B, S, 2]`` of one role, 0 outside the matches ``among [B] bool``."""
+def decide(agent, seen, rng):
+    """Return the actions ``[B, S, 2]`` of one role."""
     actions = np.zeros((*seen.acting.shape, 2), np.int64)
-    rows, seats = np.nonzero(seen.acting if among is None else seen.acting & among[:, None])
+    rows, seats = np.nonzero(seen.acting)
     if len(rows):
         leaves = {name: leaf[rows, seats] for name, leaf in seen.observation.items()}
         streams = rows * seen.acting.shape[1] + seats
@@ -30,30 +31,12 @@ def decide(agent, seen, rng, among=None):
     return actions
 
 
-def points_of_mice(pairs, *, matches):
-    """Return the average points of the mice for pairs of cat and mice, all in one batch."""
-    config = ChaseConfig(tick_ms=400)
-    environment, rng = make_environment(config, num_matches=matches * len(pairs)), np.random.default_rng(0)
-    sides = dict(zip(("cat", "mouse"), (np.repeat(names, matches) for names in zip(*pairs, strict=True)), strict=True))
-    agents = {(role, name): make_agent(name, environment, role) for role, names in sides.items() for name in set(names)}
-    for agent in agents.values():
-        agent.reset(np.arange(4 * environment.num_matches))
-    tick = environment.reset(np.tile(np.arange(matches, dtype=np.uint64), len(pairs)))
-    points = np.full(environment.num_matches, np.nan)
-    while np.isnan(points).any():
-        actions = {role: np.zeros((*tick.roles[role].acting.shape, 2), np.int64) for role in sides}
-        for (role, name), agent in agents.items():
-            actions[role] += decide(agent, tick.roles[role], rng, sides[role] == name)
-        tick = environment.step(actions)
-        points[tick.terminated] = tick.outcome[tick.terminated, 1]
-    return dict(zip(pairs, points.reshape(len(pairs), matches).mean(axis=1).tolist(), strict=True))
-
-
 @pytest.fixture(scope="module")
 def table():
     """Return the points of the mice by strength of cat and mice."""
     pairs = [(cat, mice) for cat in STRENGTHS for mice in STRENGTHS]
-    return points_of_mice([*pairs, ("weak", "random"), ("random", "weak")], matches=32)
+    found = points_of_mice([*pairs, ("weak", "random"), ("random", "weak")], ChaseConfig(tick_ms=400), matches=32)
+    return {pair: points for pair, (points, _) in found.items()}
 
 
 def test_stronger_mice_win_more(table):
@@ -111,3 +94,12 @@ def test_a_bot_that_errs_is_legal(scene):
     drawn = np.array([decide(agent, seen, rng)[0, :, 0] for _ in range(200)])
     assert all(seen.action_mask[0, seat, action] for row in drawn for seat, action in enumerate(row))
     assert len(np.unique(drawn[:, 0])) > 5
+
+
+def test_the_table_shows_every_pair(capsys):
+    """By options given as name=value; mice that act at random have nothing but the length of the match."""
+    main(["matches=2", "columns=2", "rows=2", "tick_ms=1000", "push_s=4", "preparation_s=0", "time_over=draw"])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0][-4:] == ["random", "weak", "medium", "strong"]
+    assert [line[0] for line in lines[1:]] == ["random", "weak", "medium", "strong"]
+    assert all(line[1:] == ["50.0", "%", "4"] * 4 for line in lines[1:])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import frozen
 from ludus.option import Check, above, at_least, between, one_of, option
 
-__all__ = ["BotConfig", "ChaseConfig", "ChaseRules"]
+__all__ = ["BotConfig", "ChaseConfig", "ChaseRules", "NearestConfig"]
 
 
 def _whole(low: int, high: int) -> Check:
@@ -76,3 +78,24 @@ class BotConfig:
     """Options of the agent ``chase-bot``."""
 
     strength: str = option("strong", one_of("weak", "medium", "strong"), help="how well and how steadily it plays")
+
+
+_GROUPS = ("teammates", "mice", "cheeses", "holes", "rockets", "items", "hazards", "cakes", "doors")
+
+
+def _counts(value: object) -> bool:
+    return isinstance(value, Mapping) and all(
+        name in _GROUPS and isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= 24
+        for name, count in value.items()
+    )
+
+
+@frozen(kw_only=True)
+class NearestConfig:
+    """Options of the interface ``chase-nearest``."""
+
+    keep: Mapping[str, int] = option(
+        {},
+        Check(f"whole numbers ≥ 0 of {', '.join(_GROUPS)}", _counts),
+        help="How many of each group to show, the nearest first; 0: none; groups not named stay as they are.",
+    )

@@ -36,3 +36,17 @@ def ludus_register_agents() -> list[Component]:
             environments=("chase",),
         ),
     ]
+
+
+@hookimpl
+def ludus_register_interfaces() -> list[Component]:
+    """Offer transforms of what players of the game see."""
+    return [
+        Component(
+            name="chase-nearest",
+            factory="ludus_chase.nearest:make_nearest",
+            config="ludus_chase.config:NearestConfig",
+            summary="the nearest things of each group first, and few of them",
+            environments=("chase",),
+        )
+    ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import attrs
+import numpy as np
 from ludus.runs import FixtureRecord, Run
 from rich.console import RenderableType
 from rich.markup import escape
@@ -59,6 +60,34 @@ def _kind(player: str, participant: str) -> str:
     return "its past" if name == player else f"{name}, past"
 
 
+def _late(run: Run) -> list[Data]:
+    """Return, by the metrics, which shares were wanted, played and learned from over the last half of the matches."""
+    names = list(run.league.players)
+    numbers = {"share": 0, "matches": 1, "decisions": 2}
+    where = {f"league/{name}/{what}": (place, i) for i, name in enumerate(names) for what, place in numbers.items()}
+    points: dict[float, np.ndarray] = {}
+    for metric in run.metrics():
+        if metric.name in where:
+            points.setdefault(metric.elapsed_s, np.zeros((3, len(names))))[where[metric.name]] = metric.value
+    if len(points) < 2:
+        return []
+    found = np.stack(list(points.values()))  # [moments, 3, players]
+    gained = np.maximum(np.diff(found[:, 1:], axis=0), 0.0)  # counts begin anew where a run is resumed
+    matches = gained[:, 0].sum(axis=1)
+    late = np.cumsum(matches) > matches.sum() / 2
+    if not late.any():
+        return []
+    seats = [sum(seat.role == run.league.players[name].role for seat in run.seats) for name in names]
+    wanted = matches[late] @ found[:-1, 0][late] / matches[late].sum()
+    played, learned = gained[late].sum(axis=0)
+    learned = learned / seats
+    shares = np.stack([wanted, played / played.sum(), learned / max(learned.sum(), 1.0)], axis=1).tolist()
+    return [
+        dict(zip(("player", "wanted", "played", "learned"), (n, *row), strict=True))
+        for n, row in zip(names, shares, strict=True)
+    ]
+
+
 def _mix(run: Run) -> Data:
     opponents: dict[tuple[str, str, str], _Count] = {}
     players = {name: _Count() for name in run.league.players}
@@ -79,6 +108,7 @@ def _mix(run: Run) -> Data:
             }
             for name, count in players.items()
         ],
+        "late": _late(run),
         "opponents": [
             {
                 "player": player,
@@ -100,6 +130,11 @@ def _show_mix(data: Data) -> Iterable[RenderableType]:
         numbers = (f"{row['share_wanted']:.1%}", f"{row['share_played']:.1%}", f"{row['matches']:,}")
         shares.add_row(escape(row["player"]), *numbers)
     yield shares
+    if data["late"]:
+        late = table("Over the last half of them", "player", ">wanted", ">played", ">learned from, per seat")
+        for row in data["late"]:
+            late.add_row(escape(row["player"]), *(f"{row[name]:.1%}" for name in ("wanted", "played", "learned")))
+        yield late
     mix = table("Their opponents", "player", "reason", "opponents", ">asked", ">played", ">matches")
     for row in data["opponents"]:
         words = (row["player"], row["reason"], row["opponents"])

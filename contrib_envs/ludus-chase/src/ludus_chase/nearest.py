@@ -1,0 +1,78 @@
+"""An interface that shows the nearest things first, and few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+import numpy as np
+from attrs import define, field
+from gymnasium import spaces
+from ludus.errors import ContractError
+from ludus.interface import Identity, Spaces, View
+
+from ludus_chase.config import NearestConfig
+from ludus_chase.layout import MOUSE_LEAVES, WAY
+
+__all__ = ["Nearest", "make_nearest"]
+
+_FAR = WAY.index("far")
+#: What is useless stands behind what is further away: cheese that does not lie on the floor, holes that are filled.
+_USELESS = {"cheeses": ("held", "in-hole"), "holes": ("done",)}
+_ABSENT, _OUT_OF_USE = 4.0, 2.0  # beyond the greatest distance, which is 1
+
+
+def make_nearest(config: NearestConfig) -> Nearest:
+    """Make ``chase-nearest``."""
+    return Nearest(config.keep)
+
+
+@define
+class Nearest(Identity):
+    """Sorts groups of entities by walking distance and shows only the first of each.
+
+    Args:
+        keep: How many to show, by group; 0: none. Groups that are not named stay as they are.
+    """
+
+    keep: Mapping[str, int]
+    _rows: dict[str, int] = field(init=False, factory=dict)
+
+    def bind(self, raw: Spaces) -> Spaces:
+        """Return the spaces with shorter groups; groups that the role does not see are passed over.
+
+        Raises:
+            ContractError: This is no observation of the game.
+        """
+        if not isinstance(raw.observation, spaces.Dict):
+            raise ContractError("chase-nearest: expected the leaves of the game chase; put it first of the interfaces")
+        leaves = dict(raw.observation.spaces)
+        self._rows = {name: count for name, count in self.keep.items() if f"{name}_present" in leaves}
+        for name, count in self._rows.items():
+            for leaf in (name, f"{name}_present"):
+                box = leaves.pop(leaf)
+                assert isinstance(box, spaces.Box)
+                if count:
+                    leaves[leaf] = spaces.Box(box.low[:count], box.high[:count], dtype=np.float32)
+        return Spaces(spaces.Dict(leaves), raw.action)
+
+    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - it remembers nothing
+        """Return the view with groups ``[n, keep, …]``."""
+        leaves = dict(view.observation)
+        for name, count in self._rows.items():
+            group, present = leaves.pop(name), leaves.pop(f"{name}_present")
+            if count:
+                first = _order(name, group, present)[:, :count]
+                leaves[name] = np.take_along_axis(group, first[:, :, None], axis=1)
+                leaves[f"{name}_present"] = np.take_along_axis(present, first, axis=1)
+        return attrs.evolve(view, observation=leaves)
+
+
+def _order(name: str, group: np.ndarray, present: np.ndarray) -> np.ndarray:
+    """Return ``[n, k] int64``: the numbers of the entities, nearest first."""
+    far = np.abs(group[:, :, 0]) + np.abs(group[:, :, 1]) if name == "doors" else group[:, :, _FAR]
+    behind = _ABSENT * (1.0 - present)
+    for what in _USELESS.get(name, ()):
+        behind = behind + _OUT_OF_USE * group[:, :, MOUSE_LEAVES[name][1].index(what)]
+    order: np.ndarray = (far + behind).argsort(axis=1, kind="stable")
+    return order
