@@ -58,7 +58,7 @@ class SamplingSection:
     opponents_learn: bool = option(
         True,
         help="Whether live opponents learn from a match too; false: only the player that it was made for, as in AET, "
-        "so that shares of matches are shares of training.",
+        "so that shares of playing time are shares of training.",
     )
     inference: str = option(
         "auto",
@@ -86,7 +86,9 @@ class PlayerConfig:
     freeze_every_decisions: int = option(
         500_000, at_least(0), help="Decisions between two frozen models; 0: only when a rule says so."
     )
-    share: float = option(1.0, at_least(0), help="Its share of all matches, relative to other players; 0: it waits.")
+    share: float = option(
+        1.0, at_least(0), help="Its share of the ticks played, relative to others; 0: it waits."
+    )
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 

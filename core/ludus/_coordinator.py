@@ -18,6 +18,7 @@ from attrs import define, evolve, field
 from ludus._build import blamed
 from ludus._config import RunConfig
 from ludus._league import League
+from ludus._match_log import FixtureSummary
 from ludus._messages import (
     Checkpoint,
     CheckpointAck,
@@ -45,6 +46,7 @@ from ludus.launcher import Link, learner_name
 from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
+_LENGTH_MATCHES = 256  # so many matches before, and as many new ones, count alike for the length of a player's matches
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
 
 
@@ -78,13 +80,15 @@ class Coordinator:
     matches: int = field(init=False, default=0)  # training matches
     rated: int = field(init=False, default=0)  # rating matches
     trained: dict[str, int] = field(init=False, factory=dict)  # the same by player, since this start
+    ticks: dict[str, int] = field(init=False, factory=dict)  # and how long they were
     elapsed_s: float = field(init=False)  # how long the run has trained, over all resumes
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
     heard_s: dict[str, float] = field(init=False, factory=dict)
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
     _events: deque[tuple[str, dict[str, object]]] = field(init=False, factory=deque)
     _rng: np.random.Generator = field(init=False)
-    _dealt: dict[str, float] = field(init=False)  # per player: matches handed out, each divided by its share then
+    _dealt: dict[str, float] = field(init=False)  # per player: ticks handed out, divided by its share then
+    _length: dict[str, float] = field(init=False)  # per player: ticks of a training match, of late
     _turn: dict[str, int] = field(init=False)  # rotates the team a player of a symmetric role takes
     _evaluating: dict[int, tuple[str, Fixture]] = field(init=False, factory=dict)
     _again: deque[Fixture] = field(init=False, factory=deque)
@@ -100,6 +104,7 @@ class Coordinator:
         saved = store.meta("matchmaking", {})
         self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
         self._dealt = {name: float(saved.get("dealt", {}).get(name, 0)) for name in self.config.players}
+        self._length = {name: float(ticks) for name, ticks in saved.get("length", {}).items()}
         self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
         self._asked = saved.get("asked", 0)
         for name, player in self.config.players.items():
@@ -169,6 +174,7 @@ class Coordinator:
         return {
             "rng": self._rng.bit_generator.state,
             "dealt": self._dealt,
+            "length": self._length,
             "turn": self._turn,
             "asked": self._asked,
             "shares": {name: view.share for name, view in self.league.players.items()},
@@ -214,7 +220,7 @@ class Coordinator:
             fixture = summary.fixture
             if fixture.kind == "train":
                 self.matches += summary.matches
-                self.trained[fixture.player] = self.trained.get(fixture.player, 0) + summary.matches
+                self._trained(fixture.player, summary)
             else:
                 self.rated += summary.matches
             if summary.finished:
@@ -229,6 +235,14 @@ class Coordinator:
         self._answer(peer, ResultsAck(report=message.report))
         if self.matches - self._asked >= self.config.league.every_matches:
             self._ask_rules()
+
+    def _trained(self, player: str, summary: FixtureSummary) -> None:
+        """Count training matches of a player."""
+        self.trained[player] = self.trained.get(player, 0) + summary.matches
+        self.ticks[player] = self.ticks.get(player, 0) + summary.ticks
+        mean = summary.ticks / summary.matches
+        before = self._length.setdefault(player, mean)
+        self._length[player] = before + (mean - before) * summary.matches / (summary.matches + _LENGTH_MATCHES)
 
     def _freeze(self, peer: str, message: ModelFrozen) -> None:
         models = self.league.players[message.player].models
@@ -285,11 +299,14 @@ class Coordinator:
         shares = {name: view.share for name, view in self.league.players.items() if view.share}
         if not shares:
             raise LudusError("every player's share of the matches is 0; expected one that trains")
-        player = min(shares, key=lambda name: self._dealt[name] + 1 / shares[name])
+        # shares are of playing time: who plays long matches would fill all rows if they were of matches
+        known = [self._length[name] for name in shares if name in self._length] or [1.0]
+        cost = {name: self._length.get(name, sum(known) / len(known)) / share for name, share in shares.items()}
+        player = min(shares, key=lambda name: self._dealt[name] + cost[name])
         with blamed(f"matchmaker of player {player!r}"):
             pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
         matches = self.config.sampling.fixture_matches
-        self._dealt[player] += matches / shares[player]
+        self._dealt[player] += matches * cost[player]
         fixture = Fixture(
             id=0,
             kind="train",

@@ -41,12 +41,14 @@ class FixtureSummary:
         fixture: What was played.
         outcome: Points per team summed over the new matches (1 win, ½ draw, 0 loss each).
         matches: How many new matches.
+        ticks: How long they were together.
         finished: Whether these were the last ones of the fixture.
     """
 
     fixture: Fixture
     outcome: tuple[float, ...]
     matches: int
+    ticks: int
     finished: bool
 
 
@@ -155,7 +157,7 @@ class MatchLog:
         for name, count in (("results_duplicate", duplicates), ("results_refused", refused)):
             if count:
                 self.add_counter(name, count)
-        payoffs, summaries = self._count([group for group in groups if group.new.size], outcome[new])
+        payoffs, summaries = self._count([group for group in groups if group.new.size], ticks[new], outcome[new])
         return Recorded(new=new, duplicates=duplicates, refused=refused, fixtures=summaries, payoffs=payoffs)
 
     def _group(self, fixture: Fixture, rows: np.ndarray, numbers: np.ndarray) -> _Group:
@@ -166,7 +168,9 @@ class MatchLog:
         new = np.sort(first[~np.isin(numbers[first], played)])
         return _Group(fixture, rows[new], finished=len(played) + new.size == fixture.matches)
 
-    def _count(self, groups: list[_Group], outcome: np.ndarray) -> tuple[Payoffs, tuple[FixtureSummary, ...]]:
+    def _count(
+        self, groups: list[_Group], ticks: np.ndarray, outcome: np.ndarray
+    ) -> tuple[Payoffs, tuple[FixtureSummary, ...]]:
         """Add new matches, which lie together fixture by fixture, to the payoffs, and describe them."""
         if not groups:
             return {}, ()
@@ -183,9 +187,16 @@ class MatchLog:
             if group.finished:
                 self.close_fixture(group.fixture.id)
         points = np.add.reduceat(outcome, starts, dtype=np.float64).tolist()
+        lengths = np.add.reduceat(ticks, starts, dtype=np.int64).tolist()
         return payoffs, tuple(
-            FixtureSummary(fixture=group.fixture, outcome=tuple(sums), matches=len(group.new), finished=group.finished)
-            for group, sums in zip(groups, points, strict=True)
+            FixtureSummary(
+                fixture=group.fixture,
+                outcome=tuple(sums),
+                matches=len(group.new),
+                ticks=length,
+                finished=group.finished,
+            )
+            for group, sums, length in zip(groups, points, lengths, strict=True)
         )
 
     def payoffs(self) -> Payoffs:

@@ -35,6 +35,7 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
         "generation": view.generation,
         "share": view.share / shares if shares else 0.0,  # of all training matches, as the league wants it
         "matches": coordinator.trained.get(view.name, 0),
+        "ticks": coordinator.ticks.get(view.name, 0),
         "decisions": view.decisions,
     }
     rating = league.rating(view.models[-1] if view.models else "")

@@ -37,7 +37,7 @@ class PlayerView:
         births: For each generation of its weights how many models are older; more than ``(0,)`` after a `Reset`.
         born_decisions: `decisions` when the present generation began.
         frozen_decisions: `decisions` when its newest model was frozen.
-        share: Its share of the training matches, relative to the other players'.
+        share: Its share of the ticks of training matches, relative to the other players'.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Reset:
 
 @frozen(kw_only=True)
 class Share:
-    """A player's share of the training matches from now on, relative to the other players'.
+    """A player's share of the ticks of training matches from now on, relative to the other players'.
 
     Args:
         player: The player.

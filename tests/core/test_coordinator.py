@@ -41,13 +41,13 @@ def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
     return answer.fixtures
 
 
-def results(fixture, *, report=1, matches=None, outcome=(1.0, 0.0)):
+def results(fixture, *, report=1, matches=None, ticks=5, outcome=(1.0, 0.0)):
     """Return results of the first matches of a fixture."""
     count = fixture.matches if matches is None else matches
     arrays = {
         "fixture": np.full(count, fixture.id),
         "number": np.arange(count),
-        "ticks": np.full(count, 5, np.int32),
+        "ticks": np.full(count, ticks, np.int32),
         "outcome": np.tile(np.array(outcome, np.float32), (count, 1)),
     }
     return Results(report=report, worker="sampler-0", arrays=arrays)
@@ -140,6 +140,23 @@ def test_fixtures_follow_the_shares(league):
     runner = league(players={"main": {"share": 3.0}, "other": {}})
     dealt = Counter(fixture.player for fixture in fixtures(runner, count=40))
     assert dealt == {"main": 30, "other": 10}
+
+
+def test_shares_are_of_playing_time(league):
+    """Whoever plays matches four times as long gets a quarter of the matches, after a resume too."""
+    given = {"players": {"main": {}, "other": {}}, "sampling": {"fixture_matches": 64}}
+    runner = league(**given)
+    for number, fixture in enumerate(fixtures(runner, count=64)):
+        tell(runner, results(fixture, report=1 + number, ticks=5 if fixture.player == "main" else 20))
+
+    def dealt(runner):
+        return Counter(fixture.player for fixture in fixtures(runner, count=50))
+
+    fixtures(runner, count=50)  # what was dealt before lengths were known is made up for
+    assert dealt(runner) == {"main": 40, "other": 10}
+    runner.close()
+    runner.store.close()
+    assert dealt(league(**given)) == {"main": 40, "other": 10}
 
 
 def test_a_player_of_any_team_changes_seats(league):
@@ -357,6 +374,7 @@ def state(runner):
         "decisions": runner.coordinator.decisions,
         "matches": (runner.coordinator.matches, runner.coordinator.rated),
         "dealt": dict(runner.coordinator._dealt),
+        "length": dict(runner.coordinator._length),
         "turn": dict(runner.coordinator._turn),
     }
 

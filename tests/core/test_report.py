@@ -60,6 +60,7 @@ def coordinator():
         league=Standings(),
         values={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}},
         trained={"main": 700},
+        ticks={"main": 5600},
         matches=789,
         decisions=123456,
         elapsed_s=61.0,
@@ -79,6 +80,7 @@ def test_metrics_hold_everything(coordinator):
         "league/main/generation": 1.0,
         "league/main/share": 0.25,
         "league/main/matches": 700.0,
+        "league/main/ticks": 5600.0,
         "league/main/decisions": 123456.0,
         "league/main/rating": 1234.0,
         "league/main/rating_deviation": 20.0,
@@ -86,7 +88,7 @@ def test_metrics_hold_everything(coordinator):
         "league/main/score_v_random_low": result.low,
         "league/main/score_v_random_high": result.high,
     }
-    expected |= {f"league/idle/{name}": 0.0 for name in ("models", "generation", "matches", "decisions")}
+    expected |= {f"league/idle/{name}": 0.0 for name in ("models", "generation", "matches", "ticks", "decisions")}
     expected |= {"league/idle/share": 0.75, "service-x/calls": 3.0}
     assert values == expected
     assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}

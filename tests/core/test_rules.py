@@ -45,13 +45,16 @@ def asked(runner):
     return runner.coordinator._asked > 0
 
 
-def shares(runner, *, count=40):
-    """Return how many of the next fixtures are whose."""
+def shares(runner, *, count=64):
+    """Return whose the playing time of the next fixtures is."""
     before = len(runner.sent)
     runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
     runner.coordinator.pump()
     (answer,) = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
-    return Counter(fixture.player for fixture in answer.fixtures)
+    ticks = Counter()
+    for fixture in answer.fixtures:
+        ticks[fixture.player] += runner.coordinator._length[fixture.player]
+    return {player: time / ticks.total() for player, time in ticks.items()}
 
 
 # -- shares ----------------------------------------------------------------------------------------------------------
@@ -61,20 +64,20 @@ def test_rules_change_shares(ruled):
     """From then on, and also after the league was resumed; what was dealt before is of no account."""
     runner = ruled(Share(player="main", share=3.0))
     runner.until(lambda: asked(runner))
-    assert shares(runner, count=64)["main"] == pytest.approx(48, abs=1)
+    assert shares(runner)["main"] == pytest.approx(0.75, abs=0.03)
     runner.finish()
     runner.close()
     runner.store.close()
-    assert shares(ruled(), count=64)["main"] == pytest.approx(48, abs=1)
+    assert shares(ruled())["main"] == pytest.approx(0.75, abs=0.03)
 
 
 def test_a_player_without_a_share_waits(ruled):
     """It gets no match, and when it is back no more than its share of those that follow."""
     runner = ruled(Share(player="other", share=0.0))
     runner.until(lambda: asked(runner))
-    assert shares(runner) == {"main": 40}
+    assert shares(runner) == {"main": 1.0}
     runner.coordinator._change(Share(player="other", share=1.0))
-    assert shares(runner) == {"main": 20, "other": 20}
+    assert shares(runner)["main"] == pytest.approx(0.5, abs=0.03)
 
 
 def test_somebody_must_train(ruled):

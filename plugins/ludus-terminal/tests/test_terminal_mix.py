@@ -76,18 +76,18 @@ def test_the_mix_is_shown(made, show):
 
 
 def test_what_was_wanted_of_late_stands_beside_what_was_played(made, data, show):
-    """Over the last half of the matches, by the metrics; counts that begin anew at a resume take nothing away."""
+    """Over the last half of the ticks, by the metrics; counts that begin anew at a resume take nothing away."""
     moments = [(0.5, 0, 0, 0, 0), (0.5, 30, 30, 400, 400), (0.75, 10, 10, 400, 400), (0.25, 40, 20, 1000, 600)]
     moments.append((0.25, 45, 35, 1100, 700))
     lines = []
     for t, (share, *counts) in enumerate(moments):
-        names = ("main/matches", "other/matches", "main/decisions", "other/decisions")
+        names = ("main/ticks", "other/ticks", "main/decisions", "other/decisions")
         values = {"league/main/share": share, "league/other/share": 1 - share}
         values |= {f"league/{name}": count for name, count in zip(names, counts, strict=True)}
         lines.append(json.dumps({"t": float(t), "d": 0, "m": values}))
     (made.folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     late = {row["player"]: row for row in data("mix", made.folder)["late"]}
-    # of 120 matches the last 60: 40 while 0.75 was wanted and 20 while 0.25 was; 35 of them of main
+    # of 120 ticks the last 60: 40 while 0.75 was wanted and 20 while 0.25 was; 35 of them of main
     assert late["main"]["wanted"] == pytest.approx((40 * 0.75 + 20 * 0.25) / 60)
     assert late["main"]["played"] == pytest.approx(35 / 60)
     assert late["main"]["learned"] == pytest.approx(700 / 1000)

@@ -25,7 +25,7 @@ class ADA:
     and the other side has the ratio 1 - r. With more sides, v is the mean win rate of the others, every hard side has
     a ratio by that equation, those ratios are scaled down where their sum is above `high`, and the sides that are not
     hard divide the rest as they did before. Each win rate is that of a side's live weights against those of all others,
-    of late. Ratios are shares of the matches of the players named; those of other players are left alone.
+    of late. Ratios are shares of the playing time of the players named; those of other players are left alone.
 
     Args:
         players: The sides; empty: all players.

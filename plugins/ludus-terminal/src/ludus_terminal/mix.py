@@ -61,9 +61,9 @@ def _kind(player: str, participant: str) -> str:
 
 
 def _late(run: Run) -> list[Data]:
-    """Return, by the metrics, which shares were wanted, played and learned from over the last half of the matches."""
+    """Return, by the metrics, which shares were wanted, played and learned from over the last half of the ticks."""
     names = list(run.league.players)
-    numbers = {"share": 0, "matches": 1, "decisions": 2}
+    numbers = {"share": 0, "ticks": 1, "decisions": 2}
     where = {f"league/{name}/{what}": (place, i) for i, name in enumerate(names) for what, place in numbers.items()}
     points: dict[float, np.ndarray] = {}
     for metric in run.metrics():
@@ -73,12 +73,12 @@ def _late(run: Run) -> list[Data]:
         return []
     found = np.stack(list(points.values()))  # [moments, 3, players]
     gained = np.maximum(np.diff(found[:, 1:], axis=0), 0.0)  # counts begin anew where a run is resumed
-    matches = gained[:, 0].sum(axis=1)
-    late = np.cumsum(matches) > matches.sum() / 2
+    ticks = gained[:, 0].sum(axis=1)
+    late = np.cumsum(ticks) > ticks.sum() / 2
     if not late.any():
         return []
     seats = [sum(seat.role == run.league.players[name].role for seat in run.seats) for name in names]
-    wanted = matches[late] @ found[:-1, 0][late] / matches[late].sum()
+    wanted = ticks[late] @ found[:-1, 0][late] / ticks[late].sum()
     played, learned = gained[late].sum(axis=0)
     learned = learned / seats
     shares = np.stack([wanted, played / played.sum(), learned / max(learned.sum(), 1.0)], axis=1).tolist()
@@ -131,7 +131,9 @@ def _show_mix(data: Data) -> Iterable[RenderableType]:
         shares.add_row(escape(row["player"]), *numbers)
     yield shares
     if data["late"]:
-        late = table("Over the last half of them", "player", ">wanted", ">played", ">learned from, per seat")
+        late = table(
+            "Over the last half of their time", "player", ">wanted", ">ticks played", ">learned from, per seat"
+        )
         for row in data["late"]:
             late.add_row(escape(row["player"]), *(f"{row[name]:.1%}" for name in ("wanted", "played", "learned")))
         yield late
