@@ -86,9 +86,7 @@ class PlayerConfig:
     freeze_every_decisions: int = option(
         500_000, at_least(0), help="Decisions between two frozen models; 0: only when a rule says so."
     )
-    share: float = option(
-        1.0, at_least(0), help="Its share of the ticks played, relative to others; 0: it waits."
-    )
+    share: float = option(1.0, at_least(0), help="Its share of the ticks played, relative to others; 0: it waits.")
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 
