@@ -1,6 +1,6 @@
 """The studies of whole leagues: what is trained, what is compared, and which orderings the papers found.
 
-The file ``leagues/NAME.toml`` of a study is its first variant; the others are settings that differ from it.
+The file ``league_ablations/NAME.toml`` of a study is its first variant; the others are settings that differ from it.
 """
 
 from __future__ import annotations

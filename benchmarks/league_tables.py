@@ -88,7 +88,7 @@ def markdown(results: Data) -> Iterator[str]:
     yield f"# {results['title']}"
     yield ""
     yield (
-        f"`python benchmarks/leagues.py {results['study']}`: {len(results['settings'])} variants, seeds "
+        f"`python benchmarks/league_ablations.py {results['study']}`: {len(results['settings'])} variants, seeds "
         f"{', '.join(map(str, results['seeds']))}, one core each, {' '.join(results['budget'])}; "
         f"{results['matches']} matches per pair of final models. Means over seeds, with 95 % intervals."
     )

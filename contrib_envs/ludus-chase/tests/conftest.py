@@ -8,7 +8,7 @@ from ludus.environment import Scenario
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, parse_action
 from ludus_chase.config import ChaseConfig
 from ludus_chase.environment import make_environment
-from ludus_chase.world import THINGS
+from ludus_chase.world import CHEESES, DOWN, THINGS
 
 ALL = slice(None)
 
@@ -51,6 +51,19 @@ class Scene:
         """Let everybody look around after something was put elsewhere."""
         self.environment._look(ALL, gains=False)
         return self
+
+    def cheese_at(self, x, y):
+        """Put cheese 0 somewhere."""
+        return self.things([CHEESES.start], x, y).look()
+
+    def beside(self, mouse=1, **fields):
+        """Put the cat beside a mouse."""
+        x, y = self.place(mouse)
+        return self.agent(0, x + 1.0, y, **fields).look()
+
+    def captured(self):
+        """Let the cat catch mouse 1."""
+        return self.agent(1, 6, 8, status=DOWN, clock=40).beside().step(cat="catch")
 
     def legal(self, agent):
         """Return the names of what an agent may do."""

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from ludus_chase.world import (
     ABSENT,
-    BOMBS,
     CAKES,
     CARRIED,
     CHEESES,
@@ -15,14 +14,11 @@ from ludus_chase.world import (
     ELIMINATED,
     ESCAPED,
     FREE,
-    GLOVES,
     HOLES,
     IN_HOLE,
-    ITEMS,
     PUSHED,
     ROCKETS,
     TIED,
-    TRAPS,
     WRECKED,
 )
 
@@ -74,11 +70,6 @@ def test_walls_stop_and_doors_let_through(scene):
 # -- cheese --------------------------------------------------------------------------------------------------------
 
 
-def cheese_at(match, x, y):
-    """Put cheese 0 somewhere."""
-    return match.things([CHEESES.start], x, y).look()
-
-
 def stuck_at(match, x, y, progress=0.0):
     """Put cheese 0 into hole 0 somewhere."""
     match.world.cheese[0, 0], match.world.hole[0, 0] = IN_HOLE, 0
@@ -88,9 +79,9 @@ def stuck_at(match, x, y, progress=0.0):
 
 def test_cheese_is_lifted_from_near_and_carried(scene):
     """Within 1.6 cells; it is where its carrier is."""
-    match = cheese_at(scene(), 7.7, 8.0)
+    match = scene().cheese_at(7.7, 8.0)
     assert "lift" not in match.legal(1)
-    match = cheese_at(match, 7.5, 8.0)
+    match = match.cheese_at(7.5, 8.0)
     assert "lift" in match.legal(1)
     match.step(m1="lift")
     assert match.part("mouse", "lift_cheese") == [0.05, 0, 0, 0]
@@ -101,13 +92,13 @@ def test_cheese_is_lifted_from_near_and_carried(scene):
 
 def test_one_cheese_has_one_carrier(scene):
     """The mouse with the lowest number, where two lift at once."""
-    match = cheese_at(scene().agent(2, 7.0, 8.0), 6.5, 8.0).step(m1="lift", m2="lift")
+    match = scene().agent(2, 7.0, 8.0).cheese_at(6.5, 8.0).step(m1="lift", m2="lift")
     assert match.world.hold[0, 1:].tolist() == [0, -1, -1, -1]
 
 
 def test_dropped_cheese_lies_there(scene):
     """And can be lifted again, which is not rewarded again, but for another mouse."""
-    match = cheese_at(scene(), 6, 8).step(m1="lift").step(m1="east").step(m1="drop")
+    match = scene().cheese_at(6, 8).step(m1="lift").step(m1="east").step(m1="drop")
     assert match.world.hold[0, 1] == -1
     match.step(m1="lift")
     assert match.part("mouse", "lift_cheese") == [0] * 4
@@ -117,7 +108,7 @@ def test_dropped_cheese_lies_there(scene):
 
 def test_a_mouse_pushes_a_cheese_through_in_ten_seconds(scene):
     """50 ticks; the tick that puts it into the hole counts."""
-    match = cheese_at(scene(), 6, 8).things([HOLES.start], 8, 8).step(m1="lift").look()
+    match = scene().cheese_at(6, 8).things([HOLES.start], 8, 8).step(m1="lift").look()
     match.step(m1="push")
     assert match.world.cheese[0, 0] == IN_HOLE
     assert match.part("mouse", "push") == [0.02, 0, 0, 0]
@@ -169,15 +160,9 @@ def test_cheese_speed_is_a_modifier(scene):
 # -- capture -------------------------------------------------------------------------------------------------------
 
 
-def beside(match, mouse=1, **fields):
-    """Put the cat beside a mouse."""
-    x, y = match.place(mouse)
-    return match.agent(0, x + 1.0, y, **fields).look()
-
-
 def test_a_hit_takes_55_health(scene):
     """It binds the cat for 4 ticks; the mouse flees fast and cannot be hurt for 7."""
-    match = beside(scene()).step(cat="hit")
+    match = scene().beside().step(cat="hit")
     assert match.world.health[0, 1] == 45
     assert match.part("cat", "first_damage") == [0.15]
     assert match.part("mouse", "health") == [-0.165, 0, 0, 0]
@@ -197,7 +182,7 @@ def test_hits_miss_who_is_out_of_reach_or_behind_a_wall(scene):
 
 def test_a_second_hit_fells(scene):
     """Who is down drops its cheese and gets up by itself after 50 ticks, with 40 health."""
-    match = beside(scene().agent(1, 6, 8, health=50, hold=0))
+    match = scene().agent(1, 6, 8, health=50, hold=0).beside()
     match.world.cheese[0, 0] = 1
     match.step(cat="hit")
     assert match.world.status[0, 1] == DOWN
@@ -211,7 +196,7 @@ def test_a_second_hit_fells(scene):
 
 def test_power_and_levels_change_damage(scene):
     """55 · 0.5 · 1.10 for a cat of level 3, divided by 1.25 for a mouse of level 6."""
-    match = beside(scene(scenario={"hit_power": 0.5, "cat_level": 3, "mouse_level": 6})).step(cat="hit")
+    match = scene(scenario={"hit_power": 0.5, "cat_level": 3, "mouse_level": 6}).beside().step(cat="hit")
     assert match.world.health[0, 1] == pytest.approx(100 - 30.25 / 1.25, abs=1e-3)
 
 
@@ -222,14 +207,9 @@ def test_a_boost_lasts_for_a_while(scene):
     assert shares == [0.04, 0.04, 0.02, 0.02]
 
 
-def captured(match):
-    """Let the cat catch mouse 1."""
-    return beside(match.agent(1, 6, 8, status=DOWN, clock=40)).step(cat="catch")
-
-
 def test_who_is_down_can_be_caught_and_is_carried(scene):
     """It goes where the cat goes, and breaks free after 100 ticks; then the cat stumbles for 5."""
-    match = captured(scene())
+    match = scene().captured()
     assert match.part("cat", "catch") == [0.1]
     assert match.part("mouse", "caught") == [-0.2, 0, 0, 0]
     match.step(cat="south")
@@ -244,12 +224,12 @@ def test_who_is_down_can_be_caught_and_is_carried(scene):
 
 def test_a_mouse_that_is_let_go_lies_down(scene):
     """As before."""
-    assert captured(scene()).step(cat="drop").world.status[0, 1] == DOWN
+    assert scene().captured().step(cat="drop").world.status[0, 1] == DOWN
 
 
 def tied(match):
     """Let the cat tie mouse 1 to a rocket."""
-    return captured(match).things([ROCKETS.start], 8, 8).look().step(cat="tie")
+    return match.captured().things([ROCKETS.start], 8, 8).look().step(cat="tie")
 
 
 def test_a_rocket_leaves_after_25_seconds(scene):
@@ -412,7 +392,7 @@ def test_the_cat_destroys_scouts(scene):
     match = preparing(scene).things([CAKES.start], 6, 8).look().step(m1="grab")
     assert match.part("mouse", "cakes") == [1, 0, 0, 0]
     assert match.part("cat", "cakes") == [-1]
-    beside(match).step(cat="hit")
+    match.beside().step(cat="hit")
     assert match.world.status[0, 1] == WRECKED
     assert match.part("cat", "wreck_scout") == [0.5]
     assert match.part("mouse", "scout_wrecked") == [-0.5, 0, 0, 0]
@@ -423,184 +403,6 @@ def test_the_cat_destroys_scouts(scene):
     assert match.world.level[0].tolist() == [2, 1, 1, 1, 1]
     assert match.acting(1)
     assert match.world.health[0, 1] == 100
-
-
-# -- items ---------------------------------------------------------------------------------------------------------
-
-
-def holding(match, agent, kind, **fields):
-    """Give an agent item 0 of a kind."""
-    match.world.kinds[0, 0] = kind
-    match.world.there[0, ITEMS.start] = False
-    x, y = match.place(agent)
-    return match.agent(agent, x, y, item=0, **fields).look()
-
-
-def test_items_are_taken_and_put_down(scene):
-    """One at a time; the first of two mice has it."""
-    match = scene().things([ITEMS.start], 6.5, 8).agent(2, 7, 8).look().step(m1="grab", m2="grab")
-    assert match.world.item[0].tolist() == [-1, 0, -1, -1, -1]
-    assert "grab" not in match.legal(2)
-    match.step(m1="drop")
-    assert match.world.item[0, 1] == -1
-    assert "grab" in match.legal(2)
-
-
-def test_cheese_is_dropped_before_items(scene):
-    """One thing with one action."""
-    match = holding(cheese_at(scene(), 6, 8), 1, MILK).step(m1="lift").step(m1="drop")
-    assert (match.world.hold[0, 1], match.world.item[0, 1]) == (-1, 0)
-
-
-def test_milk_heals(scene):
-    """50 health for a mouse; the cat's ability and weapons are ready."""
-    match = holding(scene().agent(1, 6, 8, health=30), 1, MILK).step(m1="use")
-    assert match.world.health[0, 1] == pytest.approx(80.1, abs=1e-3)
-    assert match.world.item[0, 1] == -1
-    match = holding(scene().agent(0, 60, 40, cooldown=50), 0, MILK)
-    match.world.weapons[0] = 40
-    match.step(cat="use")
-    assert match.world.cooldown[0, 0] == 0
-    assert match.world.weapons[0].tolist() == [0, 0]
-
-
-def test_boots_are_fast(scene):
-    """For 25 ticks."""
-    match = holding(scene().agent(1, 2, 8), 1, BOOTS).step(m1="use").step(m1="east")
-    assert match.place(1) == (3.5, 8.0)
-    match.step(times=23)
-    assert match.world.fast[0, 1] == 1
-
-
-def test_a_plate_stuns_the_cat(scene):
-    """In its direction within 7 cells, for 6 ticks; a mouse that the cat carries is free, and rescued."""
-    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:w")
-    assert [match.step().acting(0) for _ in range(6)] == [False] * 5 + [True]
-    assert match.world.status[0, 1] == FREE
-
-
-def test_a_plate_that_frees_a_mouse_is_a_rescue(scene):
-    """0.5 for who threw it; nothing for one thrown the other way."""
-    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:w")
-    assert match.part("mouse", "rescue") == [0, 0.5, 0, 0]
-    match = holding(captured(scene().agent(2, 10, 8)), 2, PLATE).step(m2="use:e")
-    assert match.world.status[0, 1] == CARRIED
-
-
-def test_the_cats_plate_hurts(scene):
-    """20 health; the mouse is bound and drops its cheese."""
-    match = holding(scene().agent(1, 6, 8, hold=0).agent(0, 6, 11), 0, PLATE)
-    match.world.cheese[0, 0] = 1
-    match.step(cat="use:n")
-    assert match.world.health[0, 1] == 80
-    assert (match.world.hold[0, 1], match.acting(1)) == (-1, False)
-
-
-def test_a_bomb_is_lit_thrown_and_explodes(scene):
-    """15 ticks after it was lit, 8 cells away: the cat is stunned for 15, mice within 3.5 cells lose 30 health."""
-    match = holding(scene().agent(0, 14, 9).agent(4, 15, 8), 1, BOMB).step(m1="use").step(times=9).step(m1="use:e")
-    assert match.part("mouse", "throw_bomb") == [0.15, 0, 0, 0]
-    thing = BOMBS.start + 1
-    assert (match.world.thing_x[0, thing], match.world.there[0, thing]) == (14, True)
-    match.step(times=3)
-    assert match.acting(0)
-    match.step()
-    assert (match.acting(0), match.world.there[0, thing]) == (False, False)
-    assert match.world.health[0].tolist() == [100, 100, 100, 70, 70]
-    assert [match.step().acting(0) for _ in range(15)] == [False] * 14 + [True]
-
-
-def test_an_early_throw_is_not_rewarded(scene):
-    """More than 5 ticks before it explodes."""
-    match = holding(scene(), 1, BOMB).step(m1="use").step(times=7).step(m1="use:e")
-    assert match.part("mouse", "throw_bomb") == [0] * 4
-
-
-def test_a_bomb_explodes_in_the_hand(scene):
-    """Too."""
-    match = holding(scene(), 1, BOMB).step(m1="use").step(times=14)
-    assert match.world.health[0, 1] == 70
-    assert match.world.item[0, 1] == -1
-
-
-def test_who_is_safe_is_not_hurt(scene):
-    """Not by bombs either."""
-    match = holding(scene().agent(1, 6, 8, safe=20), 1, BOMB).step(m1="use").step(times=14)
-    assert match.world.health[0, 1] == 100
-
-
-def test_bombs_stay_in_their_room(scene):
-    """0.4 from the wall."""
-    match = holding(scene().agent(1, 20, 8), 1, BOMB).step(m1="use").step(m1="use:e")
-    assert match.world.thing_x[0, BOMBS.start + 1] == pytest.approx(23.6)
-
-
-# -- traps and gloves ----------------------------------------------------------------------------------------------
-
-
-def test_a_trap_holds_a_mouse(scene):
-    """For 15 ticks, once; the next one can be laid after 50."""
-    match = scene().agent(0, 12, 12).look().step(cat="trap")
-    assert match.part("cat", "place_trap") == [0.025]
-    assert "trap" not in match.legal(0)
-    match.agent(1, 11, 11.5).look().step(m1="east")
-    assert not match.acting(1)
-    assert not match.world.there[0, TRAPS].any()
-    assert [match.step().acting(1) for _ in range(15)] == [False] * 14 + [True]
-    match.step(times=33)
-    assert "trap" not in match.legal(0)
-    match.step()
-    assert "trap" in match.legal(0)
-
-
-def test_a_glove_punches(scene):
-    """Four cells away, for 20 health."""
-    match = scene().agent(0, 12, 12).look().step(cat="glove").agent(1, 14, 12).step(m1="west")
-    assert match.place(1) == (17.0, 12.0)
-    assert match.world.health[0, 1] == 80
-    assert not match.world.there[0, GLOVES].any()
-
-
-def test_the_fourth_trap_replaces_the_first(scene):
-    """Three at a time."""
-    match = scene(trap_s=0.2)
-    for x in (58, 60, 62, 64):
-        match.agent(0, x, 40).look().step(cat="trap").step()
-    assert match.world.thing_x[0, TRAPS].tolist() == [64, 60, 62]
-
-
-@pytest.mark.parametrize(("weapon", "part"), [("trap", "disarm_trap"), ("glove", "disarm_glove")])
-@pytest.mark.parametrize(("x", "reward"), [(15.0, 0.15), (17.5, 0.0)])
-def test_mice_disarm_what_lies_at_key_locations(scene, weapon, part, x, reward):
-    """Within 5 cells of a hole, cheese or rocket that is rewarded."""
-    match = scene().agent(0, 12, 12).things([HOLES.start], x, 12).look().step(cat=weapon)
-    match.agent(1, 12, 10).look().step(m1="disarm")
-    assert not match.world.there[0, TRAPS.start : GLOVES.stop].any()
-    assert match.part("mouse", part) == [reward, 0, 0, 0]
-
-
-# -- abilities -----------------------------------------------------------------------------------------------------
-
-
-def test_the_cat_pounces(scene):
-    """Seven cells, and hits who is near then; ready again after 75 ticks."""
-    match = scene().agent(0, 6, 15).agent(1, 6, 7).look().step(cat="ability:n")
-    assert match.place(0) == (6.0, 8.0)
-    assert match.world.health[0, 1] == 45
-    match.step(times=73)
-    assert "ability" not in match.legal(0)
-    assert "ability" in match.step().step().legal(0)
-
-
-def test_each_mouse_has_an_ability_of_its_own(scene):
-    """Sprint, shield, healing, a leap of six cells."""
-    match = scene().agent(1, 6, 12, health=50).agent(3, 8, 12, health=90).agent(4, 12, 2).agent(2, 20, 2, health=50)
-    match.look().step(m1="ability", m2="ability", m3="ability", m4="ability:s")
-    assert match.world.fast[0].tolist() == [0, 15, 0, 0, 0]
-    assert match.world.safe[0].tolist() == [0, 0, 15, 0, 0]
-    assert match.world.health[0, 1:].round(3).tolist() == pytest.approx([75.1, 50.1, 100, 100], abs=1e-3)
-    assert match.place(4) == (12.0, 8.0)
-    assert (match.world.cooldown[0, 1:] == 75).all()
 
 
 # -- seats ---------------------------------------------------------------------------------------------------------

@@ -16,26 +16,10 @@ from ludus.errors import LinkError
 from ludus_local import memory
 from ludus_local.memory import Layout, SharedFolder, remove_stale, shared_path
 
-SHAPES = {
-    "image": ((3, 2, 5), np.dtype(np.uint8)),
-    "flag": ((3, 2), np.dtype(bool)),
-    "empty": ((0, 4), np.dtype(np.float32)),
-    "scalar": ((), np.dtype(np.int64)),
-}
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """Return a private folder as the sampler sees it."""
-    path = tmp_path / "shared"
-    path.mkdir(mode=0o700)
-    return SharedFolder(path, "sampler-0")
-
-
 # -- no space --------------------------------------------------------------------------------------------------------
 
 
-def test_space_that_vanishes_leaves_no_file(folder, monkeypatch):
+def test_space_that_vanishes_leaves_no_file(folder, monkeypatch, shapes):
     """When somebody else takes the last of it between the question and the answer."""
 
     def full(*_):
@@ -43,7 +27,7 @@ def test_space_that_vanishes_leaves_no_file(folder, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(LinkError, match="No space left on device"):
-        folder.create(Layout.of(SHAPES))
+        folder.create(Layout.of(shapes))
     assert not list(folder.path.iterdir())
 
 
@@ -96,11 +80,11 @@ def killed_writer(path):
     return process.pid
 
 
-def test_files_of_a_killed_predecessor_are_removed(folder):
+def test_files_of_a_killed_predecessor_are_removed(folder, shapes):
     """By the worker that takes its place; files of others and of running processes stay."""
     pid = killed_writer(folder.path)
-    own = folder.create(Layout.of(SHAPES))
-    other = SharedFolder(folder.path, "sampler-01").create(Layout.of(SHAPES))
+    own = folder.create(Layout.of(shapes))
+    other = SharedFolder(folder.path, "sampler-01").create(Layout.of(shapes))
     left = folder.path / f"sampler-0.{pid}.0"
     assert left.exists()
     folder.sweep()

@@ -131,15 +131,7 @@ class Supervisor:
         process.started_s = now
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest; services last, as others may wait for them.
-
-        Args:
-            timeout_s: How long to wait.
-            tend: Called again and again meanwhile, to answer their last messages.
-
-        Returns:
-            The names of those that had to be killed, services left out.
-        """
+        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`."""
         deadline = time.monotonic() + timeout_s
         while self._awaited and time.monotonic() < deadline:
             tend()

@@ -28,9 +28,9 @@ def leagues(monkeypatch):
     """Return the script as a module."""
     pytest.importorskip("ludus_ratings")
     monkeypatch.syspath_prepend(BENCHMARKS)
-    import leagues
+    import league_ablations
 
-    return leagues
+    return league_ablations
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def training(leagues, monkeypatch):
 def configured(leagues, study, variant):
     """Return the configuration of a variant."""
     settings = leagues.STUDIES[study].variants[variant]
-    return load_config(BENCHMARKS / "leagues" / f"{study}.toml", overrides=settings, plugins=load_plugins())
+    return load_config(BENCHMARKS / "league_ablations" / f"{study}.toml", overrides=settings, plugins=load_plugins())
 
 
 def test_all_variants_are_known_here(leagues):

@@ -4,8 +4,8 @@ Every variant is trained with every seed, one after the other and in turns, so t
 alike. Then all final models play each other and scripted bots in one process, and are rated together. Trainings and
 matches that are there already are not repeated, so it can be stopped and started again, and seeds can be added. ::
 
-    python benchmarks/leagues.py dis --seeds 1 2 3 --minutes 2 --json benchmarks/results/league_dis.json
-    python benchmarks/leagues.py minimax --minutes 10 --most 2
+    python benchmarks/league_ablations.py dis --seeds 1 2 3 --minutes 2 --json benchmarks/results/league_dis.json
+    python benchmarks/league_ablations.py minimax --minutes 10 --most 2
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from league_tables import markdown, summarize, write
 from ludus.runs import Score, open_run
 from trainings import is_trained, told_of, train
 
-HERE = Path(__file__).parent / "leagues"
+HERE = Path(__file__).parent / "league_ablations"
 
 
 def trainings(study: str, *, variants: Sequence[str], seeds: Sequence[int], runs: Path) -> dict[tuple[str, int], Path]:
