@@ -35,7 +35,9 @@ def points_of_mice(
     environment, rng = make_environment(config, num_matches=matches * len(pairs)), np.random.default_rng(seed)
     sides = dict(zip(("cat", "mouse"), (np.repeat(names, matches) for names in zip(*pairs, strict=True)), strict=True))
     agents = {
-        (role, name): _agent(name, environment.spec, role) for role in sides for name in set(sides[role].tolist())
+        (role, name): _agent(name, environment.spec, role)
+        for role in sides
+        for name in dict.fromkeys(sides[role].tolist())
     }
     for agent in agents.values():
         agent.reset(np.arange(4 * environment.num_matches))
