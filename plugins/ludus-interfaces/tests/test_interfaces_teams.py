@@ -14,6 +14,8 @@ from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment, check_interface
 from ludus_interfaces.environment import on_environment
 from ludus_interfaces.frames import FrameStack
+from ludus_interfaces.rewards import RewardParts
+from ludus_interfaces.sharing import share_rewards
 from ludus_interfaces.teams import as_team, combine, join_spaces, split_spaces, team
 
 PART = Spaces(spaces.Dict({"x": spaces.Box(-1, 9, (2,)), "n": spaces.Discrete(5)}), spaces.MultiDiscrete([3, 2]))
@@ -215,6 +217,88 @@ def test_combined_reward_is_the_mean_of_the_parts():
     assert both.observe(joint_view(0, 0), ONE).reward.tolist() == [2.5]
 
 
+class Named(Identity):
+    """Shows these parts of the reward, and their sum as the reward."""
+
+    def __init__(self, **parts):
+        self.parts = {name: np.float32([value]) for name, value in parts.items()}
+
+    def observe(self, view, streams):
+        return attrs.evolve(view, reward=sum(self.parts.values()), reward_parts=self.parts)
+
+
+class Hidden(Identity):
+    """Shows no parts, and twice the reward."""
+
+    def observe(self, view, streams):
+        return attrs.evolve(view, reward=2 * view.reward, reward_parts={})
+
+
+def look(*interfaces, **parts):
+    """Return what combined interfaces, and maybe one on top, show of a joint reward made of parts."""
+    *sides, top = interfaces if len(interfaces) > 2 else (*interfaces, Identity())
+    whole = stack(combine(*sides), top)
+    whole.bind(join_spaces([PLAIN, PLAIN]))
+    view = joint_view(0, 0)
+    if parts:
+        view.reward_parts = {name: np.float32([value]) for name, value in parts.items()}
+        view.reward = np.float32([sum(parts.values())])
+    return whole.observe(view, ONE)
+
+
+def parts_of(view):
+    """Return the parts of the only row."""
+    return {name: values.item() for name, values in view.reward_parts.items()}
+
+
+def test_combined_reward_parts_are_the_means_of_the_sides():
+    """As the reward is: weights 1 and 3 of a hit of 4 make 8, and with the win of 1 the reward is 9."""
+    seen = look(RewardParts({"hit": 1.0}), RewardParts({"hit": 3.0}), win=1, hit=4)
+    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 8}, [9])
+
+
+def test_reward_parts_work_on_top_of_a_joint_seat():
+    """Half of the hit of 4 and all of the win of 1: 3."""
+    seen = look(Identity(), Identity(), RewardParts({"hit": 0.5}), win=1, hit=4)
+    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1, "hit": 2}, [3])
+
+
+def test_a_part_that_one_side_lacks_counts_as_nothing_there():
+    """(6 + 2) / 2 and (4 + 0) / 2 and (0 + 8) / 2, which add up to the mean of 10 and 10."""
+    seen = look(Named(win=6, hit=4), Named(win=2, push=8))
+    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 4, "hit": 2, "push": 4}, [10])
+
+
+def test_the_reward_of_a_side_without_parts_is_a_part_of_its_own():
+    """One side shows the win of 3, the other the doubled reward of 6 as a whole, and nothing is lost."""
+    seen = look(Identity(), Hidden(), win=3)
+    assert (parts_of(seen), seen.reward.tolist()) == ({"win": 1.5, "reward": 3}, [4.5])
+
+
+def test_where_nobody_has_parts_the_joint_seat_has_none():
+    """Nothing is made up."""
+    assert look(Identity(), Identity()).reward_parts == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"), [({"win": 1, "hit": 4}, "it gives win, hit"), ({}, "it gives none")], ids=["others", "none"]
+)
+def test_asking_a_joint_seat_for_a_part_that_nobody_has_is_an_error(given, told):
+    """The message names the part and those that there are."""
+    with pytest.raises(ContractError, match=f"gives no reward part 'psh'; {told}"):
+        look(Identity(), Identity(), RewardParts({"psh": 1.0}), **given)
+
+
+def test_combined_interfaces_hear_of_the_progress():
+    """Half of the budget is used: guidance of 4 is worth 4 on one side and, faded by half, 2 on the other."""
+    both = combine(Identity(), RewardParts({}, fade={"hint": 1.0}))
+    both.bind(join_spaces([PLAIN, PLAIN]))
+    stack(both).advance(0.5)
+    view = joint_view(0, 0)
+    view.reward_parts = {"hint": np.float32([4])}
+    assert parts_of(both.observe(view, ONE)) == {"hint": 3}
+
+
 def test_combined_masks_stay_with_their_parts():
     """Every part sees and returns its own slice."""
 
@@ -335,6 +419,23 @@ def test_rewards_of_a_team_are_summed_or_shared():
         joint.reset(np.zeros(1, np.uint64))
         tick = joint.step({"unit": np.zeros((1, 2, 4), np.int64)})  # seat 0 is right
         assert tick.roles["unit"].reward.tolist() == tick.roles["unit"].reward_parts["all"].tolist() == expected
+
+
+def test_reward_parts_weigh_what_a_joint_seat_earns():
+    """Of a team that earns 1.5, at half its weight, 0.75; the other team earns nothing."""
+    through = stack(combine(Identity(), Identity()), RewardParts({"all": 0.5}))
+    game = on_environment(as_team(Pairs(), "unit"), {"unit": through})
+    game.reset(np.zeros(1, np.uint64))
+    tick = game.step({"unit": np.zeros((1, 2, 4), np.int64)})  # seat 0 is right
+    assert tick.roles["unit"].reward.tolist() == [[0.75, 0.0]]
+
+
+@pytest.mark.parametrize("spirit", [0.0, 0.5, 1.0])
+def test_what_a_joint_seat_receives_does_not_depend_on_the_spirit(spirit):
+    """The seats of team 0 earn 1.25 and 0.25: with spirit ½ that is 1 and ½, and 1.5 in any case."""
+    game = as_team(share_rewards(Pairs(), spirit=spirit), "unit")
+    game.reset(np.zeros(1, np.uint64))
+    assert game.step({"unit": np.zeros((1, 2, 4), np.int64)}).roles["unit"].reward.tolist() == [[1.5, 0.0]]
 
 
 def test_reward_bounds_grow_with_summed_seats_only():

@@ -275,6 +275,15 @@ def test_a_part_that_the_game_does_not_have_is_an_error():
         seen(RewardParts({"chese": 1.0}), [0], cheese=[1], win=[0])
 
 
+@pytest.mark.parametrize("asked", [{"weights": {"win": 2.0}}, {"fade": {"win": 1.0}}, {"once": ["win"]}], ids=str)
+def test_a_reward_without_parts_is_an_error_where_one_is_asked_for(asked):
+    """Otherwise the options would do nothing, and nobody would know."""
+    view = View(observation={}, action_mask=None, reward=np.ones(1, np.float32))
+    with pytest.raises(ContractError, match="gives no reward part 'win'; it gives none"):
+        RewardParts(**{"weights": {}} | asked).observe(view, np.zeros(1, np.int64))
+    assert RewardParts({}).observe(view, np.zeros(1, np.int64)) is view
+
+
 def test_without_parts_nothing_changes():
     """Agents see no rewards, and before the first tick nobody has received any."""
     assert seen(RewardParts({"win": 2.0}), [0]) == [0]

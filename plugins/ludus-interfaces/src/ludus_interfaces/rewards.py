@@ -10,6 +10,8 @@ from attrs import define
 from ludus.errors import ContractError
 from ludus.interface import Identity, View
 
+WHOLE_REWARD = "reward"  # the part that stands for a reward without parts
+
 
 @define
 class ScaleReward(Identity):
@@ -37,6 +39,8 @@ class RewardParts(Identity):
     What a part earned is multiplied by its weight. A *guidance* part shows the way at the start of training and then
     leaves: its weight falls linearly to 0 while `fade[part]` of the training budget is used. A part in `once` counts
     only the first time that it is not 0 in a match.
+
+    Whatever the reward was is replaced by the sum of its parts, so what scales rewards belongs on top of this.
 
     Args:
         weights: Of the parts; those not named keep what they earned.
@@ -70,13 +74,14 @@ class RewardParts(Identity):
         """Return the view with the reward made of its parts.
 
         Raises:
-            ContractError: The environment gives no part of a name that the options know.
+            ContractError: The environment gives no part of a name that the options know, or a reward without parts.
         """
         parts = view.reward_parts
-        unknown = [name for name in (*self._weights, *self._fade, *self._once) if parts and name not in parts]
-        if unknown:
+        unknown = [name for name in (*self._weights, *self._fade, *self._once) if name not in parts]
+        if unknown and (parts or view.reward.any()):
             raise ContractError(
-                f"reward-parts: the environment gives no reward part {unknown[0]!r}; it gives {', '.join(parts)}"
+                f"reward-parts: the environment gives no reward part {unknown[0]!r}; it gives "
+                f"{', '.join(parts) or 'none'}"
             )
         if not parts:  # nothing has been received yet, or whoever decides sees no rewards
             return view

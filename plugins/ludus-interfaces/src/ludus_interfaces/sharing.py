@@ -14,9 +14,10 @@ from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 
+from ludus_interfaces.rewards import WHOLE_REWARD
+
 __all__ = ["share_rewards"]
 
-_WHOLE = "reward"  # the part that stands for the reward of a role without parts
 _FROM = ("", "team/", "opponents/")  # what the names of parts say about who earned them
 
 
@@ -133,7 +134,7 @@ class _Sharing:
     def _earned(self, tick: Tick) -> dict[str, np.ndarray]:
         """Return what all seats earned by part of the reward, ``[B, seats] float32`` each."""
         of_roles = [tick.roles[role.name] for role in self.environment.spec.roles]
-        named = [role.reward_parts or {_WHOLE: role.reward} for role in of_roles]
+        named = [role.reward_parts or {WHOLE_REWARD: role.reward} for role in of_roles]
         names = dict.fromkeys(name for parts in named for name in parts)
         if unknown := sorted(self.granted - set(names)):
             game, known = self.environment.spec.name, ", ".join(names)

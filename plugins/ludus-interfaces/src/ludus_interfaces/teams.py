@@ -12,7 +12,7 @@ action is the concatenation of the parts' labels (or of their Box dimensions), a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -21,8 +21,10 @@ from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.interface import Interface, Spaces, View, require_distinct, stack
+from ludus.interface import Interface, ScheduledInterface, Spaces, View, require_distinct, stack
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+from ludus_interfaces.rewards import WHOLE_REWARD
 
 if TYPE_CHECKING:
     from ludus.agent import Agent
@@ -138,14 +140,31 @@ def _join_views(views: Sequence[View], parts: Sequence[_Part]) -> View:
         for view, part in zip(views, parts, strict=True)
         for own, joint in part.names.items()
     }
-    reward = np.asarray(np.mean([view.reward for view in views], axis=0, dtype=np.float64), np.float32)
     mask = None
     if any(view.action_mask is not None for view in views):
-        mask = np.ones((reward.size, parts[-1].choices.stop), np.bool_)
+        mask = np.ones((views[0].reward.size, parts[-1].choices.stop), np.bool_)
         for view, part in zip(views, parts, strict=True):
             if view.action_mask is not None:
                 mask[:, part.choices] = view.action_mask
-    return View(observation=observation, action_mask=mask, reward=reward)
+    return View(
+        observation=observation,
+        action_mask=mask,
+        reward=_mean([view.reward for view in views]),
+        reward_parts=_join_reward_parts(views),
+    )
+
+
+def _join_reward_parts(views: Sequence[View]) -> dict[str, np.ndarray]:
+    """Return the mean over the views of every named part, so that parts add up to the joint reward as before."""
+    if not any(view.reward_parts for view in views):
+        return {}
+    named = [view.reward_parts or {WHOLE_REWARD: view.reward} for view in views]
+    nothing = np.zeros_like(views[0].reward)
+    return {name: _mean([of.get(name, nothing) for of in named]) for name in dict.fromkeys(chain.from_iterable(named))}
+
+
+def _mean(values: Sequence[np.ndarray]) -> np.ndarray:
+    return np.asarray(np.mean(values, axis=0, dtype=np.float64), np.float32)
 
 
 # -- interfaces side by side ---------------------------------------------------------------------------------------
@@ -154,7 +173,10 @@ def _join_views(views: Sequence[View], parts: Sequence[_Part]) -> View:
 def combine(*interfaces: Interface, widths: Sequence[int] | None = None) -> Interface:
     """Put interfaces side by side: interface k transforms part k of a joint seat [Arena §2.4.1].
 
-    Every part is shown the joint seat's reward, and the joint reward is the mean of what the parts make of it.
+    Every part is shown the joint seat's reward, and the joint reward is the mean of what the parts make of it. So it is
+    for each named part of the reward: an interface that does not show it counts as 0, and one that shows none at all
+    adds its whole reward as the part ``"reward"``. `RewardParts` on top therefore sees parts that add up to the reward
+    wherever they do so below.
 
     Args:
         interfaces: One per part.
@@ -195,6 +217,11 @@ class _Combined:
     def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
         raw = [i.act(action[:, part.labels], streams) for i, part in zip(self.interfaces, self._seen, strict=True)]
         return np.concatenate(raw, axis=1)
+
+    def advance(self, progress: float) -> None:
+        for interface in self.interfaces:
+            if isinstance(interface, ScheduledInterface):
+                interface.advance(progress)
 
 
 # -- agents as one -------------------------------------------------------------------------------------------------
