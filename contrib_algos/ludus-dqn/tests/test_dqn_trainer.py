@@ -117,6 +117,14 @@ def test_nothing_is_learned_before_there_is_enough_to_draw_from(make_dqn, make_b
     assert "loss" not in results[0].metrics
 
 
+def test_a_full_memory_is_enough_to_draw_from(make_dqn, make_batch):
+    """It never holds as many transitions as rows: some of these only end one."""
+    trainer = make_dqn(learning_starts=100, replay_capacity=100).make_trainer(seed=0)
+    results = [trainer.update(make_batch(seed=seed), progress=0.0) for seed in range(3)]
+    assert [result.gradient_steps for result in results] == [0, 2, 2]
+    assert all(result.metrics["replay_size"] < 100 for result in results)
+
+
 def test_metrics(make_dqn, make_batch):
     """Their names are a promise; reuse is samples per fresh decision."""
     result = make_dqn().make_trainer(seed=0).update(make_batch(), progress=0.0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ludus_ppo import rows as rows_module
-from ludus_ppo.rows import RowSource, borrow
+from ludus_ppo.rows import RowSource, SequenceSource, borrow
 
 CPU = torch.device("cpu")
 
@@ -181,3 +181,20 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
     check(source.take(entries), batch, entries)
     arrays = 9
     assert log == [*["pinned"] * arrays, "transfer", *["sent"] * arrays, "compute", "wait", *["record"] * arrays]
+
+
+def test_what_was_never_written_is_unrolled_as_a_valid_input(batch):
+    """Whatever lies behind the end of a segment, the network reads the segment's first observation there."""
+    batch.length[:] = [8, 3, 1, 8, 8, 8]
+    batch.terminated[:] = False
+    batch.observation["number"] = np.full((9, 6), 5)  # one of 1 to 9, say
+    for entry, segment in ((4, 1), (8, 1), (2, 2)):  # behind the entry that is bootstrapped from
+        batch.observation["number"][entry, segment] = -(10**6)
+        batch.observation["obs"][entry, segment] = np.nan
+    batch.initial_state = {"memory": np.zeros((6, 2), np.float32)}
+    nothing = torch.zeros(9, 6)
+    more = {"advantage": nothing, "returns/value": nothing}
+    rows = SequenceSource(batch, trainable=batch.trainable(), more=more, device=CPU).take(np.arange(6))
+    assert (rows.observation["number"] == 5).all()
+    np.testing.assert_array_equal(rows.observation["obs"][4:, 1], np.tile(batch.observation["obs"][0, 1], (4, 1)))
+    np.testing.assert_array_equal(rows.observation["obs"][:4, 1], batch.observation["obs"][:4, 1])

@@ -169,7 +169,7 @@ def test_an_auxiliary_loss_is_trained_and_saved(make_ppo, make_batch):
     assert all(np.array_equal(array, again.state()[name]) for name, array in trainer.state().items())
 
 
-@pytest.mark.parametrize("offset", [0.0, 1000.0])
+@pytest.mark.parametrize("offset", [0.0, 1000.0, 100_000.0])
 def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offset):
     """Large returns are predicted as fast as small ones, and the scale travels with the model."""
     ppo = make_ppo(normalize_value=True, learning_rate=0.01, epochs=20, gamma=0.0)
@@ -180,7 +180,7 @@ def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offs
     policy.load(trainer.weights())
     mean, deviation = trainer.weights()["value_scale"][0]
     assert mean == pytest.approx(batch.reward[:8].mean(), abs=1e-3 * max(1, offset))
-    assert deviation == pytest.approx(batch.reward[:8].std(), rel=0.02)
+    assert deviation == pytest.approx(batch.reward[:8].std(dtype=np.float64), rel=0.02)
     observation = {"obs": batch.observation["obs"][:8].reshape(-1, 3)}
     value = policy.evaluate(observation, action_mask=None, privileged={}, state={})
     assert value.mean() == pytest.approx(batch.reward[:8].mean(), abs=0.5)

@@ -101,6 +101,11 @@ class ReplayBuffer:
         return self._transitions
 
     @property
+    def full(self) -> bool:
+        """Return whether more rows would take the place of others."""
+        return self._filled == self.capacity
+
+    @property
     def max_priority(self) -> float:
         """Return the largest priority so far, which new transitions get."""
         return self._max_priority
@@ -273,7 +278,7 @@ class ReplayBuffer:
         """Set the counters, and find anew where transitions start: the oldest row is the next to be written."""
         self._next, self._filled = int(numbers["next"]), int(numbers["filled"])
         self._max_priority = float(numbers["max_priority"])
-        oldest = self._next if self._filled == self.capacity else 0
+        oldest = self._next if self.full else 0
         rows = (oldest + np.arange(self._filled)) % self.capacity
         starts = rows[self._arrays["offset"][rows] != 0]
         self._starts[: starts.size] = starts

@@ -245,7 +245,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
             ContractError: One is not.
         """
         config = self._config
-        if len(self._replay) < config.learning_starts:
+        if len(self._replay) < config.learning_starts and not self._replay.full:  # some rows start no transition
             return Learned({}, 0)
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
         found = [step(rng) for _ in range(config.updates_per_batch)]

@@ -184,8 +184,9 @@ class SequenceSource:
         self._tensors |= {name: tensor[:steps] for name, tensor in more.items()}
         defined = torch.from_numpy(known(batch)[:steps])
         for name, tensor in self._tensors.items():
-            if name.startswith(_READ) and tensor.is_floating_point():  # 0 times whatever lies there must be 0
-                self._tensors[name] = torch.where(defined.view(*defined.shape, *[1] * (tensor.dim() - 2)), tensor, 0)
+            if name.startswith(_READ) and tensor.dtype is not torch.uint8:  # whatever lies there must be a valid input
+                whole = defined.view(*defined.shape, *[1] * (tensor.dim() - 2))
+                self._tensors[name] = torch.where(whole, tensor, tensor[:1])
         self._state = {name: borrow(leaf) for name, leaf in batch.initial_state.items()}
         self._starts = torch.from_numpy(_starts(batch)[:steps])
         self._device, self._burn_in = device, burn_in

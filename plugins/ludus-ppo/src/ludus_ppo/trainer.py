@@ -105,7 +105,8 @@ class PPOTrainer:
             named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
         self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **adam_state(self._optimizer, named)}
         if config.normalize_value:
-            self._state["value_moments"] = torch.zeros(len(self._streams), 3)  # Σw·mean, Σw·mean square, Σw
+            # Σw·mean, Σw·mean square, Σw; 64 bits, as the variance is a small difference of large numbers
+            self._state["value_moments"] = torch.zeros(len(self._streams), 3, dtype=torch.float64)
         if auxiliary is not None:
             self._state |= {f"auxiliary/{name}": tensor for name, tensor in auxiliary.state_dict().items()}
 
@@ -216,8 +217,8 @@ class PPOTrainer:
         """Bring the value heads to the scale of the latest returns, as an exponential moving average over updates."""
         moments = self._state["value_moments"]
         for index, stream in enumerate(self._streams):
-            returns = source.pick(f"returns/{stream.head}")
-            now = torch.stack([returns.mean(), returns.square().mean(), torch.ones(())])
+            returns = source.pick(f"returns/{stream.head}").double()
+            now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())])
             moments[index] = _MOMENTS_DECAY * moments[index] + (1 - _MOMENTS_DECAY) * now
             mean, square = moments[index, :2] / moments[index, 2]
             scale[index, 0] = mean
