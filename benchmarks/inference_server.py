@@ -23,7 +23,7 @@ import torch
 from attrs import evolve, frozen
 from gymnasium import spaces
 from ludus.network import NetworkRequest
-from ludus.service import Network, ServiceContext, Site
+from ludus.service import Network, Site
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
@@ -57,8 +57,7 @@ def network() -> Network:
 
 def serve(config: ServerConfig, sockets: Path) -> None:
     """Serve for ever."""
-    context = ServiceContext(name=_SERVICE, sockets=sockets, networks={"main": lambda: [network()]})
-    service = InferenceService(config, context=context)
+    service = InferenceService(config, name=_SERVICE, sockets=sockets, networks={"main": lambda: [network()]})
     while True:
         service.work()
 

@@ -28,8 +28,9 @@ from pathlib import Path
 
 from attrs import define, field, frozen
 from ludus._store import Store
-from ludus._verify import verify
 from ludus.errors import RunError
+from ludus.runs import open_run
+from ludus_terminal.verify import verify
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "tictactoe.toml"
 SETTINGS = (
@@ -127,6 +128,12 @@ class State:
         return self.trained > other.trained and self.rated > other.rated and learned
 
 
+def verified(store: Store) -> list[str]:
+    """Return what ``ludus league verify`` finds, one line each."""
+    with open_run(store.run_dir) as run:
+        return verify(run)
+
+
 @define
 class League:
     """A run in real processes.
@@ -145,7 +152,7 @@ class League:
     workers: int = 1
     source: Path = EXAMPLE
     victims: Mapping[str, Sequence[str]] = field(factory=lambda: VICTIMS)
-    checks: Sequence[Callable[[Store], Iterable[str]]] = (verify,)
+    checks: Sequence[Callable[[Store], Iterable[str]]] = (verified,)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def train(self) -> None:
@@ -355,7 +362,7 @@ def league_with_rules(folder: Path, *, settings: Sequence[str] = ()) -> League:
     """Return the league of four algorithms, which a witness looks at."""
     from kill_witness import Witness  # noqa: PLC0415 - beside this file, which others may load by its path
 
-    checks = (verify, Witness())
+    checks = (verified, Witness())
     return League(folder, settings=settings, source=LEAGUE, victims=LEAGUE_VICTIMS, checks=checks)
 
 

@@ -144,7 +144,7 @@ def _ratings(league: League, rated: Counts) -> Iterator[str]:
 def _pools(league: League, store: Store) -> Iterator[str]:
     pools: dict[str, list[str]] = defaultdict(list)
     entered = set()
-    for change in store.pool_changes():
+    for change in (record.change for record in store.pool_log()):
         if change.enters:
             entered.add((change.pool, change.model))
             pools[change.pool].append(change.model)

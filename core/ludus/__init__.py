@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ludus._plugins import PluginReport, Plugins, load_plugins
 from ludus._version import __version__
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
@@ -34,6 +35,8 @@ __all__ = [
     "ModelError",
     "Playable",
     "PluginError",
+    "PluginReport",
+    "Plugins",
     "Role",
     "RoleTick",
     "RunError",
@@ -46,5 +49,6 @@ __all__ = [
     "WorkerError",
     "__version__",
     "hookimpl",
+    "load_plugins",
     "option",
 ]

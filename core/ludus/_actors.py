@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 from attrs import define, field
@@ -15,8 +16,6 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
-
-__all__ = ["AgentActor", "LiveActor", "PolicyAgent", "QuietActor", "restart", "rows_of", "store"]
 
 
 @define(eq=False)
@@ -48,17 +47,19 @@ class AgentActor:
 
 @define(eq=False)
 class PolicyAgent:
-    """A policy with fixed weights as an agent that evaluates; its player's interface goes around it by `on_agent`.
+    """A policy with fixed weights as an agent that evaluates, through its player's interface.
 
     Args:
         policy: Already loaded.
         streams: How many (row, seat) streams exist; where more of them start, there will be so many.
         deterministic: Take the most likely action instead of sampling.
+        interface: Between the game and the policy, bound already; None where there is none. It sees no rewards.
     """
 
     policy: Policy
     streams: int = 0
     deterministic: bool = False
+    interface: Interface | None = None
     _state: Leaves = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -72,17 +73,12 @@ class PolicyAgent:
             self._state = {name: np.concatenate([leaf, more[name]]) for name, leaf in self._state.items()}
             self.streams = needed
         restart(self.policy, self._state, streams)
+        if self.interface is not None:
+            self.interface.reset(streams)
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        streams: np.ndarray,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        """Decide for n rows; returns actions ``[n, L]``."""
-        return self._decide(observation, action_mask, streams, rng).action
+    def act(self, observation: Leaves, **given: Any) -> np.ndarray:
+        """Decide as `act_and_evaluate` does; returns actions ``[n, L]``."""
+        return self.act_and_evaluate(observation, **given)[0]
 
     def act_and_evaluate(
         self,
@@ -93,52 +89,120 @@ class PolicyAgent:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide for n rows; returns actions ``[n, L]`` and values ``[n]``, NaN where the policy computes none."""
-        decision = self._decide(observation, action_mask, streams, rng)
-        values = np.full(streams.size, np.nan, np.float32) if decision.value is None else decision.value
-        return decision.action, values
-
-    def _decide(
-        self, observation: Leaves, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
-    ) -> Decision:
+        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
+        if self.interface is not None:
+            view = self.interface.observe(view, streams)
         decision = self.policy.act(
-            observation,
-            action_mask=action_mask,
+            view.observation,
+            action_mask=view.action_mask,
             privileged={},
             state=rows_of(self._state, streams),
             rng=rng,
             deterministic=self.deterministic,
         )
         store(self._state, streams, decision.state)
-        return decision
+        values = np.full(streams.size, np.nan, np.float32) if decision.value is None else decision.value
+        return decision.action if self.interface is None else self.interface.act(decision.action, streams), values
 
 
 @define(eq=False, kw_only=True)
-class LiveActor:
-    """The policy that a player is learning; every decision is recorded for its learner.
+class PolicyActor:
+    """A policy in its seats, through its player's interface: it decides, and nothing is recorded.
+
+    Actors may share a policy and an interface as long as they never sit in the same seat at once.
 
     Args:
-        player: Its name.
-        policy: Without weights until `load`.
+        policy: Decides.
         interface: Between the game and the policy; None where there is none.
-        recorder: Takes the decisions.
         rng: Randomness of its sampling.
         streams: How many (row, seat) streams exist.
     """
 
-    player: str
     policy: Policy
     interface: Interface | None
-    recorder: Recorder
     rng: np.random.Generator
     streams: int
-    version: int = field(init=False, default=-1)
-    blocks: deque[SegmentBatch] = field(init=False, factory=deque)  # full ones, for the sampler to ship
     _state: Leaves = field(init=False)
-    _column: np.ndarray = field(init=False)  # (row, seat) stream → column of the recorder
 
     def __attrs_post_init__(self) -> None:
         self._state = self.policy.initial_state(self.streams)
+
+    def start(self, streams: np.ndarray) -> None:
+        """Forget the streams' earlier matches."""
+        restart(self.policy, self._state, streams)
+        if self.interface is not None:
+            self.interface.reset(streams)
+
+    def act(self, seats: Seats, since: Reward) -> np.ndarray:
+        """Decide, and say what the seats expect if somebody reads that."""
+        state = rows_of(self._state, seats.streams)
+        decision = self.decide(seats, self.view(seats, since), self.privileged(seats), state)
+        return self.raw(decision.action, seats.streams)
+
+    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Nothing to do."""
+
+    def view(self, seats: Seats, since: Reward) -> View:
+        """Return what seats see through the interface, with what they received."""
+        tick = seats.tick
+        view = View(
+            observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
+            action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
+            reward=since.reward,
+            reward_parts=since.parts,
+        )
+        return view if self.interface is None else self.interface.observe(view, seats.streams)
+
+    def privileged(self, seats: Seats) -> Leaves:
+        """Return what only a critic reads."""
+        return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
+
+    def decide(self, seats: Seats, view: View, privileged: Leaves, state: Leaves, **options: Any) -> Decision:
+        """Return the decisions of seats; their states afterwards are kept, and what they expect is noted in `seats`.
+
+        Args:
+            seats: Whose streams, in the order of the other rows.
+            view: What they see.
+            privileged: What only a critic reads.
+            state: Before the decisions, leaves ``[n, …]``.
+            **options: Further arguments of the policy.
+        """
+        mask, rng = view.action_mask, self.rng
+        decision = self.policy.act(
+            view.observation, action_mask=mask, privileged=privileged, state=state, rng=rng, **options
+        )
+        store(self._state, seats.streams, decision.state)
+        if seats.values is not None and decision.value is not None:
+            seats.values[seats.streams] = decision.value
+        return decision
+
+    def raw(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
+        """Return the game's actions for those that the policy chose."""
+        return action if self.interface is None else self.interface.act(action, streams)
+
+
+@define(eq=False, kw_only=True)
+class LiveActor(PolicyActor):
+    """The policy that a player is learning, without weights until `load`; every decision is recorded for its learner.
+
+    Args:
+        player: Its name.
+        recorder: Takes the decisions.
+    """
+
+    player: str
+    recorder: Recorder
+    version: int = field(init=False, default=-1)
+    blocks: deque[SegmentBatch] = field(init=False, factory=deque)  # full ones, for the sampler to ship
+    _column: np.ndarray = field(init=False)  # (row, seat) stream → column of the recorder
+
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self._column = np.full(self.streams, -1, np.int64)
+
+    def quiet(self) -> PolicyActor:
+        """Return the same policy as an opponent of which nothing is recorded."""
+        return PolicyActor(policy=self.policy, interface=self.interface, rng=self.rng, streams=self.streams)
 
     def load(self, weights: Weights, version: int) -> None:
         """Take newer weights; only right after a block was full, so that a segment has one version."""
@@ -161,9 +225,7 @@ class LiveActor:
 
     def start(self, streams: np.ndarray) -> None:
         """Open a recorder column for each seat."""
-        restart(self.policy, self._state, streams)
-        if self.interface is not None:
-            self.interface.reset(streams)
+        super().start(streams)
         self._column[streams] = self.recorder.open(streams.size)
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:
@@ -172,15 +234,12 @@ class LiveActor:
         columns = self._column[seats.streams]
         self.recorder.settle(columns, reward=view.reward, elapsed_ticks=since.elapsed_ticks)
         state = rows_of(self._state, seats.streams)
-        decision = self.decide(view, privileged, state)
-        store(self._state, seats.streams, decision.state)
-        if seats.values is not None and decision.value is not None:
-            seats.values[seats.streams] = decision.value
+        decision = self.decide(seats, view, privileged, state)
         entry = _entry(view, privileged, decision) | {"action": decision.action}
         self._check(entry)
         self.recorder.decide(columns, entry, version=self.version, state=state)
         self._flush_if_full()
-        return decision.action if self.interface is None else self.interface.act(decision.action, seats.streams)
+        return self.raw(decision.action, seats.streams)
 
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Record the last reward and, where the match was cut off, the final observation."""
@@ -207,29 +266,8 @@ class LiveActor:
             action_mask=None if mask is None else np.ones_like(mask[cut]),
             reward=everyone.reward[cut],
         )
-        decision = self.decide(view, privileged, rows_of(self._state, seats.streams))
+        decision = self.decide(seats, view, privileged, rows_of(self._state, seats.streams))
         self.recorder.final(columns, _entry(view, privileged, decision))
-
-    def decide(self, view: View, privileged: Leaves, state: Leaves) -> Decision:
-        """Return the decisions for what seats see, in these states."""
-        return self.policy.act(
-            view.observation, action_mask=view.action_mask, privileged=privileged, state=state, rng=self.rng
-        )
-
-    def view(self, seats: Seats, since: Reward) -> View:
-        """Return what seats see through the interface, with what they received."""
-        tick = seats.tick
-        view = View(
-            observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
-            action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
-            reward=since.reward,
-            reward_parts=since.parts,
-        )
-        return view if self.interface is None else self.interface.observe(view, seats.streams)
-
-    def privileged(self, seats: Seats) -> Leaves:
-        """Return what only a critic reads."""
-        return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
 
     def _check(self, entry: dict[str, np.ndarray]) -> None:
         for name, values in entry.items():
@@ -244,39 +282,6 @@ class LiveActor:
         # at once: one more entry in the same tick, of a match that ends, would not fit
         if self.recorder.full:
             self.blocks.append(self.recorder.flush())
-
-
-@define(eq=False)
-class QuietActor:
-    """The policy that a player is learning as an opponent: it decides by the same weights, and nothing is recorded.
-
-    Args:
-        live: Holds the policy; the two never sit in the same seat at once.
-    """
-
-    live: LiveActor
-    _state: Leaves = field(init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._state = self.live.policy.initial_state(self.live.streams)
-
-    def start(self, streams: np.ndarray) -> None:
-        """Forget the streams' earlier matches."""
-        restart(self.live.policy, self._state, streams)
-        if self.live.interface is not None:
-            self.live.interface.reset(streams)
-
-    def act(self, seats: Seats, since: Reward) -> np.ndarray:
-        """Decide, and say what the seats expect if somebody reads that."""
-        live, streams = self.live, seats.streams
-        decision = live.decide(live.view(seats, since), live.privileged(seats), rows_of(self._state, streams))
-        store(self._state, streams, decision.state)
-        if seats.values is not None and decision.value is not None:
-            seats.values[streams] = decision.value
-        return decision.action if live.interface is None else live.interface.act(decision.action, streams)
-
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Nothing to do."""
 
 
 def restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:

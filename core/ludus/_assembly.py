@@ -33,14 +33,13 @@ from ludus._plugins import Plugins, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
 from ludus._sampler import Sampler
 from ludus._seeding import generator, seed_for
-from ludus._service import ServiceWorker, service_name
 from ludus._store import Store
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec
-from ludus.errors import ConfigError, ModelError
-from ludus.interface import Interface, on_agent
+from ludus.errors import ConfigError
+from ludus.interface import Interface
 from ludus.launcher import Link, Memory, Place, Worker, WorkerSpec, learner_name
 from ludus.service import Network, ServiceContext, Site
 
@@ -188,8 +187,8 @@ class Assembly:
             clock=clock,
         )
 
-    def service(self, name: str, *, link: Link, clock: Callable[[], float]) -> ServiceWorker:
-        """Make the worker around the service of the chosen inference component."""
+    def service(self, name: str, *, link: Link, clock: Callable[[], float]) -> Worker:
+        """Make the service of the chosen inference component."""
         chosen = self.config.inference
         assert chosen is not None
         assert self.sockets is not None
@@ -201,8 +200,10 @@ class Assembly:
             name=name,
             sockets=self.sockets,
             networks={player: partial(networks, config) for player, config in self.config.players.items()},
+            link=link,
+            clock=clock,
         )
-        return ServiceWorker(name=name, service=make_service(chosen, context), link=link, clock=clock)
+        return make_service(chosen, context)
 
     def check(self) -> None:
         """Make what a mistake in the configuration would break, before anything is written.
@@ -254,7 +255,7 @@ class Assembly:
         rng = generator(config.run.seed, worker, "opponents", self.session)
 
         def anchor(participant: str, role: str) -> AgentActor:
-            return AgentActor(self._anchor(participant, role, spec), rng)
+            return AgentActor(self.anchor(participant, role, spec), rng)
 
         def stack(player: str) -> StackActor:
             policy, interface = self._frozen(player, spec, site=self._site(worker, player))
@@ -310,31 +311,6 @@ class Assembly:
             "versions": {"ludus": __version__, **versions},
         }
 
-    def participant(
-        self, name: str, digest: str, role: str, *, spec: EnvironmentSpec, rows: int, deterministic: bool = False
-    ) -> Agent:
-        """Make the agent that plays a frozen model or an anchor.
-
-        Args:
-            name: The participant's.
-            digest: The model's hash; empty for an anchor.
-            role: The role it sits in.
-            spec: The environment's.
-            rows: Matches played at once.
-            deterministic: Take a model's most likely actions instead of sampling.
-
-        Raises:
-            ModelError: The model cannot be loaded, or belongs to no player of the configuration.
-            ConfigError: There is no such anchor.
-        """
-        if not digest:
-            return self._anchor(name, role, spec)
-        player, players = name.partition("@")[0], self.config.players
-        if player not in players:
-            raise ModelError(f"model {name!r} belongs to no player of this run; there are {', '.join(players)}")
-        weights = load_arrays(self.run_dir / "models", digest)
-        return self.frozen(player, weights, spec=spec, rows=rows, deterministic=deterministic)
-
     def frozen(
         self, player: str, weights: Weights, *, spec: EnvironmentSpec, rows: int = 0, deterministic: bool = False
     ) -> Agent:
@@ -352,10 +328,14 @@ class Assembly:
         """
         policy, interface = self._frozen(player, spec)
         policy.load(weights)
-        agent = PolicyAgent(policy, rows * len(spec.seats), deterministic)
-        return agent if interface is None else on_agent(agent, interface)
+        return PolicyAgent(policy, rows * len(spec.seats), deterministic, interface)
 
-    def _anchor(self, participant: str, role: str, spec: EnvironmentSpec) -> Agent:
+    def anchor(self, participant: str, role: str, spec: EnvironmentSpec) -> Agent:
+        """Make the agent that plays an anchor in a role.
+
+        Raises:
+            ConfigError: There is no such anchor.
+        """
         anchors = self.config.anchors
         if participant not in anchors:
             raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(anchors)}")
@@ -376,6 +356,11 @@ class Assembly:
             return None
         service = service_name(chosen.name)
         return Site(worker=worker, player=_kin(self.config)[player], sockets=self.sockets, service=service)
+
+
+def service_name(component: str) -> str:
+    """Return the worker name of a component's service."""
+    return f"service-{component}"
 
 
 def _kin(config: RunConfig) -> dict[str, str]:

@@ -21,9 +21,10 @@ from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError, ContractError, LudusError, PluginError, UnsupportedNetwork
 from ludus.inference import Eager, Inference
 from ludus.interface import Interface, bind_role, stack
+from ludus.launcher import Worker
 from ludus.matchmaker import Matchmaker
 from ludus.network import NetworkRequest
-from ludus.service import Network, Service, ServiceContext, Site
+from ludus.service import Network, ServiceContext, Site
 
 if TYPE_CHECKING:
     from torch import nn
@@ -165,7 +166,7 @@ def make_inference(
     return Eager(module, request)
 
 
-def make_service(chosen: Chosen, context: ServiceContext) -> Service:
+def make_service(chosen: Chosen, context: ServiceContext) -> Worker:
     """Make the service of an inference component that has one.
 
     Raises:
@@ -174,7 +175,7 @@ def make_service(chosen: Chosen, context: ServiceContext) -> Service:
     factory = chosen.component.load_service()
     assert factory is not None
     with blamed(_named(chosen)):
-        service: Service = factory(chosen.config, context=context)
+        service: Worker = factory(chosen.config, context=context)
     return service
 
 

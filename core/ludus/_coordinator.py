@@ -81,7 +81,6 @@ class Coordinator:
     rated: int = field(init=False, default=0)  # rating matches
     trained: dict[str, int] = field(init=False, factory=dict)  # the same by player, since this start
     ticks: dict[str, int] = field(init=False, factory=dict)  # and how long they were
-    elapsed_s: float = field(init=False)  # how long the run has trained, over all resumes
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
     heard_s: dict[str, float] = field(init=False, factory=dict)
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
@@ -109,7 +108,6 @@ class Coordinator:
         self._asked = saved.get("asked", 0)
         for name, player in self.config.players.items():
             self.league.set_share(name, saved.get("shares", {}).get(name, player.share))
-        self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self.matches, self.rated = (int(store.counters().get(name, 0)) for name in ("matches", "rated"))
         self._ticked_s = self.clock()
         for unfinished in self.league.open_fixtures():
@@ -118,7 +116,7 @@ class Coordinator:
             else:
                 store.close_fixture(unfinished.id)
                 self._dirty = True
-        admitted = {change.model for change in store.pool_changes()}
+        admitted = {record.change.model for record in store.pool_log()}
         for participant, model in self.league.models.items():
             if participant not in admitted:  # committed just before a crash, it has missed its pools
                 self._admit(model.player, participant)
@@ -151,13 +149,12 @@ class Coordinator:
     def pump(self) -> None:
         """Commit what has been taken in, then send the answers and tell the plugins."""
         now = self.clock()
-        self.elapsed_s += now - self._ticked_s
-        self.league.elapsed_s = self.elapsed_s
+        self.league.elapsed_s += now - self._ticked_s
         self._ticked_s = now
         if self._dirty:
             store = self.league.store
             store.set_meta("matchmaking", self._state)
-            store.set_counter("elapsed_s", self.elapsed_s)
+            store.set_counter("elapsed_s", self.league.elapsed_s)
             store.set_counter("matches", self.matches)
             store.set_counter("rated", self.rated)
             store.commit()
@@ -195,7 +192,7 @@ class Coordinator:
             if worker == peer:
                 del self._evaluating[number]
                 self._again.append(fixture)
-        answer = Welcome(elapsed_s=self.elapsed_s)
+        answer = Welcome(elapsed_s=self.league.elapsed_s)
         for player in self.config.players:
             if peer == learner_name(player):
                 view = self.league.players[player]
@@ -252,7 +249,7 @@ class Coordinator:
             manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
             manifest["parent"] = self.league.models[models[-1]].hash if models else None
             manifest |= {name: getattr(message, name) for name in ("generation", "init", "reason")}
-            manifest["elapsed_s"] = self.elapsed_s
+            manifest["elapsed_s"] = self.league.elapsed_s
             # numbered here: a learner and its successor may both have meant the same number
             participant = self.league.freeze(
                 message.player,
@@ -456,7 +453,7 @@ class Coordinator:
         run = self.config.run
         if self.failure:
             return self.failure
-        if run.minutes and self.elapsed_s >= run.minutes * 60:
+        if run.minutes and self.league.elapsed_s >= run.minutes * 60:
             return f"{run.minutes:g} minutes are over"
         if run.decisions and self.decisions >= run.decisions:
             return f"{run.decisions:,} decisions are learned"

@@ -18,23 +18,16 @@ from ludus.wire import Message
 _HIGH_WATER = 256  # messages in a box
 
 
-@define
-class InprocNetwork:
-    """The boxes of the workers of one process."""
-
-    _boxes: dict[str, deque[tuple[str, Message]]] = field(factory=lambda: defaultdict(deque), init=False)
-
-    def endpoint(self, name: str) -> InprocEndpoint:
-        """Make the endpoint of a worker."""
-        return InprocEndpoint(name, self._boxes)
-
-
 @define(slots=False)
 class InprocEndpoint:
-    """One worker's place in an `InprocNetwork`, as other endpoints."""
+    """One worker's place in the network of a process, as other endpoints; one that gets no boxes begins a network."""
 
     _name: str
-    _boxes: dict[str, deque[tuple[str, Message]]]
+    _boxes: dict[str, deque[tuple[str, Message]]] = field(factory=lambda: defaultdict(deque))
+
+    def endpoint(self, name: str) -> InprocEndpoint:
+        """Make the endpoint of another worker of this network."""
+        return InprocEndpoint(name, self._boxes)
 
     def send(self, peer: str, message: Message) -> bool:
         """Put a message into the box of a peer, who gets the very object: senders hand over their arrays."""
@@ -54,7 +47,7 @@ class InprocEndpoint:
         self._boxes.pop(self._name, None)
 
 
-class InTurn:
+class InTurn(InprocEndpoint):
     """A crew whose workers work in turn in this process, in a fixed order: equal seeds give equal runs, bit for bit.
 
     Args:
@@ -63,20 +56,11 @@ class InTurn:
     """
 
     def __init__(self, workers: Sequence[WorkerSpec], make: Callable[[str, Link], Worker]) -> None:
-        network = InprocNetwork()
-        endpoints = [network.endpoint(spec.name) for spec in workers]
-        self._endpoint = network.endpoint(COORDINATOR)
-        self._workers = [(make(spec.name, link), link) for spec, link in zip(workers, endpoints, strict=True)]
+        super().__init__(COORDINATOR)
+        links = [self.endpoint(spec.name) for spec in workers]
+        self._workers = [(make(spec.name, link), link) for spec, link in zip(workers, links, strict=True)]
         for worker, _ in self._workers:
             worker.start()
-
-    def send(self, peer: str, message: Message) -> bool:
-        """Send; see `ludus.launcher.Link.send`."""
-        return self._endpoint.send(peer, message)
-
-    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
-        """Return what workers said in their last turn."""
-        return self._endpoint.receive(timeout_s)
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - nobody is watched
         """Let every worker take its messages and do a piece of work."""

@@ -74,8 +74,8 @@ class League:
     def _load(self) -> None:
         for model in self.store.models():
             self._add_model(model)
-        for change in self.store.pool_changes():
-            self._change_pool(change)
+        for record in self.store.pool_log():
+            self._change_pool(record.change)
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
         counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
@@ -271,7 +271,7 @@ class League:
         members = self.pools.setdefault(change.pool, [])
         if change.enters:
             members.append(change.model)
-        else:
+        elif change.model in members:  # it is not where somebody else wrote the log
             members.remove(change.model)
 
     def _count(self, kind: str, a: str, b: str, count: np.ndarray) -> None:

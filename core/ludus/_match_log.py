@@ -7,6 +7,7 @@ are sums over the log, kept in the same transaction; `recompute_payoffs` makes t
 
 from __future__ import annotations
 
+import itertools
 import json
 import sqlite3
 import time
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ludus._messages import Fixture
@@ -52,32 +53,17 @@ class FixtureSummary:
     finished: bool
 
 
-@frozen(kw_only=True)
+@frozen
 class Recorded:
     """What a report added to the log.
 
     Attributes:
-        new: ``[k] int64``: rows of the report that are new.
-        duplicates: Rows that were already in the log, or twice in the report.
-        refused: Rows of unknown fixtures, or of match numbers that their fixture does not have.
         fixtures: One summary per fixture with new matches, by id.
         payoffs: What the new matches add to the payoffs.
     """
 
-    new: NDArray[np.int64]
-    duplicates: int
-    refused: int
-    fixtures: tuple[FixtureSummary, ...] = ()
-    payoffs: Payoffs = field(factory=dict)
-
-
-@frozen
-class _Group:
-    """What a report says of one fixture: the rows that are new, and whether no match is missing any more."""
-
-    fixture: Fixture
-    new: np.ndarray
-    finished: bool
+    fixtures: tuple[FixtureSummary, ...]
+    payoffs: Payoffs
 
 
 class MatchLog:
@@ -140,64 +126,63 @@ class MatchLog:
             WireError: The arrays have other shapes or dtypes, or outcomes outside [0, 1].
         """
         fixture, number, ticks, outcome = self._checked_results(arrays)
-        groups, refused = [], 0
+        found, refused = [], 0
         for which in np.unique(fixture).tolist():
             rows, records = np.flatnonzero(fixture == which), self._fixtures("id = ?", which)
-            matches = records[0].matches if records else 0
-            inside = rows[(number[rows] >= 0) & (number[rows] < matches)]
+            inside = rows[(number[rows] >= 0) & (number[rows] < (records[0].matches if records else 0))]
             refused += rows.size - inside.size
-            if inside.size:
-                groups.append(self._group(records[0], inside, number[inside]))
-        new = np.concatenate([np.zeros(0, np.int64), *(group.new for group in groups)])
+            new, finished = self._new(records[0], inside, number[inside]) if inside.size else (inside, False)
+            if new.size:
+                summary = FixtureSummary(
+                    fixture=records[0],
+                    outcome=tuple(outcome[new].sum(axis=0, dtype=np.float64).tolist()),
+                    matches=new.size,
+                    ticks=int(ticks[new].sum()),
+                    finished=finished,
+                )
+                found.append((summary, new))
+        summaries = tuple(summary for summary, _ in found)
+        new = np.concatenate([np.zeros(0, np.int64), *(rows for _, rows in found)])
+        payoffs = tally(
+            [summary.fixture for summary in summaries],
+            _starts(fixture[new]),
+            outcome[new],
+            teams=[seat.team for seat in self.seats()],
+        )
         blobs = (points.tobytes() for points in outcome[new])
-        rows_new = zip(fixture[new].tolist(), number[new].tolist(), ticks[new].tolist(), blobs, strict=True)
-        with self._writing() as database:
-            database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", rows_new)
+        self._add(zip(fixture[new].tolist(), number[new].tolist(), ticks[new].tolist(), blobs, strict=True), payoffs)
+        for summary in summaries:
+            if summary.finished:
+                self.close_fixture(summary.fixture.id)
         duplicates = len(fixture) - len(new) - refused
         for name, count in (("results_duplicate", duplicates), ("results_refused", refused)):
             if count:
                 self.add_counter(name, count)
-        payoffs, summaries = self._count([group for group in groups if group.new.size], ticks[new], outcome[new])
-        return Recorded(new=new, duplicates=duplicates, refused=refused, fixtures=summaries, payoffs=payoffs)
+        return Recorded(summaries, payoffs)
 
-    def _group(self, fixture: Fixture, rows: np.ndarray, numbers: np.ndarray) -> _Group:
-        """Find out which rows, given with their match numbers, are new: the first ones about matches not in the log."""
+    def _new(self, fixture: Fixture, rows: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return which rows are new, the first ones about matches not in the log, and whether they are the last.
+
+        Args:
+            fixture: That the rows are about.
+            rows: ``[n] int64``, ascending.
+            numbers: Their match numbers.
+        """
         found = self._db.execute("SELECT number FROM matches WHERE fixture = ?", (fixture.id,))
         played = [row[0] for row in found]
         _, first = np.unique(numbers, return_index=True)
         new = np.sort(first[~np.isin(numbers[first], played)])
-        return _Group(fixture, rows[new], finished=len(played) + new.size == fixture.matches)
+        return rows[new], len(played) + new.size == fixture.matches
 
-    def _count(
-        self, groups: list[_Group], ticks: np.ndarray, outcome: np.ndarray
-    ) -> tuple[Payoffs, tuple[FixtureSummary, ...]]:
-        """Add new matches, which lie together fixture by fixture, to the payoffs, and describe them."""
-        if not groups:
-            return {}, ()
-        fixtures = [group.fixture for group in groups]
-        starts = np.cumsum([0, *(len(group.new) for group in groups[:-1])], dtype=np.int64)
-        payoffs = tally(fixtures, starts, outcome, teams=[seat.team for seat in self.seats()])
+    def _add(self, matches: Iterable[tuple[Any, ...]], payoffs: Payoffs) -> None:
+        """Add matches to the log, and what they come to to the sums."""
         with self._writing() as database:
+            database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", matches)
             database.executemany(
                 "INSERT INTO payoffs VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (kind, a, b) DO UPDATE SET"
                 " wins = wins + excluded.wins, draws = draws + excluded.draws, losses = losses + excluded.losses",
                 [(*key, *count.tolist()) for key, count in payoffs.items()],
             )
-        for group in groups:
-            if group.finished:
-                self.close_fixture(group.fixture.id)
-        points = np.add.reduceat(outcome, starts, dtype=np.float64).tolist()
-        lengths = np.add.reduceat(ticks, starts, dtype=np.int64).tolist()
-        return payoffs, tuple(
-            FixtureSummary(
-                fixture=group.fixture,
-                outcome=tuple(sums),
-                matches=len(group.new),
-                ticks=length,
-                finished=group.finished,
-            )
-            for group, sums, length in zip(groups, points, lengths, strict=True)
-        )
 
     def payoffs(self) -> Payoffs:
         """Return the sums over the log by (kind, a, b), each ``[3] int64`` wins, draws, losses of a."""
@@ -343,30 +328,15 @@ def tally(
     Returns:
         The counts of every ordered pair of different participants who sat in different teams.
     """
-    meetings = [_meetings(fixture.seats, teams) for fixture in fixtures]
-    counts = {
-        (i, j): _counts(outcome[:, i], outcome[:, j], starts)
-        for i, j in {(i, j) for met in meetings for i, j, _, _ in met}
-    }
     result: Payoffs = {}
-    for group, (fixture, met) in enumerate(zip(fixtures, meetings, strict=True)):
-        for i, j, a, b in met:
-            row = counts[i, j][group]
-            accumulate(result, {(fixture.kind, a, b): row})
-            accumulate(result, {(fixture.kind, b, a): row[::-1]})
+    for fixture, points in zip(fixtures, np.split(outcome, starts[1:]), strict=False):
+        sides = sorted(set(zip(teams, fixture.seats, strict=True)))
+        for (i, a), (j, b) in itertools.combinations(sides, 2):
+            if i != j and a != b:
+                lead = points[:, i] - points[:, j]
+                count = np.array([np.count_nonzero(test) for test in (lead > 0, lead == 0, lead < 0)], np.int64)
+                accumulate(result, {(fixture.kind, a, b): count, (fixture.kind, b, a): count[::-1]})
     return result
-
-
-def _meetings(seats: Sequence[str], teams: Sequence[int]) -> list[tuple[int, int, str, str]]:
-    """Return ``(i, j, a, b)`` where a in team i met b in team j, i < j, a ≠ b; each once."""
-    sides = sorted(set(zip(teams, seats, strict=True)))
-    return [(i, j, a, b) for i, a in sides for j, b in sides if i < j and a != b]
-
-
-def _counts(mine: NDArray[np.float32], theirs: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return ``[G, 3]``: how often the points of one team were more, the same, and less than those of another."""
-    tests = (mine > theirs, mine == theirs, mine < theirs)
-    return np.stack([np.add.reduceat(test, starts, dtype=np.int64) for test in tests], axis=1)
 
 
 def accumulate(total: Payoffs, more: Mapping[tuple[str, str, str], NDArray[np.int64]]) -> None:

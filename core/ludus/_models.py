@@ -51,9 +51,9 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
     folder.mkdir(parents=True, exist_ok=True)
     target, description = folder / f"{digest}.safetensors", folder / f"{digest}.json"
     if not target.exists() or hashlib.sha256(target.read_bytes()).hexdigest() != digest:
-        _write_durably(target, data)
+        write_durably(target, data)
     if not description.exists():
-        _write_durably(description, json.dumps({**manifest, "hash": digest}, indent=2, sort_keys=True).encode())
+        write_durably(description, json.dumps({**manifest, "hash": digest}, indent=2, sort_keys=True).encode())
     _sync_folder(folder)
     return digest
 
@@ -105,7 +105,7 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, np.ndarray], meta: Mappin
     data = safetensors.numpy.save(_contiguous(arrays), metadata={_META: json.dumps(meta, sort_keys=True)})
     existing = _checkpoints(folder)
     name = f"{1 + int(existing[-1].stem) if existing else 1:08d}.safetensors"
-    _write_durably(folder / name, data)
+    write_durably(folder / name, data)
     _sync_folder(folder)
     return SavedCheckpoint(f"{folder.parent.name}/{folder.name}/{name}", hashlib.sha256(data).hexdigest())
 
@@ -179,7 +179,8 @@ def _read(path: Path) -> bytes:
         raise ModelError(f"{path}: cannot be read ({error.strerror}); restore it from a copy of the run") from error
 
 
-def _write_durably(path: Path, data: bytes) -> None:
+def write_durably(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:

@@ -7,43 +7,32 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
-from ludus._actors import restart, rows_of, store
+from ludus._actors import PolicyActor, rows_of
 from ludus._messages import Fixture
 from ludus._play import Actor, Reward, Seats
-from ludus.algorithm import Policy, StackedPolicy, Weights
-from ludus.environment import EnvironmentSpec, Leaves
+from ludus.algorithm import StackedPolicy, Weights
+from ludus.environment import EnvironmentSpec
 from ludus.errors import ModelError
 from ludus.inference import Span
-from ludus.interface import Interface, View
-
-__all__ = ["ActorCache", "StackActor"]
+from ludus.interface import View
 
 
 @define(eq=False, kw_only=True)
-class StackActor:
+class StackActor(PolicyActor):
     """Frozen models of one architecture: as many as its policy has slots for, all decided for in one call.
 
-    Args:
-        policy: Holds the models; one in slot 0 where it is no `ludus.algorithm.StackedPolicy`.
-        interface: Between the game and the policy; None where there is none.
-        rng: Randomness of its sampling.
-        streams: How many (row, seat) streams exist.
+    That is one, in slot 0, where the policy is no `ludus.algorithm.StackedPolicy`.
     """
 
-    policy: Policy
-    interface: Interface | None
-    rng: np.random.Generator
-    streams: int
     stacked: bool = field(init=False)
     _free: list[int] = field(init=False, factory=list)  # slots given back
     _slots: int = field(init=False, default=0)  # ever used
-    _state: Leaves = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
         self.stacked = isinstance(self.policy, StackedPolicy)
-        self._state = self.policy.initial_state(self.streams)
 
     def load(self, weights: Weights) -> int:
         """Put a model into a free slot and return the slot."""
@@ -61,54 +50,37 @@ class StackActor:
             self.policy.drop(slot)
             self._free.append(slot)
 
-    def start(self, streams: np.ndarray) -> None:
-        """Forget the streams' earlier matches."""
-        restart(self.policy, self._state, streams)
-        if self.interface is not None:
-            self.interface.reset(streams)
-
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - as for agents, there are no rewards
         """Decide for all models at once, the rows of each side by side."""
         spans = _spans(seats.slots)
         if len(spans) * _ROWS_PER_SPAN <= seats.slots.size or len(spans) == 1:
-            return self._decide(seats, spans)
+            return self._act(seats, spans)
         order = np.argsort(seats.slots, kind="stable")
-        chosen = self._decide(seats, _spans(seats.slots[order]), order)
+        chosen = self._act(seats, _spans(seats.slots[order]), order)
         actions = np.empty_like(chosen)
         actions[order] = chosen
         return actions
 
-    def _decide(self, seats: Seats, spans: list[Span], order: np.ndarray | None = None) -> np.ndarray:
+    def _act(self, seats: Seats, spans: list[Span], order: np.ndarray | None = None) -> np.ndarray:
         def rows(array: np.ndarray) -> np.ndarray:
             return array if order is None else array[order]
 
-        tick, streams = seats.tick, rows(seats.streams)
+        tick = seats.tick
+        if order is not None:
+            seats = evolve(seats, streams=seats.streams[order])
         view = View(
             observation={name: rows(seats.take(leaf)) for name, leaf in tick.observation.items()},
             action_mask=None if tick.action_mask is None else rows(seats.take(tick.action_mask)),
-            reward=np.zeros(streams.size, np.float32),
+            reward=np.zeros(seats.streams.size, np.float32),
         )
         if self.interface is not None:
-            view = self.interface.observe(view, streams)
+            view = self.interface.observe(view, seats.streams)
         # a critic that reads what the policy does not see is given it only where somebody wants to hear it
         wanted = {} if seats.values is None else tick.privileged
         privileged = {name: rows(seats.take(leaf)) for name, leaf in wanted.items()}
         options: dict[str, Any] = {"spans": spans} if self.stacked else {}
-        decision = self.policy.act(
-            view.observation,
-            action_mask=view.action_mask,
-            privileged=privileged,
-            state=rows_of(self._state, streams),
-            rng=self.rng,
-            **options,
-        )
-        store(self._state, streams, decision.state)
-        if seats.values is not None and decision.value is not None:
-            seats.values[streams] = decision.value
-        return decision.action if self.interface is None else self.interface.act(decision.action, streams)
-
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Nothing to do."""
+        decision = self.decide(seats, view, privileged, rows_of(self._state, seats.streams), **options)
+        return self.raw(decision.action, seats.streams)
 
 
 #: Fewer rows per span on average are put in order first; fixtures usually keep the rows of a model together.

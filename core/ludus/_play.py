@@ -10,7 +10,7 @@ one opponent lie side by side; each row takes the next match of its table's fixt
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field
@@ -20,8 +20,6 @@ from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
 from ludus.errors import ContractError, LudusError
 from ludus.spaces import action_width, is_continuous, label_sizes
-
-__all__ = ["Actor", "Play", "Reward", "Seats"]
 
 
 @define
@@ -46,11 +44,6 @@ class Seats:
     def rows(self) -> np.ndarray:
         """Return ``[n]`` match rows."""
         return np.asarray(self.index // self.tick.acting.shape[1])
-
-    @property
-    def seats(self) -> np.ndarray:
-        """Return ``[n]`` seat numbers within the role."""
-        return np.asarray(self.index % self.tick.acting.shape[1])
 
     def take(self, array: np.ndarray) -> np.ndarray:
         """Return ``[n, …]``: the entries of these seats from an array ``[B, S, …]``.
@@ -240,12 +233,7 @@ class Play:
         for actor, chosen in self._tables.by_actor(streams):
             actor.start(streams if chosen is None else streams.take(chosen))
         seeds, scenarios = self._tables.starts(rows)
-        try:
-            self._tick = self.environment.reset(seeds, rows=rows, scenarios=scenarios)
-        except LudusError:
-            raise
-        except Exception as error:
-            raise self._blame(error, "reset") from error
+        self._tick = self._call("reset", seeds, rows=rows, scenarios=scenarios)
 
     # -- one tick ----------------------------------------------------------------------------------------------
 
@@ -264,12 +252,7 @@ class Play:
         if self._tick is None or not self.running:
             return False
         self._decide(self._tick)
-        try:
-            self._tick = tick = self.environment.step(self._actions)
-        except LudusError:
-            raise
-        except Exception as error:
-            raise self._blame(error, "step") from error
+        self._tick = tick = self._call("step", self._actions)
         self._now += 1
         self.ticks += self.running
         self._collect(tick)
@@ -393,11 +376,17 @@ class Play:
             for name, sums in part.part_returns.items()
         }
 
-    def _blame(self, error: Exception, call: str) -> ContractError:
-        return ContractError(
-            f"environment {self.environment.spec.name!r} raised {type(error).__name__} in {call} after {self.ticks} "
-            f"ticks: {error} — run `ludus check` on it"
-        )
+    def _call(self, method: str, *arguments: Any, **more: Any) -> Tick:
+        """Call the environment; what it raises is told as its mistake."""
+        try:
+            return getattr(self.environment, method)(*arguments, **more)  # type: ignore[no-any-return]
+        except LudusError:
+            raise
+        except Exception as error:
+            raise ContractError(
+                f"environment {self.environment.spec.name!r} raised {type(error).__name__} in {method} after "
+                f"{self.ticks} ticks: {error} — run `ludus check` on it"
+            ) from error
 
     def close(self) -> None:
         """Close the environment."""

@@ -19,6 +19,7 @@ import pluggy
 from attrs import evolve, field, frozen
 
 from ludus import hookspecs
+from ludus._cli import BUILT_IN
 from ludus.component import KINDS, Component
 from ludus.errors import PluginError, UnknownComponent
 
@@ -49,7 +50,8 @@ class PluginReport:
         version: Version of that distribution.
         status: ``"ok"``; ``"broken"`` (an exception, an unknown hook, junk returned), ``"blocked"`` (by the user) or
             ``"refused"`` (made for a newer plugin API). Only plugins that are ok offer anything.
-        problems: One line each, with what to do about it; an ok plugin has some where its components clash.
+        problems: One line each, with what to do about it; an ok plugin has some where components of it
+            clash or are hidden.
         offers: Components by kind, in the order registered.
         listens: The event hooks it implements.
     """
@@ -95,6 +97,11 @@ class Plugins:
             for key, providers in self._providers.items()
             if len(providers) > 1
         ]
+        clashes += [
+            ([report for report, _ in providers], f"its command {name!r} is hidden by that of ludus itself")
+            for (kind, name), providers in self._providers.items()
+            if kind == "command" and name in BUILT_IN
+        ]
         self.reports = tuple(
             evolve(report, problems=(*report.problems, *(line for who, line in clashes if report in who)))
             for report, _ in loaded
@@ -131,11 +138,12 @@ class Plugins:
             raise UnknownComponent(self._unknown(kind, name))
         return self._providers[kind, name]
 
-    def problems(self) -> Iterator[str]:
-        """Yield one line for every problem of every plugin."""
+    def problems(self, *, broken: bool = False) -> Iterator[str]:
+        """Yield one line for every problem of every plugin; where `broken`, only why some could not be loaded."""
         for report in self.reports:
-            yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
-        for name in self.unmatched:
+            if not broken or report.status in ("broken", "refused"):
+                yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
+        for name in () if broken else self.unmatched:
             yield f"{name!r} is to be allowed or blocked, but no installed plugin has that name (see {BLOCK_VARIABLE})"
 
     def emit(self, event: str, **arguments: object) -> None:

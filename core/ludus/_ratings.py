@@ -35,20 +35,15 @@ class EloTable:
     def __init__(self, anchors: Sequence[str] = ()) -> None:
         self._reference = "random" if "random" in anchors else next(iter(anchors), None)
         self._index: dict[str, int] = {}
-        self._points = np.zeros((16, 16))  # [n, n]: points of the row's participant against the column's
+        self._points: dict[tuple[int, int], float] = {}  # of one participant against another
         self._strength = np.zeros(0)  # [fitted] log-odds; the next fit starts from them
         self._ratings: dict[str, Rating] = {}
         self._stale = False
 
     def add(self, a: str, b: str, count: NDArray[np.int64]) -> None:
         """Add ``[3]`` wins, draws and losses of a against b. To be called for (b, a) with the mirrored counts too."""
-        for name in (a, b):
-            self._index.setdefault(name, len(self._index))
-        if len(self._index) > len(self._points):
-            grown = np.zeros((2 * len(self._index),) * 2)
-            grown[: len(self._points), : len(self._points)] = self._points
-            self._points = grown
-        self._points[self._index[a], self._index[b]] += count[0] + 0.5 * count[1]
+        i, j = (self._index.setdefault(name, len(self._index)) for name in (a, b))
+        self._points[i, j] = self._points.get((i, j), 0.0) + float(count[0] + 0.5 * count[1])
         self._stale = True
 
     def rating(self, participant: str) -> Rating:
@@ -59,7 +54,8 @@ class EloTable:
 
     def _fit(self) -> None:
         n = len(self._index)
-        points = self._points[:n, :n]
+        points = np.zeros((n, n))
+        points[tuple(np.array(list(self._points)).T)] = list(self._points.values())
         free = np.arange(n) != self._index.get(self._reference or "", -1)
         start = np.concatenate([self._strength, np.zeros(n - len(self._strength))])
         self._strength, deviation = fit_bradley_terry(points, free=free, start=start)

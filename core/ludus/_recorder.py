@@ -21,8 +21,6 @@ from ludus.launcher import Shapes
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 
-__all__ = ["Recorder", "SegmentLayout"]
-
 
 @frozen(kw_only=True)
 class SegmentLayout:

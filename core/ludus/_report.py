@@ -22,7 +22,7 @@ def measure(coordinator: Coordinator) -> list[Metric]:
         values |= {f"league/{player}/{name}": value for name, value in _standing(coordinator, view).items()}
         values |= {f"learner/{player}/{name}": value for name, value in reported.get(f"learner-{player}", {}).items()}
     return [
-        Metric(name=name, value=float(value), decisions=coordinator.decisions, elapsed_s=coordinator.elapsed_s)
+        Metric(name=name, value=float(value), decisions=coordinator.decisions, elapsed_s=coordinator.league.elapsed_s)
         for name, value in values.items()
     ]
 
@@ -52,7 +52,7 @@ def summarize(coordinator: Coordinator) -> dict[str, Any]:
     """Return, as JSON values, every player's newest model against anchors and earlier models, and all its ratings."""
     league = coordinator.league
     return {
-        "elapsed_s": coordinator.elapsed_s,
+        "elapsed_s": coordinator.league.elapsed_s,
         "decisions": coordinator.decisions,
         "matches": coordinator.matches,
         "players": {

@@ -26,6 +26,7 @@ from ludus._database import DATABASE
 from ludus._evaluation import play_out
 from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
+from ludus._models import write_durably
 from ludus._plugins import Plugins
 from ludus._report import measure, milestones, summarize
 from ludus._sections import Chosen
@@ -79,7 +80,7 @@ def train(
     text = dump_config(config)
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
-        _write(run_dir / "run.toml", text)
+        write_durably(run_dir / "run.toml", text.encode())
         return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
@@ -104,10 +105,10 @@ def resume(
         raise RunError(f"{run_dir} holds no run (no run.toml in it): start one with `ludus train FILE --run {run_dir}`")
     with _usable(run_dir), Store.open(run_dir) as store:
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
-            _write(path, store.meta("config"))
+            write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
         if overrides:
-            _write(path, dump_config(config))
+            write_durably(path, dump_config(config).encode())
         return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
@@ -125,13 +126,6 @@ def _usable(run_dir: Path) -> Iterator[None]:
             f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "
             f"or choose another folder"
         ) from error
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 @define

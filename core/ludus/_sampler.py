@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from ludus._actors import LiveActor, QuietActor
+from ludus._actors import LiveActor, PolicyActor
 from ludus._messages import (
     Credit,
     Fixture,
@@ -27,14 +27,11 @@ from ludus._messages import (
     ResultsAck,
     Segments,
     Stop,
-    Welcome,
 )
 from ludus._opponents import ActorCache
 from ludus._play import Actor, Play
 from ludus.environment import Environment
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
-
-__all__ = ["COORDINATOR", "Link", "Sampler", "learner_name"]
 
 #: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before few
 #: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
@@ -90,7 +87,7 @@ class Sampler:
     opponents_learn: bool = True
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
-    _quiet: dict[str, QuietActor] = field(init=False, factory=dict)
+    _quiet: dict[str, PolicyActor] = field(init=False, factory=dict)
     _play: Play = field(init=False)
     _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
@@ -108,7 +105,7 @@ class Sampler:
     def __attrs_post_init__(self) -> None:
         self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
         if not self.opponents_learn:
-            self._quiet = {player: QuietActor(actor) for player, actor in self.live.items()}
+            self._quiet = {player: actor.quiet() for player, actor in self.live.items()}
         self._play = Play(
             environment=self.environment,
             resolve=self._resolve,
@@ -144,8 +141,6 @@ class Sampler:
             case Stop():
                 self.stopped = True
                 self._flush_results()
-            case Welcome():
-                pass
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
         if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit

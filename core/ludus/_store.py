@@ -171,10 +171,6 @@ class Store(MatchLog, AbstractContextManager["Store"]):
         sql = "INSERT INTO pools (pool, model, enters, created_s) VALUES (?, ?, ?, ?)"
         self._write(sql, change.pool, change.model, int(change.enters), time.time())
 
-    def pool_changes(self) -> Iterator[PoolChange]:
-        """Return the changes of pools, oldest first."""
-        return (record.change for record in self.pool_log())
-
     def pool_log(self) -> Iterator[PoolRecord]:
         """Return the changes of pools with the times at which they were made, oldest first."""
         for pool, model, enters, created_s in self._db.execute(

@@ -16,8 +16,6 @@ from ludus._messages import Fixture
 from ludus._seeding import match_seeds
 from ludus.environment import Scenario
 
-__all__ = ["Tables"]
-
 Actor = TypeVar("Actor")
 
 

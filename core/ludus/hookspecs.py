@@ -110,7 +110,7 @@ def ludus_register_inference() -> Iterable[Component]:
         `ludus.errors.UnsupportedNetwork` where it cannot run the module; torch runs it then. The factory of a component
         with a ``service`` is called with ``site=`` too, the `ludus.service.Site` where its service is reached, None in
         runs of one process; the service itself is made by ``service(config, context=ServiceContext)`` in a worker
-        process of its own and is a `ludus.service.Service`.
+        process of its own and is a `ludus.launcher.Worker`.
 
     Since 0.1.
     """

@@ -81,9 +81,8 @@ class Eager:
         request: What it was made for.
     """
 
-    def __init__(self, module: nn.Module, request: NetworkRequest) -> None:
+    def __init__(self, module: nn.Module, request: NetworkRequest) -> None:  # noqa: ARG002 - as all runtimes
         self._module = module.eval()
-        self._request = request
         self._slots: dict[int, dict[str, Tensor]] = {}  # all but 0
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:

@@ -3,7 +3,6 @@
 One interface serves every place, always through the same row-wise calls::
 
     stack(first, second)       observations pass first, then second; actions second, then first
-    on_agent(agent, i)         the agent takes raw observations and returns raw actions
     bind, observe, act         a sampler around a learned policy (`bind_role` gives the role it learns)
 
 When an interface looks. `observe` is called once for every decision of a seat, on the tick on which it decides, and
@@ -20,14 +19,11 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 
-from ludus.agent import EvaluatingAgent
 from ludus.environment import Leaves, Role
 from ludus.errors import ContractError
 
 if TYPE_CHECKING:
     from gymnasium import Space
-
-    from ludus.agent import Agent
 
 __all__ = [
     "Identity",
@@ -36,7 +32,6 @@ __all__ = [
     "Spaces",
     "View",
     "bind_role",
-    "on_agent",
     "require_distinct",
     "stack",
 ]
@@ -192,64 +187,3 @@ def bind_role(role: Role, interface: Interface) -> Role:
         action_space=seen.action,
         labels_used=role.labels_used if same_actions else None,
     )
-
-
-# -- on an agent ---------------------------------------------------------------------------------------------------
-
-
-def on_agent(agent: Agent, interface: Interface, *, raw: Spaces | None = None) -> EvaluatingAgent:
-    """Return an agent for the raw game from one that plays in the transformed game [Arena §2.4.2].
-
-    Agents made for different observation and action spaces can so meet in the same raw game. Agents see no rewards,
-    so the interface is given zeros.
-
-    Args:
-        agent: Takes transformed observations, returns transformed actions.
-        interface: Used by this agent alone.
-        raw: The raw spaces to bind it to; None if it is bound already, or will be before the first decision.
-    """
-    if raw is not None:
-        interface.bind(raw)
-    return _AgentThrough(agent, interface)
-
-
-@frozen
-class _AgentThrough:
-    agent: Agent
-    interface: Interface
-
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        streams: np.ndarray,
-        rng: np.random.Generator,
-    ) -> np.ndarray:
-        seen = self._observe(observation, action_mask, streams)
-        chosen = self.agent.act(seen.observation, action_mask=seen.action_mask, streams=streams, rng=rng)
-        return self.interface.act(chosen, streams)
-
-    def act_and_evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        streams: np.ndarray,
-        rng: np.random.Generator,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        seen, values = self._observe(observation, action_mask, streams), np.full(streams.size, np.nan, np.float32)
-        more: dict[str, Any] = {"action_mask": seen.action_mask, "streams": streams, "rng": rng}
-        if isinstance(self.agent, EvaluatingAgent):
-            chosen, values = self.agent.act_and_evaluate(seen.observation, **more)
-        else:
-            chosen = self.agent.act(seen.observation, **more)
-        return self.interface.act(chosen, streams), values
-
-    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, streams: np.ndarray) -> View:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
-        return self.interface.observe(view, streams)
-
-    def reset(self, streams: np.ndarray) -> None:
-        self.interface.reset(streams)
-        self.agent.reset(streams)

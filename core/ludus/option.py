@@ -14,6 +14,7 @@ neither torch nor numpy: configuration classes must be cheap to import.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -91,13 +92,12 @@ def each(check: Check) -> Check:
     )
 
 
-_FIRST = set("abcdefghijklmnopqrstuvwxyz0123456789")
+_NAME = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 
 
 def name() -> Check:
     """Accept names: ``^[a-z0-9][a-z0-9._-]{0,63}$``."""
-    allowed = _FIRST | set("._-")
     return Check(
         "a name of 1 to 64 characters from a-z 0-9 . _ - that starts with a letter or digit",
-        lambda v: isinstance(v, str) and 0 < len(v) <= 64 and v[0] in _FIRST and set(v) <= allowed,
+        lambda value: isinstance(value, str) and _NAME.fullmatch(value) is not None,
     )

@@ -26,7 +26,7 @@ from ludus._config import RunConfig, choose_components, load_config, parse_confi
 from ludus._evaluation import play_pair
 from ludus._league import League
 from ludus._metrics import read_metrics
-from ludus._models import load_arrays, load_manifest
+from ludus._models import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._plugins import Plugins, load_plugins
 from ludus._records import FixtureRecord, MatchRecord, ModelRecord, PoolRecord
 from ludus._report import evenly, milestones
@@ -38,6 +38,7 @@ from ludus.errors import ConfigError, ModelError
 if TYPE_CHECKING:
     import numpy as np
 
+    from ludus._messages import Checkpoint
     from ludus._sections import Chosen
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
@@ -54,8 +55,11 @@ __all__ = [
     "Score",
     "agents_for",
     "change_pool",
+    "check_model",
     "evenly",
     "load_agent",
+    "load_checkpoint",
+    "load_manifest",
     "load_plugins",
     "match_seeds",
     "milestones",
@@ -148,9 +152,13 @@ class Run(AbstractContextManager["Run"]):
         """Return what was counted over all starts, such as ``"elapsed_s"`` and training ``"matches"``."""
         return self._store.counters()
 
-    def num_matches(self) -> int:
-        """Return the length of the match log."""
-        return self._store.num_matches()
+    def num_matches(self, *, kind: str | None = None) -> int:
+        """Return the length of the match log.
+
+        Args:
+            kind: Only ``"train"`` or only ``"eval"`` matches.
+        """
+        return self._store.num_matches(kind=kind)
 
     def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
         """Return the match log ordered by fixture and number.
@@ -186,11 +194,21 @@ class Run(AbstractContextManager["Run"]):
         """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
         return self._store.payoffs()
 
-    def verify(self) -> list[str]:
-        """Recompute everything from the log and the files; return one line for every contradiction."""
-        from ludus._verify import verify  # noqa: PLC0415 - reads model files, which looking does not
+    def recompute_payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
+        """Return the same counted from the match log alone.
 
-        return verify(self._store)
+        Raises:
+            StoreError: The log has matches of fixtures that do not exist.
+        """
+        return self._store.recompute_payoffs()
+
+    def checkpoints(self) -> Mapping[str, Checkpoint]:
+        """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``."""
+        return self._store.checkpoints()
+
+    def damage(self) -> list[str]:
+        """Return what the database finds wrong with its file, one line each."""
+        return self._store.damage()
 
     # --- playing --------------------------------------------------------------------------------------------------
 
@@ -228,15 +246,15 @@ class Run(AbstractContextManager["Run"]):
         if model is None and participant not in league.anchors:
             first = f"{name.partition('@')[0]}@1"
             raise ConfigError(f"{name} is no frozen model; name one, for example {first}, or a scripted agent")
+        spec, players = environment.spec, self.config.players
         assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.folder)
-        return assembly.participant(
-            participant,
-            model.hash if model else "",
-            role,
-            spec=environment.spec,
-            rows=environment.num_matches,
-            deterministic=deterministic,
-        )
+        if model is None:
+            return assembly.anchor(participant, role, spec)
+        if model.player not in players:
+            raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(players)}")
+        weights = load_arrays(self.folder / "models", model.hash)
+        rows = environment.num_matches
+        return assembly.frozen(model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
 
 
 def change_pool(folder: str | Path, change: PoolChange) -> bool:

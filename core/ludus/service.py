@@ -2,23 +2,25 @@
 
 A component of kind ``inference`` with a ``service`` gets such a process in every run with processes of its own. How
 its runtimes talk to it is up to the component; here is what they have in common with ludus: the place they meet, and a
-way to build the networks of the run.
+way to build the networks of the run. The service is a `ludus.launcher.Worker` that serves what has come whenever it
+works, waiting at most about 20 ms for it. It is ended after all workers that may ask it, and without a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from attrs import frozen
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from ludus.launcher import Link
     from ludus.network import NetworkRequest
 
-__all__ = ["Network", "Service", "ServiceContext", "Site"]
+__all__ = ["Network", "ServiceContext", "Site"]
 
 
 class Network(NamedTuple):
@@ -53,25 +55,12 @@ class ServiceContext:
         name: The worker's name.
         sockets: The private folder of sockets in which runtimes meet it.
         networks: By player; makes the networks that a policy of the player runs, the same way as samplers do.
+        link: Where its messages go, such as `ludus.wire.MetricsReport` to the coordinator.
+        clock: Seconds.
     """
 
     name: str
     sockets: Path
     networks: Mapping[str, Callable[[], Sequence[Network]]]
-
-
-class Service(Protocol):
-    """Serves until its process is ended, which is after all workers that may ask it, and without a warning."""
-
-    @property
-    def count(self) -> int:
-        """Return how many useful things were done so far."""
-
-    def work(self) -> None:
-        """Serve what has come, waiting at most about 20 ms for it."""
-
-    def metrics(self) -> Mapping[str, float]:
-        """Return numbers since the last call."""
-
-    def close(self) -> None:
-        """Free everything."""
+    link: Link
+    clock: Callable[[], float]

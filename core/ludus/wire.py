@@ -26,7 +26,7 @@ import msgpack
 import numpy as np
 
 from ludus import _messages
-from ludus._messages import Credit, Failure, Hello, Progress, Segments
+from ludus._messages import Credit, Failure, Hello, MetricsReport, Progress, Segments
 from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
@@ -42,12 +42,13 @@ __all__ = [
     "Frame",
     "Hello",
     "Message",
+    "MetricsReport",
     "Progress",
     "Segments",
     "check_bools",
+    "check_limits",
     "decode",
     "encode",
-    "fits",
     "register",
 ]
 
@@ -87,7 +88,7 @@ def encode(message: Message) -> list[Frame]:
     except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
         raise WireError(f"{kind} cannot be sent: {error}") from None
     frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
-    _check_limits(frames, kind)
+    check_limits(frames, kind)
     _read_header(frames[0])  # as the receiver will: lists and maps have a bound
     return frames
 
@@ -98,7 +99,7 @@ def decode(frames: Sequence[Frame]) -> Message:
     Raises:
         WireError: The frames are not exactly one valid message.
     """
-    _check_limits(frames, "message")
+    check_limits(frames, "message")
     kind, fields = _read_header(bytes(frames[0]))
     message_class = _kinds.get(kind)
     if message_class is None:
@@ -119,16 +120,12 @@ def decode(frames: Sequence[Frame]) -> Message:
         raise WireError(f"{'.'.join(map(str, (kind, *problem.path)))[:256]}: {problem.text}") from None
 
 
-def fits(frames: Sequence[Frame]) -> bool:
-    """Return whether frames keep the limits on size and number, whatever they contain."""
-    try:
-        _check_limits(frames, "")
-    except WireError:
-        return False
-    return True
+def check_limits(frames: Sequence[Frame], what: str) -> None:
+    """Check that frames keep the limits on size and number, whatever they contain.
 
-
-def _check_limits(frames: Sequence[Frame], what: str) -> None:
+    Raises:
+        WireError: They do not; it begins with `what`.
+    """
     if not frames:
         raise WireError(f"{what}: no frames")
     if len(frames) - 1 > MAX_ARRAYS:

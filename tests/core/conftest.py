@@ -128,6 +128,11 @@ class Diary:
     ended: list = field(factory=list)  # (row, seat, reward since, ticks since)
     calls: int = 0
 
+    @staticmethod
+    def number_of(seats):
+        """Return the numbers of seats within their role."""
+        return seats.index % seats.tick.acting.shape[1]
+
     def start(self, streams):
         """Note the streams."""
         self.started += streams.tolist()
@@ -136,13 +141,13 @@ class Diary:
         """Note the decisions and play the actor's number."""
         self.calls += 1
         times = seats.take(seats.tick.observation["obs"])[:, 1]
-        lists = (seats.rows, seats.seats, times, since.reward, since.elapsed_ticks)
+        lists = (seats.rows, self.number_of(seats), times, since.reward, since.elapsed_ticks)
         self.acted += list(zip(*(values.tolist() for values in lists), strict=True))
         return np.full((seats.rows.size, 1), self.number, np.int64)
 
     def end(self, seats, since, *, terminated, truncated):
         """Note the ends."""
-        lists = (seats.rows, seats.seats, since.reward, since.elapsed_ticks)
+        lists = (seats.rows, self.number_of(seats), since.reward, since.elapsed_ticks)
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import AgentActor, LiveActor, PolicyAgent, QuietActor
+from ludus._actors import AgentActor, LiveActor, PolicyActor, PolicyAgent
 from ludus._play import Play
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, View, on_agent
+from ludus.interface import Identity, View
 from ludus.segment import Field
 
 ROLE = Role(
@@ -108,13 +109,14 @@ def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted,
     """Its states are its own, and its actions pass the interface."""
     acted = []
 
-    class Overheard(QuietActor):
+    class Overheard(PolicyActor):
         def act(self, seats, since):
             acted.append(super().act(seats, since))
             return acted[-1]
 
     actor = live(rows=1, interface=Double())
-    play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": Overheard(actor)})
+    quiet = Overheard(**attrs.asdict(actor.quiet(), recurse=False, filter=lambda field, _: field.init))
+    play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": quiet})
     (batch,) = segments(actor)
     assert batch.length.tolist() == [3]
     assert batch.action[:3, 0, 0].tolist() == [0, 1, 2]
@@ -154,7 +156,7 @@ def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
 def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
     """Live: rewards and actions pass it, the segment holds what the policy chose. Frozen: actions pass it."""
     actor, passed = live(rows=1, interface=Double()), Double()
-    frozen = AgentActor(on_agent(PolicyAgent(Counting(), 2), passed), np.random.default_rng(0))
+    frozen = AgentActor(PolicyAgent(Counting(), 2, interface=passed), np.random.default_rng(0))
     game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[3, 3], [2, 2], [1, 1]]

@@ -11,7 +11,7 @@ from ludus._config import parse_config
 from ludus._models import save_arrays
 from ludus._plugins import load_plugins
 from ludus._store import Store
-from ludus.errors import ConfigError, ModelError
+from ludus.errors import ConfigError
 
 
 @pytest.fixture
@@ -136,19 +136,11 @@ def test_a_league_knows_who_plays_which_team(assemble, tmp_path):
             assert open_league(store, assembly.config, spec_of(assembly)).players["main"].team == team
 
 
-@pytest.mark.parametrize(
-    ("participant", "digest", "error", "message"),
-    [
-        ("nobody", "", ConfigError, "participant 'nobody': no such anchor; there are random"),
-        ("other@1", "a" * 64, ModelError, "model 'other@1' belongs to no player of this run; there are main"),
-        ("main@1", "a" * 64, ModelError, "cannot be read"),
-    ],
-)
-def test_participants_that_cannot_be_loaded_are_told(assemble, tmp_path, participant, digest, error, message):
-    """The line names the participant and who there is."""
+def test_an_anchor_that_is_not_configured_is_told(assemble):
+    """The line names it and those there are."""
     assembly = assemble()
-    with pytest.raises(error, match=message):
-        assembly.participant(participant, digest, "player", spec=spec_of(assembly), rows=1)
+    with pytest.raises(ConfigError, match="participant 'nobody': no such anchor; there are random"):
+        assembly.anchor("nobody", "player", spec_of(assembly))
 
 
 def test_players_configured_alike_share_the_memory_of_their_models(assemble):

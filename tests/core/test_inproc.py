@@ -6,14 +6,14 @@ import time
 
 import numpy as np
 import pytest
-from ludus._inproc import _HIGH_WATER, InprocNetwork
+from ludus._inproc import _HIGH_WATER, InprocEndpoint
 from ludus._messages import Hello, ResultsAck, Segments, Stop
 
 
 @pytest.fixture
 def network():
-    """Return a network."""
-    return InprocNetwork()
+    """Return the first endpoint of a network."""
+    return InprocEndpoint("coordinator")
 
 
 def test_messages_arrive_in_order_under_the_name_of_their_sender(network):

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, bind_role, on_agent, stack
+from ludus.interface import Identity, Spaces, View, bind_role, stack
 from ludus.spaces import leaf_spaces
 
 CARDS = 3
@@ -144,19 +144,6 @@ def test_bind_role_says_which_role_an_interface_cannot_serve():
         bind_role(ROLE, Picky())
 
 
-def test_an_agent_plays_the_raw_game_through_an_interface():
-    """It is shown the transformed observation and mask, and its action is turned back."""
-    shown = []
-    rule = Rule(lambda obs, mask: shown.append((obs, mask.tolist())) or obs["obs"][:, None])
-    interface = CardOnly()
-    agent = on_agent(rule, interface, raw=Spaces(ROLE.observation_space, ROLE.action_space))
-    mask = np.array([[True, False, True, True, False]])
-    raw = {"card": np.array([2]), "tick": np.zeros((1, 2))}
-    action = agent.act(raw, action_mask=mask, streams=np.zeros(1, np.int64), rng=np.random.default_rng(0))
-    assert action.tolist() == [[2, 0]]
-    assert shown == [({"obs": 2}, [[True, False, True]])]
-
-
 def test_labels_used_stay_with_the_actions_they_speak_of():
     """An interface that changes the action space leaves nothing that could be said of the old labels."""
     space = spaces.MultiDiscrete([2, 3])
@@ -168,15 +155,3 @@ def test_labels_used_stay_with_the_actions_they_speak_of():
 
     assert bind_role(role, Identity()).labels_used == role.labels_used
     assert bind_role(role, OneLabel()).labels_used is None
-
-
-def test_on_agent_forgets_in_interface_and_agent():
-    """A new match resets both."""
-    count, agent = Count(), Rule(lambda obs, mask: obs["count"][:, None])
-    through = on_agent(agent, count)
-    rng, streams = np.random.default_rng(0), np.array([3])
-    decide = lambda: through.act({}, action_mask=None, streams=streams, rng=rng).item()  # noqa: E731
-    assert [decide(), decide()] == [0, 1]
-    through.reset(streams)
-    assert decide() == 0
-    assert agent.forgotten == [3]

@@ -140,9 +140,9 @@ def test_a_change_that_changes_nothing_is_not_logged(league, enters):
     """Entering twice or leaving without being there."""
     freeze(league)
     league.apply([PoolChange(pool="history", model="main@1", enters=True)] * (1 if enters else 0))
-    before = list(league.store.pool_changes())
+    before = list(league.store.pool_log())
     league.apply([PoolChange(pool="history", model="main@1", enters=enters)])
-    assert list(league.store.pool_changes()) == before
+    assert list(league.store.pool_log()) == before
 
 
 @pytest.mark.parametrize("model", ["main@1", "main@0+", "random"])

@@ -18,9 +18,9 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_arrays, load_manifest
-from ludus._sampler import COORDINATOR
 from ludus.algorithm import UpdateResult
 from ludus.errors import ContractError, ModelError
+from ludus.launcher import COORDINATOR
 
 
 class Counter:

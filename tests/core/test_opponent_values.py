@@ -12,7 +12,7 @@ from ludus._recorder import Recorder, SegmentLayout
 from ludus.agent import EvaluatingAgent
 from ludus.algorithm import Decision
 from ludus.environment import Role
-from ludus.interface import Identity, on_agent
+from ludus.interface import Identity
 from ludus.segment import Field
 
 ROLE = Role(
@@ -219,15 +219,14 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         np.testing.assert_equal(got, [1, 2, np.nan])
 
 
-def test_an_agent_behind_an_interface_still_evaluates():
-    """And one that cannot says NaN."""
+def test_a_policy_behind_an_interface_still_evaluates():
+    """And one that does not compute what it expects says NaN."""
     observation, streams = {"obs": np.array([[0, 3], [0, 4]], np.float32)}, np.arange(2)
     more = {"action_mask": None, "streams": streams, "rng": np.random.default_rng(0)}
-    through = on_agent(Judge(), Identity())
-    assert isinstance(through, EvaluatingAgent)
-    assert through.act_and_evaluate(observation, **more)[1].tolist() == [30, 40]
-    assert np.isnan(on_agent(Bot(), Identity()).act_and_evaluate(observation, **more)[1]).all()
-    assert np.isnan(on_agent(PolicyAgent(Silent(), 2), Identity()).act_and_evaluate(observation, **more)[1]).all()
+    agent = PolicyAgent(Clock(10), 2, interface=Identity())
+    assert isinstance(agent, EvaluatingAgent)
+    assert agent.act_and_evaluate(observation, **more)[1].tolist() == [30, 40]
+    assert np.isnan(PolicyAgent(Silent(), 2, interface=Identity()).act_and_evaluate(observation, **more)[1]).all()
 
 
 class Silent(Clock):

@@ -37,7 +37,7 @@ class Standings:
         models = ("main@1", "main@2", "main@3")
         common = {"role": "player", "team": None}
         main = {"models": models, "decisions": 123456, "births": (0, 2), "share": 0.5}
-        self.anchors = ("random", "strong")
+        self.anchors, self.elapsed_s = ("random", "strong"), 61.0
         self.players = {
             "main": PlayerView(name="main", live="main@3+", **main, **common),
             "idle": PlayerView(name="idle", live="idle@0+", models=(), decisions=0, share=1.5, **common),
@@ -63,7 +63,6 @@ def coordinator():
         ticks={"main": 5600},
         matches=789,
         decisions=123456,
-        elapsed_s=61.0,
     )
 
 

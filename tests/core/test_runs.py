@@ -14,9 +14,18 @@ from ludus._config import load_config
 from ludus._plugins import load_plugins
 from ludus._runner import train
 from ludus._store import Store
-from ludus.errors import ConfigError, RunError, StoreError, UnknownComponent
+from ludus.errors import ConfigError, ModelError, RunError, StoreError, UnknownComponent
 from ludus.matchmaker import PoolChange
-from ludus.runs import Run, agents_for, change_pool, open_game, open_run
+from ludus.runs import (
+    Run,
+    agents_for,
+    change_pool,
+    check_model,
+    load_checkpoint,
+    load_manifest,
+    open_game,
+    open_run,
+)
 
 
 @pytest.fixture
@@ -122,7 +131,7 @@ def test_a_model_can_be_put_into_a_pool(folder):
         assert run.league.pool("chosen") == ("main@1",)
         last = list(run.pool_log())[-1]
         assert (last.change, last.created_s > run.meta("created_s")) == (change, True)
-        assert run.verify() == []
+        assert run.damage() == []
 
 
 def test_pools_of_a_run_that_goes_on_are_its_own(folder):
@@ -147,12 +156,28 @@ def test_what_was_noted_at_the_start_can_be_read(run):
     assert run.meta("nothing") is None
 
 
-def test_a_sound_run_verifies(run):
-    """A damaged file is a line."""
-    assert run.verify() == []
-    next((run.folder / "models").glob("*.safetensors")).unlink()
-    (line,) = run.verify()
-    assert "cannot be read" in line
+def test_a_run_can_be_counted_anew(run):
+    """Its payoffs are those of its log, by kind as by length, and its files are those that the store names."""
+    stored, counted = run.payoffs(), run.recompute_payoffs()
+    assert {key: count.tolist() for key, count in stored.items()} == {k: count.tolist() for k, count in counted.items()}
+    assert run.num_matches(kind="train") + run.num_matches(kind="eval") == run.num_matches() > 0
+    assert run.damage() == []
+    saved = run.checkpoints()["main"]
+    _, counters = load_checkpoint(run.folder, saved.path, saved.hash)
+    assert counters["decisions"] == run.league.players["main"].decisions
+    model = run.models["main@1"]
+    check_model(run.folder / "models", model.hash)
+    assert load_manifest(run.folder / "models", model.hash)["player"] == "main"
+
+
+def test_a_log_that_takes_out_what_is_not_in_can_be_opened(folder):
+    """Whoever looks for what is wrong with it must be able to read it."""
+    connection = sqlite3.connect(folder / "league.sqlite")
+    with connection:
+        connection.execute("INSERT INTO pools (pool, model, enters, created_s) VALUES ('p', 'main@1', 0, 0)")
+    connection.close()
+    with open_run(folder) as run:
+        assert run.league.pool("p") == ()
 
 
 def test_the_configuration_takes_overrides(folder):
@@ -203,6 +228,20 @@ def test_live_weights_do_not_play(run):
         pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@1"),
     ):
         run.agent("main@live", "player", environment=environment)
+
+
+def test_models_that_cannot_be_loaded_are_told(folder):
+    """A file that is gone, and a model whose player the configuration does not know any more."""
+    with open_run(folder) as run:
+        game = run.make_environment(1)
+        (folder / "models" / f"{run.models['main@2'].hash}.safetensors").unlink()
+        with pytest.raises(ModelError, match="cannot be read"):
+            run.agent("main@2", "player", environment=game)
+    path = folder / "run.toml"
+    path.write_text(path.read_text().replace("players.main", "players.other"))
+    expected = "model 'main@1' belongs to no player of this run; there are other"
+    with open_run(folder) as run, pytest.raises(ModelError, match=expected):
+        run.agent("main@1", "player", environment=game)
 
 
 def test_agents_can_be_made_after_closing(folder):

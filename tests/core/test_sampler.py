@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ludus._actors import LiveActor
 from ludus._messages import Credit, FixtureRequest, Fixtures, Hello, MetricsReport, Results, ResultsAck, Segments
-from ludus._sampler import learner_name
+from ludus.launcher import learner_name
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
 

@@ -1,4 +1,4 @@
-"""A component's service is a worker like others, but nobody waits for it at the end."""
+"""A component's service is a worker of the run, and meets the component's runtimes in samplers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from ludus._assembly import Assembly
+from ludus._assembly import Assembly, service_name
 from ludus._build import make_inference, make_service
 from ludus._config import load_config
-from ludus._messages import Hello, MetricsReport, Stop
+from ludus._messages import MetricsReport
 from ludus._plugins import load_plugins
 from ludus._report import measure
 from ludus._sections import Chosen
-from ludus._service import ServiceWorker, service_name
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.inference import Eager
-from ludus.launcher import COORDINATOR
 from ludus.service import Network, ServiceContext, Site
 from ludus.testing import league_runner
 
@@ -27,20 +25,11 @@ MODULE = __name__
 TINY = ("players.main_agent.mlp.hidden=[4]", "evaluation.enabled=false", "players.main_agent.interfaces=[]")
 
 
-class Counting:
-    """A service that counts its calls."""
+class Serving:
+    """A service that remembers what it was given."""
 
     def __init__(self, config=None, *, context=None):
-        self.config, self.context, self.count, self.closed = config, context, 0, False
-
-    def work(self):
-        self.count += 1
-
-    def metrics(self):
-        return {"calls": float(self.count)}
-
-    def close(self):
-        self.closed = True
+        self.config, self.context, self.name = config, context, context.name
 
 
 def refuse(config, *, context):
@@ -67,7 +56,7 @@ class Line:
         return True
 
 
-def chosen(service=f"{MODULE}:Counting", factory=f"{MODULE}:Placed"):
+def chosen(service=f"{MODULE}:Serving", factory=f"{MODULE}:Placed"):
     """Return a runtime with a service as if a run had chosen it."""
     component = Component(name="placed", factory=factory, service=service)
     return Chosen(kind="inference", name="placed", config=None, component=component)
@@ -76,7 +65,7 @@ def chosen(service=f"{MODULE}:Counting", factory=f"{MODULE}:Placed"):
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
     """Let components name what this file defines."""
-    monkeypatch.setitem(sys.modules, MODULE, sys.modules[Counting.__module__])
+    monkeypatch.setitem(sys.modules, MODULE, sys.modules[Serving.__module__])
 
 
 @pytest.fixture
@@ -86,47 +75,16 @@ def config():
     return evolve(load_config(path, overrides=TINY, plugins=load_plugins()), inference=chosen())
 
 
-def worker_at(now):
-    """Return the worker of a counting service under a clock, and its link."""
-    link = Line()
-    made = ServiceWorker(name="service-placed", service=Counting(), link=link, clock=lambda: now["now_s"])
-    return made, link
-
-
-def test_it_introduces_itself_and_reports_once_a_second():
-    """What the service says goes to the coordinator under the worker's name."""
-    now = {"now_s": 0.0}
-    made, link = worker_at(now)
-    made.start()
-    for now["now_s"] in (0.0, 0.5, 0.9, 1.1):
-        assert made.work()
-    assert isinstance(link.sent[0][1], Hello)
-    reports = [(peer, message) for peer, message in link.sent if isinstance(message, MetricsReport)]
-    values = [message.values for _, message in reports]
-    assert values == [{"calls": 1.0}, {"calls": 4.0}]
-    assert {(peer, message.worker) for peer, message in reports} == {(COORDINATOR, "service-placed")}
-    assert made.count == 4
-
-
-def test_it_does_not_stop_when_told():
-    """Samplers may still wait for an answer; whoever started it ends it after them."""
-    made, _ = worker_at({"now_s": 0.0})
-    made.handle(COORDINATOR, Stop(reason="enough"))
-    assert not made.stopped
-    made.close()
-    assert made.service.closed
-
-
 def test_its_networks_are_those_of_samplers(config, tmp_path):
     """For every player, with the shapes that a policy's weights have."""
     made = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).service(
         "service-placed", link=Line(), clock=time.monotonic
     )
-    context = made.service.context
-    assert (context.name, context.sockets) == ("service-placed", tmp_path)
+    context = made.context
+    assert (context.name, context.sockets, context.clock) == ("service-placed", tmp_path, time.monotonic)
+    assert isinstance(context.link, Line)
     ((module, request),) = context.networks["main_agent"]()
     assert request.heads == {"policy": 9}
-    made.service.close()
     sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).sampler(
         "sampler-0", link=Line(), clock=time.monotonic
     )
@@ -167,14 +125,12 @@ def test_a_runtime_without_a_service_knows_no_site(config):
 
 def _networks(config):
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=Path("/nowhere"), sockets=Path("/tmp"))
-    return assembly.service("service-placed", link=Line(), clock=time.monotonic).service.context.networks[
-        "main_agent"
-    ]()
+    return assembly.service("service-placed", link=Line(), clock=time.monotonic).context.networks["main_agent"]()
 
 
 def test_a_service_that_cannot_be_made_is_named():
     """As any component."""
-    context = ServiceContext(name="service-placed", sockets=Path("/x"), networks={})
+    context = ServiceContext(name="service-placed", sockets=Path("/x"), networks={}, link=Line(), clock=time.monotonic)
     with pytest.raises(PluginError, match="inference 'placed' failed: OSError: no room"):
         make_service(chosen(service=f"{MODULE}:refuse"), context)
 
@@ -205,4 +161,4 @@ def test_a_service_is_named_by_its_import_path(path):
 def test_a_component_without_a_service():
     """Has none to load."""
     assert Component(name="a", factory="a:b").load_service() is None
-    assert chosen().component.load_service() is sys.modules[MODULE].Counting
+    assert chosen().component.load_service() is sys.modules[MODULE].Serving

@@ -218,7 +218,8 @@ def test_a_rollback_forgets_everything_since_the_commit(store):
     fixture = add_fixture(store)
     store.commit()
     for _ in range(3):
-        assert store.add_results(results([fixture.id], [0], [1])).new.tolist() == [0]
+        (summary,) = store.add_results(results([fixture.id], [0], [1])).fixtures
+        assert summary.matches == 1
         store.rollback()
     store.add_results(results([fixture.id], [0], [1]))
     store.commit()
@@ -235,7 +236,8 @@ def test_a_full_disk_is_one_clear_error(store):
     ):
         store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
     store._db.execute("PRAGMA max_page_count = 100000")
-    assert store.add_results(results([fixture.id], [0], [1])).refused == 1
+    store.add_results(results([fixture.id], [0], [1]))
+    assert store.counters()["results_refused"] == 1
     assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
 
 
@@ -308,7 +310,7 @@ def test_pool_changes_are_a_log(store):
     changes = [PoolChange(pool="p", model="main@1", enters=enters) for enters in (True, False, True)]
     for change in changes:
         store.pool_change(change)
-    assert list(store.pool_changes()) == changes
+    assert [record.change for record in store.pool_log()] == changes
 
 
 # --- fixtures -----------------------------------------------------------------------------------------------------
@@ -358,7 +360,8 @@ def test_results_of_a_closed_fixture_still_count(store):
     fixture = add_fixture(store)
     store.close_fixture(fixture.id)
     store.commit()
-    assert len(store.add_results(results([fixture.id], [0], [1])).new) == 1
+    (summary,) = store.add_results(results([fixture.id], [0], [1])).fixtures
+    assert summary.matches == store.num_matches() == 1
 
 
 # --- results ------------------------------------------------------------------------------------------------------
@@ -377,7 +380,7 @@ def test_results_are_counted_and_described(store):
 def test_an_empty_report_changes_nothing(store):
     """A report without results is fine."""
     recorded = store.add_results(results([], [], np.zeros((0, 2))))
-    assert (recorded.new.tolist(), recorded.fixtures, recorded.payoffs) == ([], (), {})
+    assert (store.num_matches(), recorded.fixtures, recorded.payoffs) == (0, (), {})
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -395,9 +398,9 @@ def test_a_repeated_report_counts_once(tmp_path, commit, restart):
         store = Store.open(tmp_path)
     again = store.add_results(report)
     store.commit()
-    assert (again.new.tolist(), again.duplicates, again.refused, again.fixtures) == ([], 2, 0, ())
+    assert (again.fixtures, again.payoffs, store.num_matches()) == ((), {}, 2)
     assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 1]
-    assert store.counters()["results_duplicate"] == 2
+    assert store.counters() == {"results_duplicate": 2}
     store.close()
 
 
@@ -405,7 +408,7 @@ def test_a_repetition_inside_a_report_counts_once(store):
     """The first of two rows about one match is kept."""
     fixture = add_fixture(store)
     recorded = store.add_results(results([fixture.id] * 3, [4, 4, 5], [1, 0, 0.5]))
-    assert (recorded.new.tolist(), recorded.duplicates) == ([0, 2], 1)
+    assert (recorded.fixtures[0].matches, store.counters()) == (2, {"results_duplicate": 1})
     assert [match.outcome for match in store.matches()] == [(1, 0), (0.5, 0.5)]
 
 
@@ -413,9 +416,9 @@ def test_results_of_unknown_matches_are_refused_and_counted(store):
     """Neither an unknown fixture nor a number that a fixture does not have gets into the log."""
     fixture = add_fixture(store, matches=3)
     recorded = store.add_results(results([fixture.id] * 4 + [99, 99], [-1, 3, 0, 10**12, 0, 0], [1] * 6))
-    assert (recorded.new.tolist(), recorded.refused) == ([2], 5)
-    assert store.counters()["results_refused"] == 5
-    assert store.num_matches() == 1
+    assert recorded.fixtures[0].matches == 1
+    assert store.counters() == {"results_refused": 5}
+    assert [match.number for match in store.matches()] == [0]
 
 
 GOOD = results([1], [0], [1])

@@ -29,7 +29,7 @@ from ludus._messages import (
 )
 from ludus.environment import Scenario
 from ludus.errors import WireError
-from ludus.wire import decode, encode, fits
+from ludus.wire import check_limits, decode, encode
 
 SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 MESSAGES = [kind for kind in wire._kinds.values() if kind.__module__ == _messages.__name__]
@@ -390,11 +390,12 @@ def test_the_number_of_items_is_limited():
 
 @pytest.mark.parametrize(("limit", "problem"), [("MAX_FRAME_BYTES", "array of 808"), ("MAX_TOTAL_BYTES", "in all")])
 def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
-    """Too large a message is refused by sender and receiver; `fits` tells it from other damage."""
+    """Too large a message is refused by sender and receiver; `check_limits` tells it from other damage."""
     frames = encode(segments(x=np.zeros(101)))
-    assert fits(frames)
+    check_limits(frames, "message")
     monkeypatch.setattr(wire, limit, 800)
-    assert not fits(frames)
+    with pytest.raises(WireError, match=r"^message: .* allowed"):
+        check_limits(frames, "message")
     with pytest.raises(WireError, match=problem):
         encode(segments(x=np.zeros(101)))
     with pytest.raises(WireError, match=problem):

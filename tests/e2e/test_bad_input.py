@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from ludus._store import Store
-from ludus._verify import verify
+from ludus.runs import open_run
+from ludus_terminal.verify import verify
 
 FAULTY = Path(__file__).with_name("faulty.py").read_text(encoding="utf-8")
 
@@ -268,9 +269,9 @@ def test_a_broken_environment_ends_the_run_with_one_line(ludus, install, toml, t
     often = "" if not told else r" — 1 times within a minute; see run/logs/sampler-0\.log"
     refused(result, f"error: {told}{WRONG[fault]}{often}")
     if fault != "init":
-        with Store.read(tmp_path / "run") as store:
-            assert verify(store) == []
-            assert store.num_matches() > 0
+        with open_run(tmp_path / "run") as run:
+            assert verify(run) == []
+            assert run.num_matches() > 0
 
 
 @pytest.mark.slow

@@ -5,11 +5,9 @@ from __future__ import annotations
 from ludus.component import Component
 
 _TRAIN = "Train the players of a TOML file, from the start or further."
-_PLUGINS = "List what is installed and what each plugin offers."
 
-#: What trains, and what helps when no plugin works. Commands of plugins come after them and cannot replace them.
+#: What trains. Commands of plugins come after them and cannot replace them.
 BUILT_IN = {
     "train": Component(name="train", factory="ludus._cli.train:train", summary=_TRAIN),
     "resume": Component(name="resume", factory="ludus._cli.train:resume", summary="Go on with an interrupted run."),
-    "plugins": Component(name="plugins", factory="ludus._cli.plugins:plugins", summary=_PLUGINS),
 }

@@ -13,7 +13,7 @@ from attrs import define, evolve, field
 from ludus._assembly import Assembly
 from ludus._config import parse_config
 from ludus._coordinator import Coordinator
-from ludus._inproc import InprocEndpoint, InprocNetwork
+from ludus._inproc import InprocEndpoint
 from ludus._learner import Learner
 from ludus._plugins import load_plugins
 from ludus._sampler import Sampler
@@ -48,13 +48,13 @@ class LeagueRunner:
     asleep: set[str] = field(init=False, factory=set)
     lost: Callable[[str, Any], bool] = field(init=False, default=lambda _receiver, _message: False)
     coordinator: Coordinator = field(init=False)
-    _network: InprocNetwork = field(init=False)
+    _network: InprocEndpoint = field(init=False)
     _center: InprocEndpoint = field(init=False)
     _workers: dict[str, tuple[Worker, InprocEndpoint]] = field(init=False, factory=dict)
     _sessions: Iterator[int] = field(init=False, factory=itertools.count)
 
     def __attrs_post_init__(self) -> None:
-        self._network = InprocNetwork()
+        self._network = InprocEndpoint(COORDINATOR)
         self._center = self._endpoint(COORDINATOR)
         assembly = self._assembly()
         self.coordinator = assembly.coordinator(self.store, link=self._center, clock=self.clock)

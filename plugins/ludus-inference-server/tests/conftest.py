@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus.network import NetworkRequest, get_weights
-from ludus.service import Network, ServiceContext, Site
+from ludus.service import Network, Site
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
@@ -62,8 +62,9 @@ class Office:
         assert ready.wait(20)
 
     def _serve(self, ready, end):
-        context = ServiceContext(name=self.name, sockets=self.sockets, networks=self.networks)
-        self.service = service = InferenceService(self.config, context=context)
+        self.service = service = InferenceService(
+            self.config, name=self.name, sockets=self.sockets, networks=self.networks
+        )
         ready.set()
         while not end.is_set():
             service.work()

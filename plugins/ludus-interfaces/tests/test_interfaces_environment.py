@@ -9,9 +9,10 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, on_agent, stack
+from ludus.interface import Identity, Spaces, View, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
+from ludus_interfaces.agent import on_agent
 from ludus_interfaces.environment import on_environment
 
 TICKS = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from ludus.runs import open_run
 from ludus.testing import league_runner
+from ludus_terminal.verify import verify
 
 PLAYER = {
     "algorithm": "dummy-gradient",
@@ -89,4 +90,4 @@ def test_a_resumed_league_has_what_was_promoted(folder, show):
         runner.finish()
     with open_run(folder) as run:
         assert list(run.pools["chosen"]) == ["main@1"]
-        assert run.verify() == []
+        assert verify(run) == []

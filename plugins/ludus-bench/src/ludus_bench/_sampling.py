@@ -14,9 +14,9 @@ import numpy as np
 from attrs import define, frozen
 from ludus._assembly import Assembly
 from ludus._messages import Credit, Fixture, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
-from ludus._sampler import COORDINATOR, learner_name
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
+from ludus.launcher import COORDINATOR, learner_name
 from ludus.segment import SegmentBatch
 
 if TYPE_CHECKING:

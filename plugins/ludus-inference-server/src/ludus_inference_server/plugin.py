@@ -13,7 +13,7 @@ def ludus_register_inference() -> list[Component]:
             name="server",
             factory="ludus_inference_server.client:make_client",
             config="ludus_inference_server.config:ServerConfig",
-            service="ludus_inference_server.service:InferenceService",
+            service="ludus_inference_server.worker:make_worker",
             summary="one process decides for all samplers: many models in micro-batches, on CPU or GPU",
         )
     ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 import zmq
 from ludus.errors import LinkError
-from ludus.service import ServiceContext
+from ludus.service import Network
 from ludus_local.memory import SharedFolder
 
 from ludus_inference_server.config import ServerConfig
@@ -26,25 +27,29 @@ _MOST = 1024  # messages taken before the next look at batches
 
 
 class InferenceService:
-    """The service of the runtime ``server``; see `ludus.service.Service`.
+    """The server behind a socket.
 
     Args:
         config: The options.
-        context: Where it is reached, and the networks of the run.
+        name: Under which it is reached.
+        sockets: In which folder.
+        networks: As in `ludus.service.ServiceContext`.
 
     Raises:
         LinkError: There is no shared memory, or the address cannot be bound.
     """
 
-    def __init__(self, config: ServerConfig, *, context: ServiceContext) -> None:
+    def __init__(
+        self, config: ServerConfig, *, name: str, sockets: Path, networks: Mapping[str, Callable[[], Sequence[Network]]]
+    ) -> None:
         torch.set_num_threads(config.threads)
-        address = service_address(context.sockets, context.name)
-        folder = SharedFolder.beside(context.sockets, context.name)
+        address = service_address(sockets, name)
+        folder = SharedFolder.beside(sockets, name)
         if folder is None:
             raise LinkError("the inference server needs shared memory; choose another sampling.inference")
 
         self._server = Server(
-            networks=context.networks,
+            networks=networks,
             make_runtime=lambda network: make_runtime(config, network.module, network.request),
             folder=folder,
             shelf=Shelf(config.cache_mb * 2**20),

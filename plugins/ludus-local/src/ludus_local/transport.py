@@ -170,13 +170,22 @@ class ZmqEndpoint:
             try:
                 received.append((sender, wire.decode(frames)))
             except WireError as error:
-                self._drop("undecodable" if wire.fits(frames) else "oversized", sender, str(error))
+                self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
 
     def _drop(self, reason: str, peer: str, problem: str) -> None:
         self.drops[reason] += 1
         count = self.drops[reason]
         if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
             _log.warning("%s dropped %s message %d, from %r: %s", self._name, reason, count, peer[:64], problem)
+
+
+def _fits(frames: list[Frame]) -> bool:
+    """Return whether frames keep the limits, whatever they contain."""
+    try:
+        wire.check_limits(frames, "")
+    except WireError:
+        return False
+    return True
 
 
 def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:

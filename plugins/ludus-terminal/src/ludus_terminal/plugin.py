@@ -7,7 +7,7 @@ from ludus import Component, hookimpl
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``report`` and ``watch``."""
+    """Offer ``ludus check``, ``doctor``, ``eval``, ``league``, ``play``, ``plugins``, ``report`` and ``watch``."""
     return [
         Component(
             name="check",
@@ -30,6 +30,11 @@ def ludus_register_commands() -> list[Component]:
             summary="Show, rate, compare and promote the models of a run.",
         ),
         Component(name="play", factory="ludus_terminal.play:play", summary="Play against a model or a scripted agent."),
+        Component(
+            name="plugins",
+            factory="ludus_terminal.plugins:plugins",
+            summary="List what is installed and what each plugin offers.",
+        ),
         Component(
             name="report",
             factory="ludus_terminal.report:report",

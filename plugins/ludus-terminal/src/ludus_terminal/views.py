@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
+from ludus_terminal.verify import verify
+
 __all__ = [
     "LINEAGE",
     "MATCHES",
@@ -251,7 +253,7 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
 
 
 def _verify(run: Run) -> Data:
-    problems = run.verify()
+    problems = verify(run)
     return {"ok": not problems, "matches": run.num_matches(), "problems": problems}
 
 

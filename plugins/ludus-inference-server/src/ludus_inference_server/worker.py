@@ -1,4 +1,4 @@
-"""The worker around the service of a component."""
+"""The worker around the server."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import define, field
-
-from ludus._messages import Hello, MetricsReport
 from ludus.launcher import COORDINATOR, Link
-from ludus.service import Service
+from ludus.service import ServiceContext
+from ludus.wire import Hello, MetricsReport
+
+from ludus_inference_server.config import ServerConfig
+from ludus_inference_server.service import InferenceService
+
+__all__ = ["ServiceWorker", "make_worker"]
 
 _REPORT_S = 1.0
 
 
-def service_name(component: str) -> str:
-    """Return the worker name of a component's service."""
-    return f"service-{component}"
-
-
 @define(kw_only=True)
 class ServiceWorker:
-    """Runs a service and reports its numbers. It is not told to stop: others may still wait for it."""
+    """Runs the server and reports its numbers. It does not stop when told: samplers may still wait for it."""
 
     name: str
-    service: Service
+    service: InferenceService
     link: Link
     clock: Callable[[], float]
     stopped: bool = field(init=False, default=False)
@@ -55,3 +54,9 @@ class ServiceWorker:
     def close(self) -> None:
         """Free everything."""
         self.service.close()
+
+
+def make_worker(config: ServerConfig, *, context: ServiceContext) -> ServiceWorker:
+    """Make the service of the runtime ``server``; errors are those of `InferenceService`."""
+    service = InferenceService(config, name=context.name, sockets=context.sockets, networks=context.networks)
+    return ServiceWorker(name=context.name, service=service, link=context.link, clock=context.clock)

@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
-
-from ludus._messages import Checkpoint
-from ludus._models import check_model, load_checkpoint, load_manifest
-from ludus._participants import parse
-from ludus._records import ModelRecord
-from ludus._store import Store
 from ludus.errors import ModelError, StoreError
+from ludus.runs import ModelRecord, Run, check_model, load_checkpoint, load_manifest, open_run
+
+__all__ = ["verify"]
 
 _LOOKS = 3
 
 
-def verify(store: Store) -> list[str]:
+def verify(run: Run) -> list[str]:
     """Recompute and compare everything; return one line for every contradiction, none if all is well."""
-    return [problem for check in _CHECKS for problem in check(store)]
+    return [problem for check in _CHECKS for problem in check(run)]
 
 
-def _payoffs(store: Store) -> Iterator[str]:
+def _payoffs(run: Run) -> Iterator[str]:
     """Compare the stored sums with those counted from the log."""
     try:
-        counted = store.recompute_payoffs()
+        counted = run.recompute_payoffs()
     except StoreError as error:
         yield str(error)
         return
-    stored, nothing = store.payoffs(), np.zeros(3, np.int64)
+    stored, nothing = run.payoffs(), np.zeros(3, np.int64)
     for key in sorted(counted.keys() | stored.keys()):
         ours, theirs = counted.get(key, nothing), stored.get(key, nothing)
         if not np.array_equal(ours, theirs):
@@ -36,26 +33,24 @@ def _payoffs(store: Store) -> Iterator[str]:
             yield f"payoff of {a} against {b} ({kind}): stored {theirs.tolist()}, the log says {ours.tolist()}"
 
 
-def _participants(store: Store) -> Iterator[str]:
+def _participants(run: Run) -> Iterator[str]:
     """Look for frozen models that have played but are not in the league."""
-    known = {model.participant for model in store.models()}
-    for participant in sorted({name for _, a, b in store.payoffs() for name in (a, b)} - known):
-        name = parse(participant)
-        if name.number is not None and not name.live:
+    for participant in sorted({name for _, a, b in run.payoffs() for name in (a, b)} - run.models.keys()):
+        if "@" in participant and not participant.endswith("+"):
             yield f"{participant} has played, but it is not among the models"
 
 
-def _models(store: Store) -> Iterator[str]:
-    folder = store.run_dir / "models"
-    for model in store.models():
+def _models(run: Run) -> Iterator[str]:
+    folder = run.folder / "models"
+    for model in run.models.values():
         yield from _complaint(model.participant, check_model, folder, model.hash)
         yield from _complaint(model.participant, load_manifest, folder, model.hash)
 
 
-def _lineage(store: Store) -> Iterator[str]:
+def _lineage(run: Run) -> Iterator[str]:
     """Follow each player's models: numbered from 1, each the child of the one before, generation after generation."""
-    hashes, before = {model.hash for model in store.models()}, dict[str, ModelRecord]()
-    for model in store.models():
+    hashes, before = {model.hash for model in run.models.values()}, dict[str, ModelRecord]()
+    for model in run.models.values():
         last, generation = before.get(model.player), model.manifest.get("generation", 0)
         number, begun = (1, 0) if last is None else (last.number + 1, last.manifest.get("generation", 0))
         if (model.number, model.participant) != (number, f"{model.player}@{number}"):
@@ -69,13 +64,13 @@ def _lineage(store: Store) -> Iterator[str]:
         before[model.player] = model
 
 
-def _counters(store: Store) -> Iterator[str]:
+def _counters(run: Run) -> Iterator[str]:
     """Compare the counters that the log and the models imply; they are written in the same transactions."""
-    counters, played = store.counters(), store.num_matches(kind="train")
+    counters, played = run.counters(), run.num_matches(kind="train")
     if counters.get("matches", played) != played:
         yield f"counter of training matches: stored {counters['matches']:.0f}, the log says {played}"
     learned: dict[str, int] = {}
-    for model in store.models():
+    for model in run.models.values():
         learned[model.player] = max(model.decisions, learned.get(model.player, 0))
     for player, decisions in learned.items():
         counted = counters.get(f"decisions/{player}", 0)
@@ -83,31 +78,31 @@ def _counters(store: Store) -> Iterator[str]:
             yield f"decisions of {player}: stored {counted:.0f}, a model of it has {decisions}"
 
 
-def _pools(store: Store) -> Iterator[str]:
+def _pools(run: Run) -> Iterator[str]:
     """Replay the pool log."""
-    known = {model.participant for model in store.models()}
     members: set[tuple[str, str]] = set()
-    for change in store.pool_changes():
+    for change in (record.change for record in run.pool_log()):
         entry = (change.pool, change.model)
-        if change.model not in known:
+        if change.model not in run.models:
             yield f"pool {change.pool}: {change.model} is not among the models"
         if (entry in members) == change.enters:
             yield f"pool {change.pool}: {change.model} {'enters twice' if change.enters else 'leaves but is not in it'}"
         (members.add if change.enters else members.discard)(entry)
 
 
-def _checkpoints(store: Store) -> Iterator[str]:
-    for player, saved in store.checkpoints().items():
-        complaints = list(_checkpoint(store, player, saved))
+def _checkpoints(run: Run) -> Iterator[str]:
+    for player in run.checkpoints():
+        complaints = list(_checkpoint(run, player))
         for _ in range(_LOOKS):
-            if complaints:  # a run that goes on may have replaced it since the store was read
-                with Store.read(store.run_dir) as now:
-                    complaints = list(_checkpoint(now, player, now.checkpoints()[player]))
+            if complaints:  # a run that goes on may have replaced it since it was opened
+                with open_run(run.folder) as now:
+                    complaints = list(_checkpoint(now, player))
         yield from complaints
 
 
-def _checkpoint(store: Store, player: str, saved: Checkpoint) -> Iterator[str]:
-    return _complaint(f"checkpoint of {player}", load_checkpoint, store.run_dir, saved.path, saved.hash)
+def _checkpoint(run: Run, player: str) -> Iterator[str]:
+    saved = run.checkpoints()[player]
+    return _complaint(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)
 
 
 def _complaint(subject: str, load: Callable[..., object], *arguments: object) -> Iterator[str]:
@@ -118,8 +113,8 @@ def _complaint(subject: str, load: Callable[..., object], *arguments: object) ->
         yield f"{subject}: {error}"
 
 
-_CHECKS: tuple[Callable[[Store], Iterable[str]], ...] = (
-    Store.damage,
+_CHECKS: tuple[Callable[[Run], Iterable[str]], ...] = (
+    Run.damage,
     _payoffs,
     _participants,
     _models,

@@ -6,6 +6,8 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
+__all__ = ["columns"]
+
 
 def columns(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
     """Return rows as lines whose cells stand below each other; the last column is wrapped to fit the terminal.

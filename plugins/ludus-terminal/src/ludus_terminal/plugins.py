@@ -8,12 +8,12 @@ from typing import Any
 
 import attrs
 import click
+from ludus import Component, ConfigError, Plugins, load_plugins
+from ludus.component import KINDS
 
-from ludus._cli import BUILT_IN
-from ludus._columns import columns
-from ludus._plugins import Plugins, load_plugins
-from ludus.component import KINDS, Component
-from ludus.errors import ConfigError
+from ludus_terminal.columns import columns
+
+__all__ = ["plugins"]
 
 
 @click.group(invoke_without_command=True)
@@ -32,7 +32,7 @@ def plugins(context: click.Context, *, as_json: bool, verbose: bool) -> None:
         click.echo(columns(list(_details(loaded) if verbose else _overview(loaded))))
     else:
         click.echo("no plugin is installed; ludus needs some to train: pip install ludus-…")
-    for line in (*loaded.problems(), *_hidden(loaded)):
+    for line in loaded.problems():
         click.echo(line)
 
 
@@ -76,13 +76,6 @@ def _details(loaded: Plugins) -> Iterator[tuple[str, ...]]:
     for report in loaded.reports:
         parts = [(f"{kind}:{part.name}", part.summary) for kind in KINDS for part in report.offers.get(kind, ())]
         yield from ((report.name, report.status, *part) for part in parts or [("", "")])
-
-
-def _hidden(loaded: Plugins) -> Iterator[str]:
-    for report in loaded.reports:
-        for command in report.offers.get("command", ()):
-            if command.name in BUILT_IN:
-                yield f"{report.who}: its command {command.name!r} is hidden by that of ludus itself"
 
 
 def _options(component: Component) -> list[dict[str, Any]]:

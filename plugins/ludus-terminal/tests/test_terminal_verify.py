@@ -11,9 +11,10 @@ from ludus._league import League
 from ludus._messages import Checkpoint, Fixture
 from ludus._models import save_arrays, save_checkpoint
 from ludus._store import Store
-from ludus._verify import verify
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
+from ludus.runs import open_run
+from ludus_terminal.verify import verify
 
 
 @pytest.fixture
@@ -41,8 +42,8 @@ def run(tmp_path):
 
 def problems(run):
     """Return what is found in a run folder."""
-    with Store.read(run) as store:
-        return verify(store)
+    with open_run(run) as opened:
+        return verify(opened)
 
 
 def tamper(run, sql):
@@ -128,8 +129,7 @@ def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
 
 def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
     """A run that goes on commits a newer one and deletes the old; what the newer one is decides."""
-    with Store.read(run) as snapshot:
-        snapshot.models()  # from here on the snapshot is fixed
+    with open_run(run) as snapshot:  # from here on the snapshot is fixed
         with Store.open(run) as store:
             saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
             store.put_checkpoint(

@@ -1,8 +1,7 @@
-"""The command line: finding commands, turning errors into lines, and listing plugins."""
+"""The command line: finding commands, and turning errors into lines."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,12 +9,10 @@ from types import SimpleNamespace
 
 import click
 import pytest
-from attrs import frozen
 from ludus import ConfigError, __main__, __version__
-from ludus._cli import BUILT_IN, plugins as plugins_command
-from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins, load_plugins
-from ludus.component import KINDS, Component
-from ludus.option import option
+from ludus._cli import BUILT_IN
+from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins
+from ludus.component import Component
 
 
 @pytest.fixture(autouse=True)
@@ -107,14 +104,33 @@ def test_exit_statuses_of_commands_are_kept(command):
 
 def test_usage_errors_are_those_of_click(capsys):
     """Status 2 and a hint to the help."""
-    assert __main__.main(["plugins", "--nonsense"]) == 2
-    assert "ludus plugins --help" in capsys.readouterr().err
+    assert __main__.main(["train", "--nonsense"]) == 2
+    assert "ludus train --help" in capsys.readouterr().err
 
 
 def test_unknown_commands_are_guessed(capsys):
     """Commands of plugins are proposed as well."""
     assert __main__.main(["dummy-helo"]) == 2
     assert "No such command 'dummy-helo'. Did you mean 'dummy-hello'?" in capsys.readouterr().err
+
+
+def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
+    """Those that could not be loaded are told; those that somebody blocked are no news."""
+    reports = [
+        PluginReport(name="x", distribution="ludus-x", version="1", status="broken", problems=("ImportError: z",)),
+        PluginReport(name="y", distribution="ludus-y", version="1", status="blocked", problems=("by you",)),
+    ]
+    monkeypatch.setattr(__main__, "load_plugins", lambda: Plugins([(report, None) for report in reports]))
+    assert __main__.main(["look"]) == 2
+    assert capsys.readouterr().err.endswith("No such command 'look'.\nx (ludus-x 1) broken: ImportError: z\n")
+
+
+def test_hidden_commands_are_a_problem():
+    """A plugin's command with the name of a built-in one would never run."""
+    train = Component(name="train", factory="a:b")
+    report = PluginReport(name="x", distribution="ludus-x", version="1", offers={"command": (train,)})
+    (line,) = Plugins([(report, None)]).problems()
+    assert line == "x (ludus-x 1) ok: its command 'train' is hidden by that of ludus itself"
 
 
 def test_commands_of_plugins_run(capsys):
@@ -182,120 +198,3 @@ def test_python_m_ludus_and_a_closed_pipe(unbuffered):
     assert writer.stderr.read() == ""
     assert writer.wait(timeout=20) == 141
     writer.stderr.close()
-
-
-def run(capsys, *arguments):
-    """Return what a successful command printed."""
-    assert __main__.main(["plugins", *arguments]) == 0
-    return capsys.readouterr().out
-
-
-def test_plugins_are_listed(capsys):
-    """Distribution, version, status and what it offers."""
-    out = run(capsys)
-    assert "ludus-dummy" in out
-    assert "environment: dummy-count, dummy-guess" in out
-    assert "listens to: match_ended" in out
-
-
-def test_verbose_lists_every_component(capsys):
-    """Each with its kind, name and line."""
-    out = run(capsys, "-v")
-    assert "environment:dummy-count" in out
-    assert "One linear layer per head." in out
-
-
-def test_json_has_everything(capsys):
-    """What a program needs to know."""
-    reports = {report["distribution"]: report for report in json.loads(run(capsys, "--json"))}
-    dummy = reports["ludus-dummy"]
-    assert (dummy["name"], dummy["status"], dummy["problems"]) == ("dummy", "ok", [])
-    assert dummy["offers"]["metric-sink"][0]["name"] == "dummy-memory"
-
-
-def test_problems_are_lines_below_the_table(capsys, monkeypatch):
-    """Who, what became of it, and why; names that match nothing are told, too."""
-    monkeypatch.setenv(BLOCK_VARIABLE, "dummy,nobody")
-    out = run(capsys)
-    assert "dummy (ludus-dummy 0.1.0) blocked: blocked by LUDUS_BLOCK_PLUGINS" in out
-    assert "'nobody' is to be allowed or blocked, but no installed plugin has that name" in out
-
-
-def test_hidden_commands_are_a_problem(capsys, monkeypatch):
-    """A plugin's command with the name of a built-in one would never run."""
-    train = Component(name="train", factory="a:b")
-    report = PluginReport(name="x", distribution="ludus-x", version="1", status="ok", offers={"command": (train,)})
-    monkeypatch.setattr(plugins_command, "load_plugins", lambda: Plugins([(report, None)]))
-    assert run(capsys).endswith("\nx (ludus-x 1): its command 'train' is hidden by that of ludus itself\n")
-
-
-def test_no_plugin_at_all(capsys, monkeypatch):
-    """A fresh installation is told what to do."""
-    monkeypatch.setattr(plugins_command, "load_plugins", lambda: Plugins([]))
-    assert "no plugin is installed" in run(capsys)
-
-
-def test_show_prints_options(capsys):
-    """Name, type, default, range and meaning of each."""
-    out = run(capsys, "show", "algorithm:dummy-gradient")
-    assert "from ludus-dummy 0.1.0, ludus_dummy.algorithm:Gradient" in out
-    assert "gamma" in out
-    assert "a number in [0, 1]" in out
-    assert "discount per decision" in out
-
-
-def test_show_has_json(capsys):
-    """The same for programs."""
-    data = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))
-    assert data["environments"] == ["dummy-count"]
-    assert data["options"] == [
-        {
-            "name": "error_rate",
-            "type": "float",
-            "required": False,
-            "default": 0.0,
-            "expected": "a number in [0, 1]",
-            "help": "share of decisions made at random, in [0, 1]",
-        }
-    ]
-
-
-def test_show_without_options(capsys):
-    """A component may have none."""
-    assert "no options" in run(capsys, "show", "interface:dummy-reverse")
-
-
-@pytest.mark.parametrize("argument", ["dummy-count", "game:dummy-count", "environment:", "environment"])
-def test_show_explains_its_argument(argument, capsys):
-    """The kinds are listed."""
-    assert __main__.main(["plugins", "show", argument]) == 1
-    assert "expected KIND:NAME, where KIND is one of environment, interface" in capsys.readouterr().err
-
-
-def test_show_guesses(capsys):
-    """A misspelt name is answered with a similar one."""
-    assert __main__.main(["plugins", "show", "environment:dummy-cuont"]) == 1
-    assert "did you mean 'dummy-count'?" in capsys.readouterr().err
-
-
-def test_every_component_installed_can_be_shown(monkeypatch, capsys):
-    """The options of whatever is installed can be written as JSON."""
-    monkeypatch.delenv(ALLOW_VARIABLE)
-    loaded = load_plugins()
-    for kind in KINDS:
-        for name in loaded.components(kind):
-            assert json.loads(run(capsys, "show", f"{kind}:{name}", "--json"))["name"] == name
-
-
-def test_defaults_of_all_sorts_can_be_shown(monkeypatch, capsys):
-    """Lists and tables are data; other objects are shown as text."""
-
-    @frozen
-    class Odd:
-        items: tuple = option([1, (2.0, "a"), {"b": None}], help="")
-        kind: type = option(int, help="")
-
-    monkeypatch.setattr(Component, "load_config", lambda self: Odd)
-    options = json.loads(run(capsys, "show", "agent:dummy-perfect", "--json"))["options"]
-    assert [entry["default"] for entry in options] == [[1, [2.0, "a"], {"b": None}], "<class 'int'>"]
-    assert "<class 'int'>" in run(capsys, "show", "agent:dummy-perfect")

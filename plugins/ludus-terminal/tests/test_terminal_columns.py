@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ludus._columns import columns
+from ludus_terminal.columns import columns
 
 
 def test_cells_stand_below_each_other():

@@ -1,0 +1,67 @@
+"""The server is a worker like others, but it does not stop when told."""
+
+from __future__ import annotations
+
+import pytest
+from ludus.launcher import COORDINATOR
+from ludus.wire import Hello, MetricsReport
+from ludus_inference_server.worker import ServiceWorker
+
+
+class Counting:
+    """A server that counts its calls."""
+
+    def __init__(self):
+        self.count, self.closed = 0, False
+
+    def work(self):
+        self.count += 1
+
+    def metrics(self):
+        return {"calls": float(self.count)}
+
+    def close(self):
+        self.closed = True
+
+
+class Line:
+    """A link that remembers."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, peer, message):
+        self.sent.append((peer, message))
+        return True
+
+
+@pytest.fixture
+def now():
+    """Return the time, to be changed."""
+    return {"now_s": 0.0}
+
+
+@pytest.fixture
+def made(now):
+    """Return the worker of a counting server under a clock."""
+    return ServiceWorker(name="service-server", service=Counting(), link=Line(), clock=lambda: now["now_s"])
+
+
+def test_it_introduces_itself_and_reports_once_a_second(made, now):
+    """What the server says goes to the coordinator under the worker's name."""
+    made.start()
+    for now["now_s"] in (0.0, 0.5, 0.9, 1.1):
+        assert made.work()
+    assert isinstance(made.link.sent[0][1], Hello)
+    reports = [(peer, message) for peer, message in made.link.sent if isinstance(message, MetricsReport)]
+    assert [message.values for _, message in reports] == [{"calls": 1.0}, {"calls": 4.0}]
+    assert {(peer, message.worker) for peer, message in reports} == {(COORDINATOR, "service-server")}
+    assert made.count == 4
+
+
+def test_it_does_not_stop_when_told(made):
+    """Samplers may still wait for an answer; whoever started it ends it after them."""
+    made.handle(COORDINATOR, object())
+    assert (made.stopped, made.settled) == (False, True)
+    made.close()
+    assert made.service.closed

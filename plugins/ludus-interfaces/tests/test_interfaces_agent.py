@@ -1,0 +1,102 @@
+"""An agent plays the raw game through an interface, and what it can do it still can."""
+
+from __future__ import annotations
+
+import numpy as np
+from gymnasium import spaces
+from ludus.agent import EvaluatingAgent
+from ludus.interface import Identity, Spaces, View
+from ludus_interfaces.agent import on_agent
+
+CARDS = 3
+RAW = Spaces(
+    spaces.Dict({"card": spaces.Discrete(CARDS), "tick": spaces.Box(0, 4, (2,))}), spaces.MultiDiscrete([CARDS, 2])
+)
+
+
+class CardOnly(Identity):
+    """Shows the card as one number, and leaves only the guess to choose."""
+
+    def bind(self, raw):
+        assert raw == RAW
+        return Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
+
+    def observe(self, view, streams):
+        mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
+        return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
+
+    def act(self, action, streams):
+        return np.concatenate([action, np.zeros_like(action)], axis=1)
+
+
+class Count(Identity):
+    """Shows how often the stream was shown something before: memory to be reset."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def reset(self, streams):
+        self.seen |= dict.fromkeys(streams.tolist(), 0)
+
+    def observe(self, view, streams):
+        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
+        self.seen |= dict(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+        return View(observation={"count": count}, action_mask=None, reward=view.reward)
+
+
+class Rule:
+    """An agent that computes its action from its observation by a function."""
+
+    def __init__(self, rule):
+        self.rule, self.forgotten = rule, []
+
+    def reset(self, streams):
+        self.forgotten += streams.tolist()
+
+    def act(self, observation, *, action_mask, streams, rng):
+        return self.rule(observation, action_mask)
+
+
+class Judge(Rule):
+    """One that evaluates: it expects ten times what it sees."""
+
+    def act_and_evaluate(self, observation, *, action_mask, streams, rng):
+        return self.rule(observation, action_mask), 10 * observation["obs"]
+
+
+def test_an_agent_plays_the_raw_game_through_an_interface():
+    """It is shown the transformed observation and mask, and its action is turned back."""
+    shown = []
+    rule = Rule(lambda obs, mask: shown.append((obs, mask.tolist())) or obs["obs"][:, None])
+    interface = CardOnly()
+    agent = on_agent(rule, interface, raw=RAW)
+    mask = np.array([[True, False, True, True, False]])
+    raw = {"card": np.array([2]), "tick": np.zeros((1, 2))}
+    action = agent.act(raw, action_mask=mask, streams=np.zeros(1, np.int64), rng=np.random.default_rng(0))
+    assert action.tolist() == [[2, 0]]
+    assert shown == [({"obs": 2}, [[True, False, True]])]
+
+
+def test_on_agent_forgets_in_interface_and_agent():
+    """A new match resets both."""
+    count, agent = Count(), Rule(lambda obs, mask: obs["count"][:, None])
+    through = on_agent(agent, count)
+    rng, streams = np.random.default_rng(0), np.array([3])
+    decide = lambda: through.act({}, action_mask=None, streams=streams, rng=rng).item()  # noqa: E731
+    assert [decide(), decide()] == [0, 1]
+    through.reset(streams)
+    assert decide() == 0
+    assert agent.forgotten == [3]
+
+
+def test_an_agent_that_evaluates_still_does():
+    """And one that cannot says NaN."""
+    observation, streams = {"obs": np.array([3, 4], np.float32)}, np.arange(2)
+    more = {"action_mask": None, "streams": streams, "rng": np.random.default_rng(0)}
+    through = on_agent(Judge(lambda obs, mask: obs["obs"][:, None]), Identity())
+    assert isinstance(through, EvaluatingAgent)
+    actions, values = through.act_and_evaluate(observation, **more)
+    assert (actions.tolist(), values.tolist()) == ([[3], [4]], [30, 40])
+    silent = on_agent(Rule(lambda obs, mask: obs["obs"][:, None]), Identity())
+    actions, values = silent.act_and_evaluate(observation, **more)
+    assert (actions.tolist(), np.isnan(values).all()) == ([[3], [4]], True)
