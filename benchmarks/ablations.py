@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve, frozen
-from ludus.runs import open_run, play_pair
+from ludus.runs import open_run
+from ludus_terminal.pairs import play_pair
 from safetensors.numpy import load_file
 from trainings import train
 

@@ -13,8 +13,9 @@ import numpy as np
 from attrs import define, field, frozen
 from ludus.agent import Agent
 from ludus.environment import Environment, EnvironmentSpec
-from ludus.runs import Run, Score, load_agent, open_run, play_pair, score
+from ludus.runs import Run, Score, load_agent, open_run, score
 from ludus_ratings import TeamMatch, bradley_terry, openskill_ratings
+from ludus_terminal.pairs import play_pair
 
 SEED = 0  # of all matches: every pair plays the same ones
 _ROWS = 256  # matches at once at most

@@ -27,8 +27,8 @@ from ludus._config import (
     SamplingSection,
 )
 from ludus._plugins import Plugins, load_plugins
-from ludus._toml import write_toml
 from ludus.component import KINDS
+from tomli_w import dumps as write_toml
 
 __all__ = ["PAGE", "render"]
 

@@ -77,7 +77,8 @@ class Assembly:
         """
         run, service = self.config.run, self.config.inference
         samplers = self.samplers(cores)
-        threads = run.learner_threads or self._learner_threads(cores, samplers)
+        free = int(cores) - (samplers + self._serves) * run.sampler_threads  # shared among learners
+        threads = run.learner_threads or max(1, free // len(self.config.players))
         workers = [WorkerSpec(learner_name(player), threads) for player in self.config.players]
         if service is not None and self._serves:
             workers.append(WorkerSpec(service_name(service.name), run.sampler_threads))
@@ -237,11 +238,6 @@ class Assembly:
             return run.workers
         taken = max(learners, round(int(cores) / 2)) if run.device == "cpu" else learners
         return max(1, (int(cores) - taken - self._serves) // run.sampler_threads)
-
-    def _learner_threads(self, cores: float, samplers: int) -> int:
-        """Return the torch threads of each learner: the cores that samplers leave, shared among learners."""
-        free = int(cores) - (samplers + self._serves) * self.config.run.sampler_threads
-        return max(1, free // len(self.config.players))
 
     def opponents(self, worker: str, spec: EnvironmentSpec, rows: int) -> ActorCache:
         """Return the frozen models and anchors as a worker meets them, loaded on demand.

@@ -16,12 +16,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tomli_w
 from attrs import field, frozen
 
 from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
-from ludus._toml import apply_overrides, read_toml, write_toml
+from ludus._toml import apply_overrides, read_toml
 from ludus.option import Check, at_least, name, option
 
 
@@ -209,7 +210,7 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> R
 
 def dump_config(config: RunConfig) -> str:
     """Return TOML text that `load_config` reads to an equal configuration."""
-    return write_toml(config.data)
+    return tomli_w.dumps(config.data)
 
 
 def choose_components(

@@ -96,8 +96,7 @@ class League:
 
     def team(self, participant: str) -> int | None:
         """Return the team that a player's model is made for; None where it may take any, as anchors may."""
-        model = self.models.get(participant)
-        view = self.players.get(parse(participant).player if model is None else model.player)
+        view = self.players.get(parse(participant).player)
         return None if view is None else view.team
 
     def pool(self, name: str) -> tuple[str, ...]:

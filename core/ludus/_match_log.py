@@ -168,8 +168,7 @@ class MatchLog:
             rows: ``[n] int64``, ascending.
             numbers: Their match numbers.
         """
-        found = self._db.execute("SELECT number FROM matches WHERE fixture = ?", (fixture.id,))
-        played = [row[0] for row in found]
+        played = [row[0] for row in self._db.execute("SELECT number FROM matches WHERE fixture = ?", (fixture.id,))]
         _, first = np.unique(numbers, return_index=True)
         new = np.sort(first[~np.isin(numbers[first], played)])
         return rows[new], len(played) + new.size == fixture.matches

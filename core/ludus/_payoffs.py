@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -14,9 +14,6 @@ HALF_LIFE = 256
 
 _REMEMBERED = 64  # lists of opponents whose places are known, and live participants whose sums are
 _FEW = 100  # opponents that are looked up one by one
-
-#: The participants whose matches count for one, with their weights.
-Chain: TypeAlias = "Iterable[tuple[str, float]]"
 
 
 @define
@@ -87,10 +84,11 @@ class Payoffs:
     """Counts of wins, draws and losses by pair.
 
     Args:
-        chain: Participant → whose matches count for it: itself, and for a live one its earlier weights.
+        chain: Participant → whose matches count for it, with their weights: itself, and for a live one its earlier
+            weights.
     """
 
-    def __init__(self, chain: Callable[[str], Chain]) -> None:
+    def __init__(self, chain: Callable[[str], Iterable[tuple[str, float]]]) -> None:
         self._chain = chain
         self._index: dict[str, int] = {}
         self._rows: dict[str, _Row] = {}

@@ -362,19 +362,16 @@ class Play:
                 "ticks": (self._now - self._since.take(rows)).astype(np.int32),
                 "outcome": tick.outcome.take(rows, axis=0).astype(np.float32, copy=False),
                 "returns": self._returns.take(rows, axis=0),
-                **self._part_returns(rows),
+                **{
+                    f"part/{part.name}/{name}": sums.take(rows, axis=0).mean(axis=1)
+                    for part in self._parts
+                    for name, sums in part.part_returns.items()
+                },
             }
         )
         self._idle[rows] = True
         self._num_idle += rows.size
         self._start(rows)
-
-    def _part_returns(self, rows: np.ndarray) -> dict[str, np.ndarray]:
-        return {
-            f"part/{part.name}/{name}": sums.take(rows, axis=0).mean(axis=1)
-            for part in self._parts
-            for name, sums in part.part_returns.items()
-        }
 
     def _call(self, method: str, *arguments: Any, **more: Any) -> Tick:
         """Call the environment; what it raises is told as its mistake."""

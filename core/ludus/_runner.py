@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -172,8 +171,8 @@ class _Run:
     def _alone(self) -> Crew:
         """Make the workers in this process."""
         prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
-        make = partial(self._assembly.worker, clock=time.monotonic)
-        return InTurn(self._assembly.workers(cores=1), lambda name, link: make(name, link=link))
+        assembly, clock = self._assembly, time.monotonic
+        return InTurn(assembly.workers(cores=1), lambda name, link: assembly.worker(name, link=link, clock=clock))
 
     def _together(self, session: int) -> Crew:
         """Start a process for every worker."""

@@ -140,17 +140,13 @@ class Section:
         """Say of an unknown table which component it would configure."""
         key = problem.path[0]
         if problem.text.startswith("unknown key") and isinstance(self.table.get(str(key)), dict):
-            kinds = [kind for kind in _TABLE_KINDS if key in self.reader.plugins.components(kind)]
+            kinds = [k for k in KINDS if k != "command" and key in self.reader.plugins.components(k)]
             if kinds:
                 return evolve(problem, text=f"unknown key: the {kinds[0]} {key!r} is not chosen in this section")
             choices = [*self.claimed, *self.reader.plugins.components("matchmaker")] if self.claimed else []
             if hint := did_you_mean(key, choices):
                 return evolve(problem, text=f"unknown key{hint}")
         return problem
-
-
-#: Kinds of component that a table beside a choice may configure.
-_TABLE_KINDS = tuple(kind for kind in KINDS if kind != "command")
 
 
 def _structure_config(component: Component, options: object) -> Any:

@@ -1,4 +1,4 @@
-"""Reading TOML with errors that name file and line, changing single values, and writing TOML."""
+"""Reading TOML with errors that name file and line, and changing single values."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import tomli_w
 
 from ludus.errors import ConfigError
 
@@ -97,12 +95,3 @@ def _value(text: str) -> Any:
     except tomllib.TOMLDecodeError:
         return text
     return table["value"] if len(table) == 1 else text
-
-
-def write_toml(data: Mapping[str, Any]) -> str:
-    """Return `data` as TOML text that loads to an equal table.
-
-    Raises:
-        TypeError: A value has no form in TOML.
-    """
-    return tomli_w.dumps(data)

@@ -82,25 +82,22 @@ class Role:
     labels_used: tuple[tuple[bool, ...], ...] | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.labels_used is not None:
-            _check_labels_used(self)
+        if self.labels_used is None:
+            return
+        from ludus.spaces import label_sizes  # noqa: PLC0415 - who makes a role has imported gymnasium already
+
+        sizes = label_sizes(self.action_space)
+        choices = sizes[0] if sizes else 0
+        expected = f"role {self.name!r}: labels_used: expected one row per choice of the first label ({choices})"
+        if len(self.labels_used) != choices:
+            raise ContractError(f"{expected}, got {len(self.labels_used)}")
+        if any(len(row) != len(sizes) or not row[0] for row in self.labels_used):
+            raise ContractError(f"{expected}, each of {len(sizes)} entries of which the first is True")
 
     @property
     def seats(self) -> int:
         """Return S, the number of seats of this role."""
         return len(self.teams)
-
-
-def _check_labels_used(role: Role) -> None:
-    from ludus.spaces import label_sizes  # noqa: PLC0415 - who makes a role has imported gymnasium already
-
-    sizes, rows = label_sizes(role.action_space), role.labels_used or ()
-    choices = sizes[0] if sizes else 0
-    expected = f"role {role.name!r}: labels_used: expected one row per choice of the first label ({choices})"
-    if len(rows) != choices:
-        raise ContractError(f"{expected}, got {len(rows)}")
-    if any(len(row) != len(sizes) or not row[0] for row in rows):
-        raise ContractError(f"{expected}, each of {len(sizes)} entries of which the first is True")
 
 
 @frozen

@@ -23,7 +23,7 @@ from attrs import frozen
 
 from ludus._build import learned_role, make_agent, make_environment
 from ludus._config import RunConfig, choose_components, load_config, parse_config
-from ludus._evaluation import play_pair
+from ludus._evaluation import play_matches
 from ludus._league import League
 from ludus._metrics import read_metrics
 from ludus._models import check_model, load_arrays, load_checkpoint, load_manifest
@@ -53,19 +53,17 @@ __all__ = [
     "PoolRecord",
     "Run",
     "Score",
-    "agents_for",
     "change_pool",
     "check_model",
     "evenly",
     "load_agent",
     "load_checkpoint",
     "load_manifest",
-    "load_plugins",
     "match_seeds",
     "milestones",
     "open_game",
     "open_run",
-    "play_pair",
+    "play_matches",
     "score",
 ]
 
@@ -351,15 +349,3 @@ def open_game(environment: str, agents: Sequence[str] = (), *, overrides: Sequen
     wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
     first, *others = choose_components(load_plugins(), wanted, overrides=overrides)
     return Game(first, {agent.name: agent for agent in others})
-
-
-def agents_for(environment: str) -> list[str]:
-    """Return the installed agents that play an environment.
-
-    Raises:
-        UnknownComponent: There is no such environment.
-    """
-    plugins = load_plugins()
-    plugins.get("environment", environment)
-    agents = plugins.components("agent").items()
-    return [name for name, agent in agents if not agent.environments or environment in agent.environments]

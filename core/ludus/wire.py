@@ -130,17 +130,13 @@ def check_limits(frames: Sequence[Frame], what: str) -> None:
         raise WireError(f"{what}: no frames")
     if len(frames) - 1 > MAX_ARRAYS:
         raise WireError(f"{what}: {len(frames) - 1} arrays, at most {MAX_ARRAYS} are allowed")
-    sizes = [_num_bytes(frame) for frame in frames]
+    sizes = [memoryview(frame).nbytes for frame in frames]
     if sizes[0] > MAX_HEADER_BYTES:
         raise WireError(f"{what}: header of {sizes[0]} bytes, at most {MAX_HEADER_BYTES} are allowed")
     if max(sizes) > MAX_FRAME_BYTES:
         raise WireError(f"{what}: array of {max(sizes)} bytes, at most {MAX_FRAME_BYTES} are allowed")
     if sum(sizes) > MAX_TOTAL_BYTES:
         raise WireError(f"{what}: {sum(sizes)} bytes in all, at most {MAX_TOTAL_BYTES} are allowed")
-
-
-def _num_bytes(frame: Frame) -> int:
-    return frame.nbytes if isinstance(frame, memoryview) else len(frame)
 
 
 def _read_header(header: bytes) -> tuple[str, Any]:
@@ -208,7 +204,7 @@ def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
     frame = next(frames, None)
     if frame is None:
         raise WireError(f"{where}: its frame is missing")
-    declared, size = math.prod(shape) * dtype.itemsize, _num_bytes(frame)
+    declared, size = math.prod(shape) * dtype.itemsize, memoryview(frame).nbytes
     if len(shape) > _MAX_DIMENSIONS or declared != size:
         raise WireError(f"{where}: {name} of shape {str(shape)[:64]} takes {declared} bytes, the frame has {size}")
     try:

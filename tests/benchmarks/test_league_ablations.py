@@ -9,8 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ludus import load_plugins
 from ludus._config import load_config
-from ludus.runs import load_plugins
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 VARIANTS = [

@@ -10,9 +10,9 @@ import pytest
 from attrs import define, field
 from gymnasium import spaces
 from ludus._messages import Fixture
-from ludus._toml import write_toml
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.testing import league_runner
+from tomli_w import dumps as write_toml
 
 
 @define(eq=False, slots=False)

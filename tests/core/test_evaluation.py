@@ -1,10 +1,10 @@
-"""Sides play on equal terms, and the record is the first one's."""
+"""Fixtures are played to their end in one process."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus._evaluation import Record, play_out, play_pair
+from ludus._evaluation import play_matches, play_out
 from ludus.errors import ContractError
 
 
@@ -21,43 +21,28 @@ class Agent:
         return np.full((streams.size, 1), self.number, np.int64)
 
 
-def sides(*numbers, roles=("player",)):
-    """Return sides that play their numbers in every role."""
-    return [{role: Agent(number) for role in roles} for number in numbers]
-
-
-def test_both_sides_play_the_same_seeds_from_both_seats(scripted):
-    """Team 0 always wins here, so equal sides share the points."""
+def test_every_seating_is_played_on_the_same_seeds(scripted):
+    """Each agent decides in the seats that it was given."""
     game = scripted({"player": (0, 1)}, 4, reward=lambda now, role, seat: 1.0 - seat)
-    record = play_pair(game, sides(1, 2), matches=9, seed=3)
-    assert record == Record(wins=5, draws=0, losses=5, mean_return=1.5, mean_ticks=3.0)
+    a, b = Agent(1), Agent(2)
+    played = play_matches(game, [(a, b), (b, a)], matches=5, seed=3)
+    assert [arrays["number"].size for arrays in played] == [5, 5]
+    assert all(arrays["outcome"].tolist() == [[1, 0]] * 5 for arrays in played)
+    assert all(arrays["returns"].tolist() == [[3, 0]] * 5 for arrays in played)
+    assert all(arrays["ticks"].tolist() == [3] * 5 for arrays in played)
     seeds = sorted(seed for _, seed, _ in game.resets)
     assert seeds[::2] == seeds[1::2]
-    first = {tuple(row) for actions in game.received for row in actions["player"][..., 0].tolist()}
-    assert {(1, 2), (2, 1)} <= first
+    assert {tuple(row) for actions in game.received for row in actions["player"][..., 0].tolist()} >= {(1, 2), (2, 1)}
 
 
-def test_roles_are_not_exchanged(scripted):
-    """The cat stays the cat."""
-    game = scripted({"cat": (0,), "mouse": (1, 1)}, 2)
-    record = play_pair(game, sides(1, 2, roles=("cat", "mouse")), matches=4, seed=3)
-    assert (record.wins, record.losses) == (4, 0)
-    assert all(actions["cat"][0, 0, 0] == 1 for actions in game.received)
-
-
-def test_equal_outcomes_are_draws(scripted):
-    """The best of the others counts."""
-    game = scripted({"player": (0, 1, 2)}, 2)
-    tick = game._tick
-
-    def drawn(ended, *, stepped):
-        made = tick(ended, stepped=stepped)
-        made.outcome[:] = [0.5, 0.5, 0.0]
-        return made
-
-    game._tick = drawn
-    record = play_pair(game, sides(1, 2, 3), matches=6, seed=3)
-    assert (record.wins, record.draws, record.losses) == (0, 4, 2)
+def test_an_agent_may_take_several_seats(scripted):
+    """Of any role."""
+    game, seen = scripted({"cat": (0,), "mouse": (1, 1)}, 2), []
+    mouse = Agent(2)
+    mouse.act = lambda observation, *, streams, **more: seen.append(streams.size) or np.full((streams.size, 1), 2)
+    play_matches(game, [(Agent(1), mouse, mouse)], matches=4, seed=3)
+    assert set(seen) == {4}
+    assert all((actions["cat"][0, 0, 0], *actions["mouse"][0, :, 0]) == (1, 2, 2) for actions in game.received)
 
 
 def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monkeypatch):

@@ -14,11 +14,10 @@ from ludus._config import load_config
 from ludus._plugins import load_plugins
 from ludus._runner import train
 from ludus._store import Store
-from ludus.errors import ConfigError, ModelError, RunError, StoreError, UnknownComponent
+from ludus.errors import ConfigError, ModelError, RunError, StoreError
 from ludus.matchmaker import PoolChange
 from ludus.runs import (
     Run,
-    agents_for,
     change_pool,
     check_model,
     load_checkpoint,
@@ -293,14 +292,6 @@ def test_options_of_what_is_not_chosen_are_mistakes():
     """As unknown names are."""
     with pytest.raises(ConfigError, match="is not chosen"):
         open_game("dummy-count", overrides=["dummy-perfect.error_rate=1"])
-
-
-def test_agents_are_listed_for_a_game():
-    """Those for other games are left out."""
-    assert "dummy-perfect" in agents_for("dummy-count")
-    assert "dummy-perfect" not in agents_for("dummy-guess")
-    with pytest.raises(UnknownComponent):
-        agents_for("dummy-cuont")
 
 
 def test_reading_does_not_import_torch(folder):

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._toml import apply_overrides, read_toml, write_toml
+from ludus._toml import apply_overrides, read_toml
 from ludus.errors import ConfigError
+from tomli_w import dumps as write_toml
 
 if sys.version_info >= (3, 11):
     import tomllib

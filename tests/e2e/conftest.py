@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
-from ludus._toml import write_toml
+from tomli_w import dumps as write_toml
 
 ROOT = Path(__file__).parents[2]
 

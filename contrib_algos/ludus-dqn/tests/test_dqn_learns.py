@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus.__main__ import main
-from ludus.runs import open_run, play_pair
+from ludus.runs import open_run
+from ludus_terminal.pairs import play_pair
 
 GAME = """
 [run]

@@ -9,8 +9,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus.__main__ import main
-from ludus.runs import open_run, play_pair
+from ludus.runs import open_run
 from ludus.segment import SegmentBatch
+from ludus_terminal.pairs import play_pair
 
 EXAMPLE = Path(__file__).parents[3] / "examples/pendulum_ppo.toml"
 

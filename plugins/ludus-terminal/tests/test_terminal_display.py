@@ -109,7 +109,7 @@ def test_nothing_to_show_shows_nothing():
 
 def test_every_run_in_a_terminal_shows_it():
     """It is the metric sink that the core looks for."""
-    from ludus.runs import load_plugins
+    from ludus import load_plugins
 
     assert load_plugins(allow=["ludus-terminal"]).get("metric-sink", "terminal").load_factory() is make_display
 

@@ -14,6 +14,7 @@ from ludus.__main__ import main
 from ludus._plugins import PluginReport, Plugins
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.errors import UnknownComponent
 from ludus_terminal import play as module
 
 MODULE = "ludus_test_play_components"
@@ -395,3 +396,11 @@ def test_opponents_that_do_not_exist(ludus, run_dir, name, problem):
     assert status == 1
     assert out.startswith("error: ")
     assert problem in out
+
+
+def test_agents_are_listed_for_a_game():
+    """Those for other games are left out."""
+    assert "dummy-perfect" in module.agents_for("dummy-count")
+    assert "dummy-perfect" not in module.agents_for("dummy-guess")
+    with pytest.raises(UnknownComponent):
+        module.agents_for("dummy-cuont")

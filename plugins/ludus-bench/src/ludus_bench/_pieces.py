@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 from attrs import define, field, frozen
+from ludus import load_plugins
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, player_role
 from ludus._compute import prepare_to_compute
@@ -27,7 +28,6 @@ from ludus.algorithm import Algorithm, Policy, Trainer, Weights
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.network import NetworkRequest
-from ludus.runs import load_plugins
 from ludus_local.process import available_cores
 
 from ludus_bench._sampling import Dealer, Opponents, Sampling

@@ -179,7 +179,7 @@ def _threads() -> Iterator[Finding]:
 
 
 def _plugins() -> Iterator[Finding]:
-    loaded = importlib.import_module("ludus.runs").load_plugins()
+    loaded = ludus.load_plugins()
     count = sum(report.status == "ok" for report in loaded.reports)
     yield _judge(
         "plugins",

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 from ludus import Scenario
-from ludus.runs import open_run, play_pair, score
+from ludus.runs import open_run, score
+
+from ludus_terminal.pairs import play_pair
 
 __all__ = ["evaluate"]
 

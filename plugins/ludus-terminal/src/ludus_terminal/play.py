@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 import click
 import numpy as np
 from attrs import define, field, frozen
+from ludus import load_plugins
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
-from ludus.runs import Game, Run, agents_for, match_seeds, open_game, open_run
+from ludus.runs import Game, Run, match_seeds, open_game, open_run
 from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
 
 if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Role, RoleTick, Tick
 
-__all__ = ["Quit", "Table", "open_table", "play", "watch"]
+__all__ = ["Quit", "Table", "agents_for", "open_table", "play", "watch"]
 
 _MOST_SHOWN = 60  # legal moves listed before a person's turn
 
@@ -300,6 +301,18 @@ def watch(
 
 def _points_text(names: Sequence[str], points: np.ndarray) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in zip(names, points, strict=True))
+
+
+def agents_for(environment: str) -> list[str]:
+    """Return the installed agents that play an environment.
+
+    Raises:
+        UnknownComponent: There is no such environment.
+    """
+    plugins = load_plugins()
+    plugins.get("environment", environment)
+    agents = plugins.components("agent").items()
+    return [name for name, agent in agents if not agent.environments or environment in agent.environments]
 
 
 def _bots_text(environment: str) -> str:
