@@ -43,7 +43,12 @@ class RunSection:
     device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
     launcher: str = option("local", name(), help="Component that places and starts worker processes.")
     checkpoint_s: float = option(30.0, at_least(1), help="Seconds between checkpoints of a learner.")
-    restarts: int = option(3, at_least(0), help="Restarts of one worker within a minute before the run is given up.")
+    restarts: int = option(
+        3,
+        at_least(0),
+        help="Restarts of one worker within a minute, or without a committed checkpoint (learner) or result (sampler, "
+        "evaluator) in between, before the run is given up.",
+    )
     stall_s: float = option(60.0, at_least(1), help="A worker without progress for so many seconds is restarted.")
 
 

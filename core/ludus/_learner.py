@@ -34,7 +34,7 @@ from ludus._messages import (
     Stop,
     Welcome,
 )
-from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint
+from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
 from ludus.algorithm import Trainer, Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
@@ -333,10 +333,15 @@ class Learner:
     # -- durable things ----------------------------------------------------------------------------------------
 
     def _save(self, *, freeze: bool, order: Order | None = None) -> None:
-        """Write a checkpoint, and the weights as a model before it where asked to, or ordered."""
+        """Write a checkpoint, and the weights as a model before it where asked to, or ordered.
+
+        Raises:
+            RunError: They cannot be written; what was committed before stays, and the run can be resumed from it.
+        """
         if freeze:
             self._models += 1
-            model = save_arrays(self.run_dir / "models", self._weights, self.options.manifest | self._stamp)
+            with usable(self.run_dir):
+                model = save_arrays(self.run_dir / "models", self._weights, self.options.manifest | self._stamp)
             self._frozen_at = self.decisions
             frozen = ModelFrozen(number=self._models, hash=model, generation=self._generation, **self._stamp)
             if order is not None:
@@ -347,7 +352,8 @@ class Learner:
         counts = {"version": self.version, "decisions": self.decisions, "frozen_at": self._frozen_at}
         counts |= {"generation": self._generation, "oldest": self._oldest}
         counters = {name: float(count) for name, count in (counts | self._meter.totals()).items()}
-        path, digest = save_checkpoint(self._folder, arrays, counters)
+        with usable(self.run_dir):
+            path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()
         self._promise("checkpoint", Checkpoint(path=path, hash=digest, counters=counters, **self._stamp))
 

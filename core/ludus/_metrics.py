@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -15,6 +16,8 @@ from typing import Any
 
 from ludus.errors import RunError
 from ludus.metrics import Metric
+
+_CHUNK_BYTES = 65536
 
 
 class JsonLines:
@@ -26,15 +29,26 @@ class JsonLines:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
-        self._file.truncate(path.read_bytes().rfind(b"\n") + 1)
+        self._file.truncate(_end_of_lines(path))
 
     def write(self, metrics: Sequence[Metric]) -> None:
-        """Append metrics; those of one moment share a line."""
+        """Append metrics; those of one moment share a line.
+
+        Raises:
+            OSError: They do not fit on the disk; nothing of them is left in the file.
+        """
         lines = [
             json.dumps({"t": elapsed_s, "d": decisions, "m": {metric.name: _finite(metric.value) for metric in group}})
             for (elapsed_s, decisions), group in groupby(metrics, key=attrgetter("elapsed_s", "decisions"))
         ]
-        self._file.write("".join(f"{line}\n" for line in lines).encode())
+        rest = memoryview("".join(f"{line}\n" for line in lines).encode())
+        start = self._file.seek(0, os.SEEK_END)
+        try:
+            while rest:  # a disk that is nearly full takes a part, and refuses what is left of it with its reason
+                rest = rest[self._file.write(rest) :]
+        except OSError:
+            self._file.truncate(start)  # half a line would spoil the next one
+            raise
 
     def close(self) -> None:
         """Close the file; may be called again."""
@@ -51,6 +65,20 @@ def read_metrics(path: Path) -> Iterator[Metric]:
         for number, line in enumerate(file, start=1):
             if line.endswith(b"\n"):
                 yield from _parse(line, where=f"{path}:{number}")
+
+
+def _end_of_lines(path: Path) -> int:
+    """Return the size of a file up to its last newline, looked for from the end: the file may be that of a long run."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        while end:
+            start = max(0, end - _CHUNK_BYTES)
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
 
 
 def _parse(line: bytes, *, where: str) -> Iterator[Metric]:

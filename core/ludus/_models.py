@@ -14,7 +14,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from ludus.errors import ModelError
+from ludus.errors import LudusError, ModelError, RunError
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _CHECKPOINT = re.compile(r"learners/[a-z0-9][a-z0-9._-]{0,63}/[0-9]{8}\.safetensors")
@@ -34,6 +35,24 @@ class SavedCheckpoint(NamedTuple):
 
     path: str
     hash: str
+
+
+@contextmanager
+def usable(run_dir: Path) -> Iterator[None]:
+    """Turn what the file system refuses into an error that says what to do.
+
+    Raises:
+        RunError: Something in the run folder cannot be read or written; restarting does not cure that.
+    """
+    try:
+        yield
+    except (LudusError, BrokenPipeError):  # both may be an OSError too
+        raise
+    except OSError as error:
+        raise RunError(
+            f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "
+            f"or choose another folder"
+        ) from error
 
 
 def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ from ludus._database import DATABASE
 from ludus._evaluation import play_out
 from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
-from ludus._models import write_durably
+from ludus._models import usable, write_durably
 from ludus._plugins import Plugins
 from ludus._report import measure, milestones, summarize
 from ludus._sections import Chosen
@@ -113,18 +113,12 @@ def resume(
 
 @contextmanager
 def _usable(run_dir: Path) -> Iterator[None]:
-    """Turn what the file system refuses into an error that says what to do."""
+    """Turn what the file system or the database refuses into an error that says what to do."""
     try:
-        yield
-    except (LudusError, BrokenPipeError):  # both may be an OSError too
-        raise
+        with usable(run_dir):
+            yield
     except sqlite3.Error as error:
         raise StoreError(f"{run_dir / DATABASE}: {error}; restore it from a copy of the run") from error
-    except OSError as error:
-        raise RunError(
-            f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "
-            f"or choose another folder"
-        ) from error
 
 
 @define

@@ -73,8 +73,8 @@ class Session:
         run_dir: The run folder; logs go to its ``logs`` folder.
         number: Counts the starts of the run.
         stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
-        restarts: Restarts of one worker within a minute, in which silence does not count; more means that restarting
-            does not help.
+        restarts: Restarts of one worker within a minute, in which silence does not count, or with nothing committed in
+            between (`ludus.wire.CheckpointAck`, `ludus.wire.ResultsAck`); more means that restarting does not help.
         say: Tells the person one line.
     """
 

@@ -26,7 +26,7 @@ import msgpack
 import numpy as np
 
 from ludus import _messages
-from ludus._messages import Credit, Failure, Hello, MetricsReport, Progress, Segments
+from ludus._messages import CheckpointAck, Credit, Failure, Hello, MetricsReport, Progress, ResultsAck, Segments
 from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
@@ -37,6 +37,7 @@ __all__ = [
     "MAX_HEADER_BYTES",
     "MAX_TOTAL_BYTES",
     "PROTOCOL",
+    "CheckpointAck",
     "Credit",
     "Failure",
     "Frame",
@@ -44,6 +45,7 @@ __all__ = [
     "Message",
     "MetricsReport",
     "Progress",
+    "ResultsAck",
     "Segments",
     "check_bools",
     "check_limits",

@@ -159,6 +159,17 @@ def test_shares_are_of_playing_time(league):
     assert dealt(league(**given)) == {"main": 40, "other": 10}
 
 
+def test_one_long_match_changes_little(league):
+    """How long a player's matches are is told by some hundreds of them, not by those that ended last."""
+    runner = league(players={"main": {}, "other": {}}, sampling={"fixture_matches": 64})
+    for number, fixture in enumerate(fixtures(runner, count=8)):
+        tell(runner, results(fixture, report=1 + number, matches=63))
+    (last,) = [fixture for fixture in fixtures(runner, count=2) if fixture.player == "main"]
+    tell(runner, results(last, report=9, matches=1, ticks=500))
+    dealt = Counter(fixture.player for fixture in fixtures(runner, count=50))
+    assert 12 <= dealt["main"] <= 22  # about 50 · 5 / (5 + 7), not one of a hundred
+
+
 def test_a_player_of_any_team_changes_seats(league):
     """From fixture to fixture."""
     runner = league(players={"main": {}, "other": {}})

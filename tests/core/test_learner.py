@@ -19,7 +19,7 @@ from ludus._messages import (
 )
 from ludus._models import load_arrays, load_manifest
 from ludus.algorithm import UpdateResult
-from ludus.errors import ContractError, ModelError
+from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
 
 
@@ -437,6 +437,17 @@ def test_a_checkpoint_holds_everything(tmp_path):
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
     assert (other.learner.version, other.learner.decisions) == (1, 10)
     assert other.learner._meter.totals() == desk.learner._meter.totals()
+
+
+@pytest.mark.parametrize("folder", ["models", "learners"])
+def test_what_cannot_be_written_ends_the_run_with_what_to_do(tmp_path, folder):
+    """A full disk or a missing right is cured by a person, not by another start of the learner."""
+    (tmp_path / folder).touch()  # a file in the place of the folder
+    desk = Desk(tmp_path, freeze_every_decisions=10)
+    desk.welcome()
+    desk.block(1, decisions=10)
+    with pytest.raises(RunError, match=r"cannot be used: .* make room or rights there and go on with `ludus resume "):
+        desk.learner.work()
 
 
 def test_only_the_newest_checkpoint_settles_what_was_promised(tmp_path):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import resource
+import tracemalloc
 
 import pytest
 from ludus._metrics import JsonLines, read_metrics
@@ -103,6 +105,35 @@ def test_a_torn_last_line_is_left_out_and_then_cut_off(path, lines, torn):
     assert len(list(read_metrics(path))) == lines
     JsonLines(path).close()
     assert path.read_bytes() == whole
+
+
+def test_metrics_that_do_not_fit_leave_nothing_behind(path):
+    """A disk that is nearly full takes a part of a line; what is written once there is room must not be glued to it."""
+    sink = JsonLines(path)
+    sink.write([metric("a", 1.0)])
+    whole, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            sink.write([metric("a", 2.0)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == whole
+    sink.write([metric("a", 3.0)])
+    sink.close()
+    assert [read.value for read in read_metrics(path)] == [1.0, 3.0]
+
+
+def test_reopening_a_long_stream_reads_its_end_only(path):
+    """A run of weeks is resumed without its metrics in memory."""
+    line = b'{"t": 1, "d": 2, "m": {}}\n'
+    path.write_bytes(line * 100_000 + b"torn")
+    tracemalloc.start()
+    JsonLines(path).close()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert path.stat().st_size == len(line) * 100_000
+    assert peak < path.stat().st_size / 5
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"t": 1, "d": 2, "m": {"a": "b"}}', b'{"d": 2, "m": {"a": 1}}'])

@@ -224,6 +224,21 @@ def test_a_place_that_cannot_be_written_is_one_line(ludus, toml, tmp_path):
     )
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_checkpoint_that_cannot_be_written_ends_the_run(ludus, toml, tmp_path, workers):
+    """At once, before a learner has lost anything, and with what to do; that done, the run goes on."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/learners").touch()  # a file stands where the folder should be
+    result = ludus("train", toml(), "--run", "run", "--workers", workers)
+    refused(result, r"error: run cannot be used: .*; make room or rights there and go on with `ludus resume run`, .*")
+    assert "restarted" not in result.output
+    (tmp_path / "run/learners").unlink()
+    assert ludus("resume", "run").status == 0
+    with open_run(tmp_path / "run") as run:
+        assert verify(run) == []
+        assert run.league.players["main"].decisions >= 2000
+
+
 def test_unusual_folders_work(ludus, toml, tmp_path):
     """Spaces, quotes, letters of all kinds, and a path longer than a socket's may be; the last line can be pasted."""
     folder = tmp_path / "a run's ünï 日本" / ("x" * 120)

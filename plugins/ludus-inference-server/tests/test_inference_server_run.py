@@ -84,4 +84,4 @@ def test_a_killed_server_costs_no_match(campaign, league):
     assert max(m.value for m in metrics if m.name == "service-server/rows_per_s") > 100
     assert max(m.value for m in metrics if m.name == "service-server/batch_requests") > 1
     assert {m.value for m in metrics if m.name == "service-server/dropped"} == {0.0}
-    assert list(Path("/dev/shm").glob(f"ludus-{pids['coordinator']}-*")) == []
+    assert list(Path("/dev/shm").glob(f"ludus-run-{pids['coordinator']}-*")) == []

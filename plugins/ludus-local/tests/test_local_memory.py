@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 from ludus.errors import LinkError
 from ludus_local import memory
-from ludus_local.memory import Layout, SharedFolder, remove_stale, shared_path
+from ludus_local.memory import Layout, SharedFolder, hold, remove, remove_stale, shared_path
 
 # -- no space --------------------------------------------------------------------------------------------------------
 
@@ -93,19 +93,84 @@ def test_files_of_a_killed_predecessor_are_removed(folder, shapes):
     assert other.path.exists()
 
 
-def test_folders_of_killed_runs_are_removed():
-    """As with sockets: by the next start of the same user."""
-    place = Path(tempfile.mkdtemp(prefix="t-"))
+HOLD = """
+import sys, time
+from pathlib import Path
+from ludus_local.memory import hold
+assert hold(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def holding(folder):
+    """Let another process hold a folder, which is killed in the end."""
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"held\n"
+            yield
+        finally:
+            process.kill()
+
+
+def test_folders_of_killed_runs_are_removed(tmp_path):
+    """As with sockets: by the next start of the same user. Whose process ids they name is of no account."""
+    own, reused = tmp_path / "ludus-run-1-a", tmp_path / f"ludus-run-{os.getpid()}-a"
+    other = tmp_path / "ludus-1-a"
+    for folder in (own, reused, other):
+        folder.mkdir(mode=0o700)
+    with holding(own):
+        pass
+    remove_stale(tmp_path)
+    assert list(tmp_path.iterdir()) == [other]
+
+
+def test_folders_that_somebody_holds_stay(tmp_path):
+    """Also those of processes of another container, whose ids mean nothing here."""
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
-    names = {
-        f"ludus-{ended.pid}-a": False,
-        f"ludus-{os.getpid()}-a": True,
-        "ludus-1x-a": True,
-        f"ludus-{10**30}-a": False,
-    }
-    for name in names:
-        (place / name).mkdir()
-    remove_stale(place)
-    assert {name: (place / name).exists() for name in names} == names
-    shutil.rmtree(place)
+    folder = tmp_path / f"ludus-run-{ended.pid}-a"
+    folder.mkdir(mode=0o700)
+    (folder / "sampler-0.7.0").touch()
+    with holding(folder), holding(folder):
+        remove_stale(tmp_path)
+        assert (folder / "sampler-0.7.0").exists()
+    remove_stale(tmp_path)
+    assert not folder.exists()
+
+
+def test_a_worker_holds_the_folder(monkeypatch, tmp_path):
+    """For as long as it lives, whoever asks; its launcher removes it at the end."""
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
+    for worker in ("sampler-0", "learner-main"):
+        made = SharedFolder.beside(Path("/run/ludus-run-1-x"), worker)
+    remove_stale(tmp_path)
+    assert made.path.exists()
+    remove(made.path)
+    assert not made.path.exists()
+    made.path.mkdir(mode=0o700)
+    remove_stale(tmp_path)
+    assert not made.path.exists()
+
+
+def test_a_folder_that_was_removed_before_it_was_held_is_made_again(monkeypatch, tmp_path):
+    """By another start, which found it without a holder."""
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
+    folder, flock = tmp_path / "ludus-run-1-x", fcntl.flock
+    assert not hold(folder)
+    times = []
+
+    def late(descriptor, how):
+        times.append(how)
+        if len(times) == 1:
+            folder.rmdir()
+        flock(descriptor, how)
+
+    monkeypatch.setattr(memory.fcntl, "flock", late)
+    made = SharedFolder.beside(Path("/run/ludus-run-1-x"), "sampler-0")
+    assert len(times) == 2
+    monkeypatch.setattr(memory.fcntl, "flock", flock)
+    remove_stale(tmp_path)
+    assert made.path.exists()
+    remove(folder)

@@ -10,8 +10,10 @@ import time
 
 import pytest
 from attrs import evolve
+from ludus._messages import CheckpointAck, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
+from ludus_local.launcher import LocalCrew
 from ludus_local.processes import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 
@@ -154,13 +156,69 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
 
 
 def test_old_deaths_are_forgotten(supervise, monkeypatch):
-    """A worker may die now and then in a run of days."""
+    """A worker may die now and then in a run of days, if it is of use in between."""
     supervisor, said = supervise(LEAVE)
     monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
     for _ in range(5):
         wait_dead(supervisor)
         time.sleep(0.002)
+        supervisor.progressed("sampler-0")
         supervisor.check(heard_s={}, errors={})
+    assert len(said) == 5
+
+
+def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
+    """A worker that always dies before anything of its work is committed is given up, however long it lives."""
+    supervisor, said = supervise(LEAVE)
+    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+    for death in range(5):
+        wait_dead(supervisor)
+        time.sleep(0.002)
+        if death == 0:
+            supervisor.check(heard_s={}, errors={})
+            supervisor.progressed("sampler-0")
+            supervisor.progressed("learner-of-another-run")
+        elif death < 4:
+            supervisor.check(heard_s={}, errors={})
+    with pytest.raises(WorkerError, match=r"ended by itself — 4 times with nothing committed in between; see .*log"):
+        supervisor.check(heard_s={}, errors={})
+    assert len(said) == 4
+
+
+def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
+    """The coordinator says so only of what is committed."""
+
+    class Recorder(list):
+        def __init__(self, **_):
+            """Nobody is supervised."""
+
+        def progressed(self, name):
+            self.append(name)
+
+    monkeypatch.setattr("ludus_local.launcher.Supervisor", Recorder)
+    monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
+    crew = LocalCrew(Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=print))
+    try:
+        crew.send("learner-main", CheckpointAck(player="main", path="learners/main/00000001.safetensors"))
+        crew.send("sampler-0", ResultsAck(report=1))
+        crew.send("sampler-1", Stop())
+    finally:
+        crew._endpoint.close()
+    assert crew._supervisor == ["learner-main", "sampler-0"]
+
+
+def test_services_need_not_commit_anything(tmp_path, monkeypatch):
+    """They have nothing to; for them the minute alone counts."""
+    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+    said = []
+    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=said.append)
+    supervisor = Supervisor(session=session, sockets=tmp_path, launch=Scripts(LEAVE))
+    supervisor.start([WorkerSpec(name="service-x", threads=1)])
+    for _ in range(5):
+        wait_dead(supervisor)
+        time.sleep(0.002)
+        supervisor.check(heard_s={}, errors={})
+    wait_dead(supervisor)
     assert len(said) == 5
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
+
 import pytest
 from ludus._messages import Failure, Progress, Stop
-from ludus.errors import ConfigError, ContractError
+from ludus.errors import ConfigError, ContractError, LinkError, RunError
 from ludus.launcher import COORDINATOR
 from ludus_local import worker as _worker
 
@@ -78,9 +80,9 @@ def test_it_leaves_in_the_end_even_if_nobody_answers(monkeypatch):
     assert worker.left > 0
 
 
-@pytest.mark.parametrize(("error", "fatal"), [(ConfigError("bad file"), True), (ContractError("bad game"), False)])
-def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
-    """The coordinator hears the line; a mistake that no restart cures is marked."""
+@pytest.fixture
+def end(monkeypatch, tmp_path):
+    """Return a function that lets a worker end with an error, and returns its endpoint."""
 
     class Endpoint(Line):
         def __init__(self, name, *, sockets):
@@ -99,12 +101,40 @@ def test_why_a_worker_ends_is_said(monkeypatch, tmp_path, capsys, error, fatal):
     monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
     monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
 
-    def fail(*_, **__):
-        raise error
+    def run(error):
+        def fail(*_, **__):
+            raise error
 
-    monkeypatch.setattr(_worker, "make_worker", fail)
-    arguments = ["--run", str(tmp_path), "--name", "evaluator-0", "--threads", "1", "--session", "1"]
-    assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
-    assert made[0].sent == [(COORDINATOR, Failure(worker="evaluator-0", error=str(error), fatal=fatal))]
-    assert made[0].closed
+        monkeypatch.setattr(_worker, "make_worker", fail)
+        arguments = ["--run", str(tmp_path), "--name", "evaluator-0", "--threads", "1", "--session", "1"]
+        assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
+        assert made[0].closed
+        return made[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "fatal"),
+    [
+        (ConfigError("bad file"), True),
+        (ContractError("bad game"), False),
+        (RunError("full disk"), True),
+        (LinkError("no peer"), False),
+    ],
+)
+def test_why_a_worker_ends_is_said(end, capsys, error, fatal):
+    """The coordinator hears the line; what no restart cures is marked."""
+    assert end(error).sent == [(COORDINATOR, Failure(worker="evaluator-0", error=str(error), fatal=fatal))]
     assert str(error) in capsys.readouterr().err
+
+
+def test_why_a_worker_ends_is_said_when_its_log_is_on_a_full_disk(end, monkeypatch):
+    """The traceback is lost, the line is not."""
+
+    class Full(StringIO):
+        def write(self, text):
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr", Full())
+    assert end(RunError("full disk")).sent[0][1].error == "full disk"

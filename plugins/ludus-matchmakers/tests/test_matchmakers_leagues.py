@@ -84,6 +84,14 @@ def test_msm_divides_its_matches_as_the_paper_says():
     }
 
 
+def test_msm_heeds_the_exponent_of_the_importance():
+    """With 0 all models are equally important, with 4 only what is hard is."""
+    made = league({"main@1": 0.9, "main@2": 0.5, "main@3": 0.1})
+    for p, expected in ((0.0, [1 / 3] * 3), (4.0, msm_probabilities(np.array([0.9, 0.5, 0.1]), p=4.0))):
+        shares = opponent_shares(MSM(alpha=0.0, p=p, prior_matches=0.0), made, "main", questions=5000)
+        assert [shares[f"main@{n}"] for n in (1, 2, 3)] == pytest.approx(list(expected), abs=0.03)
+
+
 def test_msm_counts_draws_as_half_a_win():
     """1 - w - ½ d: draws only are as important as half wins and half losses."""
     draws = FakeLeague(players=[MAIN], results={("main@3+", f"main@{n}"): (0, 100, 0) for n in (1, 2, 3)})

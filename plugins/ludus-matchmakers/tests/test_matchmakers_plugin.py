@@ -6,51 +6,16 @@ import subprocess
 import sys
 
 import pytest
-from ludus_matchmakers.config import (
-    AnchorsConfig,
-    LatestSelfPlayConfig,
-    MixtureConfig,
-    PFSPConfig,
-    UniformHistoryConfig,
-)
-from ludus_matchmakers.history import PFSP, UniformHistory
-from ludus_matchmakers.mixture import Mixture
+from ludus_matchmakers.config import MixtureConfig
 from ludus_matchmakers.plugin import ludus_register_matchmakers
-from ludus_matchmakers.scripted import Anchors
-from ludus_matchmakers.self_play import LatestSelfPlay
 
 COMPONENTS = {component.name: component for component in ludus_register_matchmakers()}
-KEPT = {"capacity": 7, "enough": 8, "recent": 9}
-OPTIONS = {"capacity": 7, "enough_matches": 8, "recent_models": 9}
 
 
 def build(name):
     """Make a matchmaker with its default options, as the coordinator does for a mixture."""
     component = COMPONENTS[name]
     return component.load_factory()(component.load_config()(), build=build)
-
-
-@pytest.mark.parametrize(
-    ("name", "config", "expected"),
-    [
-        ("against-anchors", AnchorsConfig(against=("bot",), **OPTIONS), Anchors(("bot",), **KEPT)),
-        ("latest-self-play", LatestSelfPlayConfig(against=("a",), **OPTIONS), LatestSelfPlay(("a",), **KEPT)),
-        ("uniform-history", UniformHistoryConfig(pools=("best",), **OPTIONS), UniformHistory(("best",), **KEPT)),
-        (
-            "pfsp",
-            PFSPConfig(pools=("best",), weighting="even", p=2.0, prior_matches=5.0, **OPTIONS),
-            PFSP(("best",), weighting="even", p=2.0, prior_matches=5.0, **KEPT),
-        ),
-        (
-            "mixture",
-            MixtureConfig(weights={"pfsp": 1.0}, **OPTIONS),
-            Mixture(parts={"pfsp": PFSP(())}, weights={"pfsp": 1.0}, **KEPT),
-        ),
-    ],
-)
-def test_options_reach_the_matchmaker(name, config, expected):
-    """Values of the configuration are those of the object; a mixture builds its parts."""
-    assert COMPONENTS[name].load_factory()(config, build=build) == expected
 
 
 def test_the_default_mixture_is_that_of_the_paper():

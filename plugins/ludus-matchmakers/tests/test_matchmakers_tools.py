@@ -232,6 +232,16 @@ def test_a_pair_is_completed_by_those_made_for_the_other_teams():
     assert seat_pair(nobody, "cat@1", "mouse@1") is None
 
 
+def test_live_weights_complete_no_pair():
+    """The evaluator has none: a side without a model waits for one, or is filled by an anchor."""
+    dog = fake_player("dog", 0, role="dog", team=2)
+    sides = FakeLeague(players=[CAT, MOUSE, dog], num_teams=3)
+    assert seat_pair(sides, "cat@1", "mouse@1") is None
+    assert least_certain_pair(sides, rng()) is None
+    helped = attrs.evolve(sides, anchors=("dog-bot",), anchor_teams={"dog-bot": 2})
+    assert seat_pair(helped, "cat@1", "mouse@1") == ("cat@1", "mouse@1", "dog-bot")
+
+
 def test_two_of_one_side_cannot_meet():
     """There is one seat for their team."""
     assert seat_pair(SIDES, "cat@1", "cat@2") is None

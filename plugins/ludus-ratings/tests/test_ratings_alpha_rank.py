@@ -102,6 +102,13 @@ def test_extreme_alphas_have_an_answer(alpha):
     assert mass.sum() == pytest.approx(1)
 
 
+def test_ratios_beyond_numbers_have_an_answer():
+    """Two steps lead to the last pair, each 1e250 times likelier than back: it has everything, not nothing known."""
+    first, second = alpha_rank_roles([[0.5, 0.1], [0.9, 0.5]], alpha=1e9)
+    assert first.tolist() == pytest.approx([0.0, 1.0])
+    assert second.tolist() == pytest.approx([0.0, 1.0])
+
+
 def test_a_sweep_ends_where_infinity_begins():
     """It starts with everybody equal; where nobody ties, its last distribution is that of infinite alpha."""
     alphas, masses = alpha_sweep(CYCLE)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
+from ludus.wire import CheckpointAck, ResultsAck
 
-from ludus_local.memory import shared_path
+from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
 from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
@@ -66,6 +66,8 @@ class LocalCrew:
 
     def send(self, peer: str, message: Any) -> bool:
         """Send to a worker without waiting."""
+        if isinstance(message, CheckpointAck | ResultsAck):  # what is acknowledged is committed
+            self._supervisor.progressed(peer)
         return self._endpoint.send(peer, message)
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
@@ -94,4 +96,4 @@ class LocalCrew:
         self._supervisor.finish(timeout_s=0.0, tend=lambda: None)
         self._endpoint.close()
         for folder in (self._sockets, shared_path(self._sockets)):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)

@@ -13,6 +13,7 @@ its file short afterwards; the folder is private to one user, whose processes tr
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import logging
@@ -39,7 +40,9 @@ __all__ = [
     "SharedFile",
     "SharedFolder",
     "check_private",
+    "hold",
     "is_running",
+    "remove",
     "remove_stale",
     "shared_path",
 ]
@@ -51,7 +54,9 @@ _SPARE = 8  # so much of the file system, 1/8, stays free
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only folders with mode 0700 are made there
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _numbers = itertools.count()  # of the files this process makes
+_held: dict[Path, int] = {}  # folders that this process keeps from being removed, and the descriptors by which it does
 _log = logging.getLogger(__name__)
 
 
@@ -77,13 +82,51 @@ def check_private(directory: Path) -> None:
         raise LinkError(f"private directory {directory} must be owned by this user with mode 0700")
 
 
+def hold(folder: Path) -> bool:
+    """Keep a folder of this user from being taken for stale while this process lives, or until it calls `remove`.
+
+    That is a shared lock on the folder: unlike the id of a process it means the same in every container that sees it.
+
+    Returns:
+        False where somebody has removed the folder before it was held; then it is to be made again.
+    """
+    try:
+        descriptor = os.open(folder, _FOLDER)
+    except FileNotFoundError:
+        return False
+    with suppress(OSError):  # a file system without locks; there nobody can take the folder for stale either
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for who is removing it just now
+    with suppress(FileNotFoundError):
+        if os.path.samestat(os.fstat(descriptor), folder.lstat()):
+            _let_go(folder)
+            _held[folder] = descriptor
+            return True
+    os.close(descriptor)
+    return False
+
+
+def _let_go(folder: Path) -> None:
+    if folder in _held:
+        os.close(_held.pop(folder))
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, and hold it no longer."""
+    shutil.rmtree(folder, ignore_errors=True)
+    _let_go(folder)
+
+
 def remove_stale(place: Path) -> None:
-    """Remove what killed processes of this user have left in a directory: folders called ``ludus-PID-…``."""
-    for left in place.glob("ludus-[0-9]*-*"):
-        pid = left.name.split("-")[1]
-        with suppress(FileNotFoundError):  # somebody else removes it at the same time
-            if pid.isdigit() and left.lstat().st_uid == os.getuid() and not is_running(int(pid)):
-                shutil.rmtree(left, ignore_errors=True)
+    """Remove what killed processes of this user have left in a directory: folders ``ludus-run-…`` that nobody holds."""
+    for left in place.glob("ludus-run-*"):
+        with suppress(OSError):  # somebody else removes it at the same time, or it belongs to somebody else
+            descriptor = os.open(left, _FOLDER)
+            try:
+                if os.fstat(descriptor).st_uid == os.getuid():
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while anybody holds it
+                    shutil.rmtree(left, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def is_running(pid: int) -> bool:
@@ -118,6 +161,8 @@ class SharedFolder:
         folder = cls(shared_path(sockets), worker)
         try:
             folder.path.mkdir(mode=0o700, exist_ok=True)
+            while not hold(folder.path):
+                folder.path.mkdir(mode=0o700, exist_ok=True)
             check_private(folder.path)
         except (OSError, LinkError) as error:
             _log.warning("%s: no shared memory: %s; segments and weights travel through sockets", worker, error)

@@ -28,7 +28,8 @@ class _Process:
     spec: WorkerSpec
     launched: LocalProcess
     started_s: float
-    deaths: deque[float] = field(factory=deque)
+    deaths: deque[float] = field(factory=deque)  # of the last minute of life
+    in_vain: int = 0  # deaths since something of its work was committed
 
 
 @define(kw_only=True)
@@ -117,14 +118,22 @@ class Supervisor:
                 why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
             self._restart(process, why, now)
 
+    def progressed(self, name: str) -> None:
+        """Take note that work of a worker was committed: a later death does not undo it."""
+        if name in self._processes:
+            self._processes[name].in_vain = 0
+
     def _restart(self, process: _Process, why: str, now: float) -> None:
         name = process.spec.name
         log = self._log(name)
         process.deaths.append(now)
+        process.in_vain += not _is_service(name)  # a service has nothing to commit
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.session.restarts:
             raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
+        if process.in_vain > self.session.restarts:  # what takes longer than a minute to fail, such as a checkpoint
+            raise WorkerError(f"{name}: {why} — {process.in_vain} times with nothing committed in between; see {log}")
         self.restarts += 1
         self.session.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
@@ -141,7 +150,11 @@ class Supervisor:
 
     @property
     def _awaited(self) -> list[str]:
-        return [name for name in self.alive if not name.startswith("service-")]
+        return [name for name in self.alive if not _is_service(name)]
+
+
+def _is_service(name: str) -> bool:
+    return name.startswith("service-")
 
 
 def _end(processes: list[LocalProcess]) -> None:

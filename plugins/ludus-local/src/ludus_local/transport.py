@@ -23,7 +23,7 @@ from ludus import wire
 from ludus.errors import LinkError, WireError
 from ludus.wire import Frame, Message
 
-from ludus_local.memory import check_private, remove_stale, shared_path
+from ludus_local.memory import check_private, hold, remove_stale, shared_path
 
 __all__ = ["HIGH_WATER", "LINGER_MS", "MAX_BATCH", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
 
@@ -203,7 +203,8 @@ def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
 def private_ipc_dir() -> Path:
     """Make a directory for `ipc_address` that only this user can enter; the caller removes it.
 
-    Those that killed processes of this user have left behind are removed.
+    This process holds it (`ludus_local.memory.hold`). Those that nobody holds, which killed processes of this user have
+    left behind, are removed.
 
     Raises:
         LinkError: No place for it could be found.
@@ -213,7 +214,8 @@ def private_ipc_dir() -> Path:
         if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
             for stale in {Path(place), shared_path(Path(place) / "any").parent}:
                 remove_stale(stale)
-            directory = Path(tempfile.mkdtemp(prefix=f"ludus-{os.getpid()}-", dir=place))
+            while not hold(directory := Path(tempfile.mkdtemp(prefix=f"ludus-run-{os.getpid()}-", dir=place))):
+                pass  # another start took it for stale in the moment before it was held
             check_private(directory)
             return directory
     raise LinkError("no directory for sockets: set XDG_RUNTIME_DIR or TMPDIR to a short writable path")

@@ -10,9 +10,10 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 
-from ludus.errors import ConfigError, LudusError, ModelError, PluginError
+from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Place, Worker, WorkerSpec, make_worker
 from ludus.wire import Failure, Progress
 
@@ -69,8 +70,9 @@ def main(arguments: list[str] | None = None) -> int:
         finally:
             worker.close()
     except Exception as error:  # noqa: BLE001 - plugin code may raise anything, and the coordinator tells it
-        traceback.print_exc()
-        fatal = isinstance(error, ConfigError | PluginError | ModelError)
+        with suppress(OSError):  # the log may be on the disk that is full, and the coordinator is to be told of that
+            traceback.print_exc()
+        fatal = isinstance(error, ConfigError | PluginError | RunError)
         why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
         endpoint.send(COORDINATOR, Failure(worker=options.name, error=why, fatal=fatal))
         return 1

@@ -229,7 +229,8 @@ def least_certain_pair(
 def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | None:
     """Return a full match between two participants, one per team; None if they cannot meet.
 
-    Further teams are filled alternately by the two where they fit, otherwise by somebody made for that team.
+    Further teams are filled alternately by the two where they fit, otherwise by a frozen model or an anchor made for
+    that team; where there is none of these yet the two cannot meet.
     """
     teams = range(league.num_teams)
     for mine in teams:
@@ -241,7 +242,7 @@ def seat_pair(league: LeagueView, first: str, second: str) -> tuple[str, ...] | 
 
 def _filled(league: LeagueView, seats: dict[int, str]) -> tuple[str, ...] | None:
     pair = tuple(seats.values())
-    newest = [(view.models or (view.live,))[-1] for view in league.players.values()]
+    newest = [view.models[-1] for view in league.players.values() if view.models]  # live weights are not rated
     empty = [team for team in range(league.num_teams) if team not in seats]
     for turn, team in enumerate(empty):
         candidates = (pair[turn % 2], pair[1 - turn % 2], *newest, *league.anchors)

@@ -1,0 +1,222 @@
+"""Every option of every matchmaker and rule reaches what is built of it."""
+
+from __future__ import annotations
+
+import attrs
+import pytest
+from ludus_matchmakers.ada import ADA
+from ludus_matchmakers.alphastar import Curriculum, Forgotten
+from ludus_matchmakers.config import Modifier
+from ludus_matchmakers.generations import Generations
+from ludus_matchmakers.history import PFSP, UniformHistory
+from ludus_matchmakers.mixture import Mixture
+from ludus_matchmakers.msm import MSM
+from ludus_matchmakers.nash import Nash
+from ludus_matchmakers.plugin import ludus_register_matchmakers, ludus_register_rules
+from ludus_matchmakers.rating import RatingMixture, Uncertain
+from ludus_matchmakers.scenarios import Scenarios
+from ludus_matchmakers.screening import Screening, Tournament
+from ludus_matchmakers.scripted import Anchors
+from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
+from ludus_matchmakers.superior import Superior
+from ludus_matchmakers.timing import AlphaStar, FreezeWhen, RestartFrom
+
+MATCHMAKERS = {component.name: component for component in ludus_register_matchmakers()}
+RULES = {component.name: component for component in ludus_register_rules()}
+
+# -- as written in TOML, and as it reaches the objects ---------------------------------------------------------------
+
+KEEPING = {"capacity": 7, "enough_matches": 8, "recent_models": 9, "long_s": 10.0, "long_models": 11}
+KEPT = {"capacity": 7, "enough": 8, "recent": 9, "long_s": 10.0, "long_models": 11}
+SCREENING = {"players": ("a",), "candidates": 4, "top": 2, "enough_matches": 5, "best": "crown"}
+SCREENED = Screening(players=("a",), candidates=4, top=2, enough=5, best="crown")
+PLAY = (Modifier(scenario="night", probability=0.5),)
+
+
+def alphastar_main():
+    """Return its three parts; limits and exponents are those of the league of AlphaStar, not options."""
+    parts = {
+        "self-play": Curriculum(("a",), below=0.3, share=1.0, prior_matches=6.0, **KEPT),
+        "pfsp": PFSP(("best",), p=2.0, prior_matches=6.0, **KEPT),
+        "forgotten": Forgotten(("a",), exploiters=("b",), prior_matches=6.0, **KEPT),
+    }
+    return Mixture(parts=parts, weights={"self-play": 0.1, "pfsp": 0.2, "forgotten": 0.3}, **KEPT)
+
+
+BUILT_MATCHMAKERS = {
+    "against-anchors": ({"against": ("bot",), **KEEPING}, Anchors(("bot",), **KEPT)),
+    "alphastar-league-exploiter": (
+        {"pools": ("best",), "prior_matches": 6.0, **KEEPING},
+        PFSP(("best",), weighting="capped", prior_matches=6.0, label="alphastar-league-exploiter", **KEPT),
+    ),
+    "alphastar-main": (
+        {
+            "against": ("a",),
+            "exploiters": ("b",),
+            "pools": ("best",),
+            "self_play": 0.1,
+            "pfsp": 0.2,
+            "forgotten": 0.3,
+            "prior_matches": 6.0,
+            **KEEPING,
+        },
+        alphastar_main(),
+    ),
+    "curriculum": (
+        {"against": ("a",), "below": 0.1, "share": 0.2, "prior_matches": 6.0, **KEEPING},
+        Curriculum(("a",), below=0.1, share=0.2, prior_matches=6.0, **KEPT),
+    ),
+    "forgotten": (
+        {
+            "against": ("a",),
+            "exploiters": ("b",),
+            "forgotten": 0.1,
+            "exploited": 0.2,
+            "p": 3.0,
+            "prior_matches": 6.0,
+            **KEEPING,
+        },
+        Forgotten(("a",), exploiters=("b",), forgotten=0.1, exploited=0.2, p=3.0, prior_matches=6.0, **KEPT),
+    ),
+    "latest-frozen": ({"against": ("a",), **KEEPING}, LatestFrozen(("a",), **KEPT)),
+    "latest-self-play": ({"against": ("a",), **KEEPING}, LatestSelfPlay(("a",), **KEPT)),
+    "minimax-main": (
+        {"pools": ("best",), "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
+        PFSP(("best",), uniform=0.3, prior_matches=6.0, label="minimax-main", **KEPT),
+    ),
+    "mixture": (
+        {"weights": {"pfsp": 1.0, "nash": 2.0}, **KEEPING},
+        Mixture(parts={"pfsp": PFSP(()), "nash": Nash(())}, weights={"pfsp": 1.0, "nash": 2.0}, **KEPT),
+    ),
+    "msm": (
+        {"pools": ("best",), "alpha": 0.1, "p": 3.0, "temperature": 0.2, "prior_matches": 6.0, **KEEPING},
+        MSM(("best",), alpha=0.1, p=3.0, temperature=0.2, prior_matches=6.0, **KEPT),
+    ),
+    "nash": (
+        {"pools": ("best",), "models": 4, "prior_matches": 6.0, **KEEPING},
+        Nash(("best",), models=4, prior_matches=6.0, **KEPT),
+    ),
+    "pfsp": (
+        {"pools": ("best",), "weighting": "even", "p": 3.0, "uniform": 0.3, "prior_matches": 6.0, **KEEPING},
+        PFSP(("best",), weighting="even", p=3.0, uniform=0.3, prior_matches=6.0, **KEPT),
+    ),
+    "rating-mixture": (
+        {"weights": {"uncertain": 1.0, "nash": 2.0}, **KEEPING},
+        RatingMixture(
+            parts={"uncertain": Uncertain(()), "nash": Nash(())}, weights={"uncertain": 1.0, "nash": 2.0}, **KEPT
+        ),
+    ),
+    "tournament": (SCREENING, Tournament(screening=SCREENED)),
+    "uncertain": (
+        {"pools": ("best",), "deviation": 0.2, "prior_matches": 6.0, **KEEPING},
+        Uncertain(pools=("best",), deviation=0.2, prior_matches=6.0, **KEPT),
+    ),
+    "uniform-history": ({"pools": ("best",), **KEEPING}, UniformHistory(("best",), **KEPT)),
+    "with-scenarios": (
+        {"matchmaker": "pfsp", "play": PLAY, "models": 4, "balanced": 0.2, "enough_matches": 5},
+        Scenarios(inner=PFSP(()), play=PLAY, models=4, balanced=0.2, enough=5),
+    ),
+}
+
+BUILT_RULES = {
+    "ada": (
+        {
+            "players": ("a", "b"),
+            "hard": ("b",),
+            "low": 0.1,
+            "high": 0.2,
+            "behind": 0.3,
+            "ahead": 0.4,
+            "enough_matches": 5,
+        },
+        ADA(players=("a", "b"), hard=("b",), low=0.1, high=0.2, behind=0.3, ahead=0.4, enough=5),
+    ),
+    "alphastar": (
+        {
+            "main_agents": ("a",),
+            "main_exploiters": ("b",),
+            "league_exploiters": ("c",),
+            "pools": ("best",),
+            "converged": 0.1,
+            "enough_matches": 5,
+            "least_decisions": 6,
+            "most_decisions": 7,
+            "reset": 0.2,
+        },
+        AlphaStar(
+            main_agents=("a",),
+            main_exploiters=("b",),
+            league_exploiters=("c",),
+            pools=("best",),
+            converged=0.1,
+            enough=5,
+            least=6,
+            most=7,
+            reset=0.2,
+        ),
+    ),
+    "freeze-when": (
+        {
+            "players": ("a",),
+            "seconds": 1.0,
+            "decisions": 2,
+            "win_rate": 0.1,
+            "pools": ("best",),
+            "enough_matches": 5,
+        },
+        FreezeWhen(players=("a",), seconds=1.0, decisions=2, win_rate=0.1, pools=("best",), enough=5),
+    ),
+    "generations": (
+        {
+            "main": "a",
+            "exploiters": ("b",),
+            "anchors": ("bot",),
+            "pools": ("best",),
+            "converged": 0.1,
+            "enough_matches": 5,
+            "share": 2.0,
+        },
+        Generations(main="a", exploiters=("b",), anchors=("bot",), pools=("best",), converged=0.1, enough=5, share=2.0),
+    ),
+    "restart-from": (
+        {"source": "a", "players": ("b",), "decisions": 2, "seconds": 1.0},
+        RestartFrom(source="a", players=("b",), decisions=2, seconds=1.0),
+    ),
+    "superior": (
+        {**SCREENING, "shared": {"methods": ("a",)}, "final": "last", "judged": ("kept",)},
+        Superior(screening=SCREENED, shared={"methods": ("a",)}, final="last", judged=("kept",)),
+    ),
+}
+BUILT = {**BUILT_MATCHMAKERS, **BUILT_RULES}
+COMPONENTS = {**MATCHMAKERS, **RULES}
+
+
+def build(name):
+    """Make a matchmaker with its default options, as the coordinator does for the parts of others."""
+    component = MATCHMAKERS[name]
+    return component.load_factory()(component.load_config()(), build=build)
+
+
+def test_names_tell_matchmakers_from_rules():
+    """What follows looks both up by their names."""
+    assert MATCHMAKERS.keys().isdisjoint(RULES)
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_every_option_has_a_value_of_its_own_here(name):
+    """None is left at its default: one that is forgotten on the way would not be missed."""
+    config = COMPONENTS[name].load_config()
+    given, _ = BUILT[name]
+    default = config()
+    fields = [field.name for field in attrs.fields(config)]
+    assert sorted(given) == sorted(fields)
+    assert [field for field in fields if given[field] == getattr(default, field)] == []
+
+
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_every_option_reaches_what_is_built(name):
+    """All values of the configuration are those of the object, and what is no option has its own value."""
+    component = COMPONENTS[name]
+    given, expected = BUILT[name]
+    parts = {"build": build} if name in MATCHMAKERS else {}
+    assert component.load_factory()(component.load_config()(**given), **parts) == expected
