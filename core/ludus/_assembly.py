@@ -145,7 +145,7 @@ class Assembly:
                 max_staleness=self.config.sampling.max_staleness,
                 freeze_every_decisions=chosen.freeze_every_decisions,
                 checkpoint_s=run.checkpoint_s,
-                budget_decisions=run.decisions / len(self.config.players),
+                budget_decisions=run.decisions,
                 budget_s=run.minutes * 60,
                 manifest=self._manifest(player),
             ),

@@ -42,7 +42,7 @@ from ludus._plugins import Plugins
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
-from ludus.launcher import Link, learner_name
+from ludus.launcher import COORDINATOR, Link, learner_name
 from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
@@ -102,12 +102,18 @@ class Coordinator:
         self._rng = generator(self.config.run.seed, "matchmaking")
         saved = store.meta("matchmaking", {})
         self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
-        self._dealt = {name: float(saved.get("dealt", {}).get(name, 0)) for name in self.config.players}
+        shares, dealt, configured = (saved.get(key, {}) for key in ("shares", "dealt", "configured"))
+        self._dealt = {name: float(dealt.get(name, 0)) for name in self.config.players}
         self._length = {name: float(ticks) for name, ticks in saved.get("length", {}).items()}
         self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
         self._asked = saved.get("asked", 0)
+        for name in self.config.players.keys() - dealt.keys():
+            self.league.set_share(name, 0)  # who is new is not owed what it missed, as one that has waited
+        # what rules have made of a share holds until one of them is gone or another share is configured
+        ruled = set(saved.get("rules", ())) <= {rule.name for rule in self.config.league.rules}
         for name, player in self.config.players.items():
-            self.league.set_share(name, saved.get("shares", {}).get(name, player.share))
+            kept = ruled and configured.get(name, player.share) == player.share
+            self._share(name, shares.get(name, player.share) if kept else player.share)
         self.matches, self.rated = (int(store.counters().get(name, 0)) for name in ("matches", "rated"))
         self._ticked_s = self.clock()
         for unfinished in self.league.open_fixtures():
@@ -175,6 +181,8 @@ class Coordinator:
             "turn": self._turn,
             "asked": self._asked,
             "shares": {name: view.share for name, view in self.league.players.items()},
+            "configured": {name: player.share for name, player in self.config.players.items()},
+            "rules": [rule.name for rule in self.config.league.rules],
         }
 
     def _answer(self, peer: str, message: Any) -> None:
@@ -196,7 +204,8 @@ class Coordinator:
         for player in self.config.players:
             if peer == learner_name(player):
                 view = self.league.players[player]
-                answer = evolve(answer, models=len(view.models), generation=view.generation)
+                others = self.decisions - view.decisions
+                answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)
                 if view.generation:
                     before = self.league.models[f"{player}@{view.births[-1]}"]
                     answer = evolve(answer, init=before.manifest["init"], version=before.version)
@@ -278,9 +287,12 @@ class Coordinator:
 
     def _progress(self, peer: str, message: Progress) -> None:
         for player in self.config.players:
-            if peer == learner_name(player) and message.count > self.league.players[player].decisions:
-                self.league.set_decisions(player, message.count)
-                self._dirty = True
+            if peer == learner_name(player):
+                if message.count > self.league.players[player].decisions:
+                    self.league.set_decisions(player, message.count)
+                    self._dirty = True
+                others = self.decisions - self.league.players[player].decisions
+                self._answers.append((peer, Progress(worker=COORDINATOR, count=others)))
         self._remind(peer)
 
     # -- fixtures ----------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class LearnerOptions:
         max_staleness: Blocks older than so many versions are dropped.
         freeze_every_decisions: Decisions between two frozen models; 0: only when the coordinator says so.
         checkpoint_s: Seconds between checkpoints.
-        budget_decisions: Decisions of this player in the whole run, 0 for no limit; drives schedules.
+        budget_decisions: Decisions of all players in the whole run, 0 for no limit; drives schedules.
         budget_s: Seconds of the whole run, 0 for no limit; drives schedules.
         manifest: What is written into every model's manifest.
     """
@@ -62,7 +62,7 @@ class LearnerOptions:
     max_staleness: int
     freeze_every_decisions: int
     checkpoint_s: float
-    budget_decisions: float = 0.0
+    budget_decisions: int = 0
     budget_s: float = 0.0
     manifest: dict[str, Any] = field(factory=dict)
 
@@ -93,6 +93,7 @@ class Learner:
     stopped: bool = field(init=False, default=False)
     version: int = field(init=False, default=0)
     decisions: int = field(init=False, default=0)
+    _others: int = field(init=False, default=0)  # decisions of the other players, as last heard
     _welcome: Welcome | None = field(init=False, default=None)
     _started_s: float = field(init=False, default=0.0)
     _asked_s: float = field(init=False, default=-1e9)
@@ -136,6 +137,8 @@ class Learner:
                 self._receive(peer, message)
             case Hello():
                 self._greet(peer, message)
+            case Progress():
+                self._others = message.count
             case Order() if self._welcome is not None and not self.stopped:
                 self._follow(message)
             case ModelAck():
@@ -153,7 +156,7 @@ class Learner:
         return self.run_dir / "learners" / self.player
 
     def _begin(self, welcome: Welcome) -> None:
-        self._welcome, self._models = welcome, welcome.models
+        self._welcome, self._models, self._others = welcome, welcome.models, welcome.others
         if welcome.checkpoint:
             arrays, meta = load_checkpoint(self.run_dir, welcome.checkpoint, welcome.checkpoint_hash)
             self.trainer.load_weights(_group(arrays, "weights"))
@@ -325,7 +328,7 @@ class Learner:
         """Return the share of the budget used, the larger of decisions and time; 0 without a budget."""
         shares = [0.0]
         if self.options.budget_decisions:
-            shares.append(self.decisions / self.options.budget_decisions)
+            shares.append((self.decisions + self._others) / self.options.budget_decisions)
         if self.options.budget_s and self._welcome is not None:
             shares.append((self._welcome.elapsed_s + self.clock() - self._started_s) / self.options.budget_s)
         return min(1.0, max(shares))

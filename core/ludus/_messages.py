@@ -10,7 +10,7 @@ thing that leaves the header and travels as raw buffers). See `ludus.wire` for t
     sampler    → learner       Hello, Segments
     learner    → sampler       Credit, Stop
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
-    coordinator → learner      Welcome, Order, ModelAck, CheckpointAck, Stop
+    coordinator → learner      Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Welcome:
         checkpoint_hash: SHA-256 of that file.
         counters: Counters committed with it.
         elapsed_s: Seconds the run has trained, over all resumes.
+        others: Decisions that the other players have learned from.
         generation: Of the player's weights; with a checkpoint of an earlier one it starts anew.
         init: Hash of the model from which that generation starts; empty: as at the beginning of the run.
         version: Of the weights before that generation.
@@ -64,6 +65,7 @@ class Welcome:
     checkpoint_hash: str = ""
     counters: Mapping[str, float] = field(factory=dict)
     elapsed_s: float = 0.0
+    others: int = 0
     generation: int = 0
     init: str = ""
     version: int = 0
@@ -87,7 +89,10 @@ class Stop:
 
 @frozen(kw_only=True)
 class Progress:
-    """A sign of life that a busy loop cannot fake: the count of useful things done so far."""
+    """A sign of life that a busy loop cannot fake: the count of useful things done so far.
+
+    The coordinator answers a learner with one of its own: the decisions that the other players have learned from.
+    """
 
     worker: str
     count: int

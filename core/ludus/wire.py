@@ -58,7 +58,7 @@ Message: TypeAlias = attrs.AttrsInstance
 Frame: TypeAlias = bytes | memoryview
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 5
+PROTOCOL = 6
 MAX_HEADER_BYTES = 64 * 1024
 MAX_FRAME_BYTES = 256 * 1024**2
 MAX_TOTAL_BYTES = 1024**3

@@ -57,11 +57,11 @@ def test_an_evaluator_learns_nothing(assemble):
     assert (made.kind, made.live, made.environment.num_matches) == ("eval", {}, 6)
 
 
-def test_budgets_are_shared_among_learners(assemble):
-    """Decisions are split, time is not."""
+def test_budgets_are_those_of_the_run(assemble):
+    """Whatever the share of a player: all reach the end of their schedules together."""
     assembly = assemble(run={"minutes": 2.0, "decisions": 1000}, players={"main": {}, "other": {}})
     options = assembly.learner("main", link=None, clock=lambda: 0.0).options
-    assert (options.budget_decisions, options.budget_s) == (500, 120)
+    assert (options.budget_decisions, options.budget_s) == (1000, 120)
 
 
 def test_the_manifest_says_where_a_model_comes_from(assemble):

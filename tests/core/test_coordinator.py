@@ -9,6 +9,7 @@ import pytest
 from ludus._match_log import MatchLog
 from ludus._messages import (
     Checkpoint,
+    Credit,
     Failure,
     FixtureRequest,
     Fixtures,
@@ -331,6 +332,28 @@ def test_a_learner_is_told_where_to_go_on(league):
     assert tell(runner, Hello(worker="sampler-0"))[0].models == 0
 
 
+def test_a_learner_hears_what_the_others_have_learned_from(league):
+    """When it is welcomed, and whenever it tells its own."""
+    runner = league(players={"main": {}, "other": {}, "third": {}})
+    assert tell(runner, Progress(worker="learner-main", count=60), peer="learner-main")[0].count == 0
+    assert tell(runner, Progress(worker="learner-other", count=40), peer="learner-other")[0].count == 60
+    assert tell(runner, Hello(worker="learner-main"), peer="learner-main")[0].others == 40
+    assert tell(runner, Progress(worker="learner-third", count=0), peer="learner-third")[0].count == 100
+    assert tell(runner, Progress(worker="sampler-0", count=9)) == []
+
+
+def test_schedules_end_with_the_run_whatever_the_shares(league):
+    """A player with four fifths of the matches is as far in them as the other one."""
+    runner = league(
+        sampling={"opponents_learn": False}, players={"main": {"share": 4.0}, "other": {}}, run={"decisions": 4000}
+    )
+    runner.train(2000)
+    first, second = (runner.learner(name) for name in ("main", "other"))
+    assert first.decisions > 2 * second.decisions
+    assert first.progress == pytest.approx(0.5, abs=0.05)
+    assert second.progress == pytest.approx(0.5, abs=0.1)
+
+
 # -- the end ---------------------------------------------------------------------------------------------------------
 
 
@@ -409,11 +432,13 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
 
 
 def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
-    """Nothing depends on anything but the seed, not even the metrics."""
-    runs = [league(run_dir=tmp_path / name, anchors=("random", "perfect")) for name in "ab"]
+    """Nothing depends on anything but the seed, not even metrics and schedules."""
+    players = {"main": {}, "other": {"share": 0.5}}
+    runs = [league(run_dir=tmp_path / name, anchors=("random", "perfect"), players=players) for name in "ab"]
     for runner in runs:
         runner.train(1200)
         runner.finish()
     assert state(runs[0]) == state(runs[1])
     assert [m.fixtures for m in runs[0].messages(Fixtures)] == [m.fixtures for m in runs[1].messages(Fixtures)]
+    assert [m.progress for m in runs[0].messages(Credit)] == [m.progress for m in runs[1].messages(Credit)]
     assert runs[0].coordinator.values == runs[1].coordinator.values

@@ -13,6 +13,7 @@ from ludus._messages import (
     MetricsReport,
     ModelAck,
     ModelFrozen,
+    Progress,
     Segments,
     Stop,
     Welcome,
@@ -506,9 +507,9 @@ def test_a_learner_that_never_learned_freezes_no_model(desk):
     ("options", "elapsed_s", "progress"),
     [
         ({}, 100.0, 0.0),
-        ({"budget_decisions": 40.0}, 0.0, 0.25),
+        ({"budget_decisions": 40}, 0.0, 0.25),
         ({"budget_s": 20.0}, 5.0, 0.5),
-        ({"budget_decisions": 40.0, "budget_s": 20.0}, 5.0, 0.5),
+        ({"budget_decisions": 40, "budget_s": 20.0}, 5.0, 0.5),
         ({"budget_s": 20.0}, 500.0, 1.0),
     ],
 )
@@ -521,6 +522,17 @@ def test_progress_is_the_larger_share_of_the_budgets(tmp_path, options, elapsed_
         desk.block(number, decisions=10)
         desk.learner.work()
     assert desk.trainer.progress[-1] == progress
+
+
+def test_decisions_of_others_count_for_progress(tmp_path):
+    """As heard with the welcome, then as heard last, with its own since."""
+    desk = Desk(tmp_path, budget_decisions=100)
+    desk.welcome(others=30)
+    for number, others in ((1, 30), (2, 30), (3, 60)):
+        desk.learner.handle(COORDINATOR, Progress(worker=COORDINATOR, count=others))
+        desk.block(number, decisions=10)
+        desk.learner.work()
+    assert desk.trainer.progress == [0.3, 0.4, 0.8]
 
 
 def test_the_share_of_waiting_is_reported(desk):

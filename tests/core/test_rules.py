@@ -51,9 +51,9 @@ def shares(runner, *, count=64):
     runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
     runner.coordinator.pump()
     (answer,) = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
-    ticks = Counter()
+    length, ticks = runner.coordinator._length, Counter()
     for fixture in answer.fixtures:
-        ticks[fixture.player] += runner.coordinator._length[fixture.player]
+        ticks[fixture.player] += length.get(fixture.player, np.mean([*length.values()] or 1.0))
     return {player: time / ticks.total() for player, time in ticks.items()}
 
 
@@ -69,6 +69,53 @@ def test_rules_change_shares(ruled):
     runner.close()
     runner.store.close()
     assert shares(ruled())["main"] == pytest.approx(0.75, abs=0.03)
+
+
+def left(runner, *changes):
+    """Change shares as a rule does, commit, and leave the run to its successor."""
+    for change in changes:
+        runner.coordinator._change(change)
+    shares(runner)
+    runner.close()
+    runner.store.close()
+
+
+def configured(make, **given):
+    """Return the shares of the resumed league, by player."""
+    runner = make(**given)
+    found = {name: view.share for name, view in runner.coordinator.league.players.items()}
+    left(runner)
+    return found
+
+
+def test_a_share_that_is_configured_anew_wins(ruled):
+    """Over what a rule has made of it; the shares of others stay, and so it is from then on."""
+    left(ruled(), Share(player="main", share=3.0), Share(player="other", share=5.0))
+    anew = {"players": {"main": {"share": 2.0}, "other": {}}}
+    assert configured(ruled) == {"main": 3.0, "other": 5.0}
+    assert configured(ruled, **anew) == configured(ruled, **anew) == {"main": 2.0, "other": 5.0}
+    assert shares(ruled(players={"main": {"share": 0.0}, "other": {}})) == {"other": 1.0}
+
+
+def test_without_the_rule_the_configured_shares_hold_again(ruled):
+    """Another rule beside it changes nothing."""
+    two = {"rules": ["dummy-reset"], "every_matches": 8}
+    left(ruled(league=two), Share(player="main", share=3.0))
+    assert configured(ruled, league=two) == {"main": 3.0, "other": 1.0}
+    assert configured(ruled) == {"main": 1.0, "other": 1.0}
+    left(ruled(), Share(player="main", share=3.0))
+    assert configured(ruled, league=two) == {"main": 3.0, "other": 1.0}
+
+
+def test_a_player_that_comes_later_is_not_owed_the_past(ruled):
+    """It takes its share of what follows, wherever it stands among the players."""
+    runner = ruled()
+    runner.train(500)
+    left(runner)
+    assert min(runner.coordinator._dealt.values()) > 0
+    resumed = ruled(players={"new": {}, "main": {}, "other": {}, "last": {}})
+    assert all(share == pytest.approx(0.25, abs=0.05) for share in shares(resumed).values())
+    assert len(shares(resumed)) == 4
 
 
 def test_a_player_without_a_share_waits(ruled):
