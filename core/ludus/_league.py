@@ -72,8 +72,7 @@ class League:
         return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats())
 
     def _load(self) -> None:
-        for model in self.store.models():
-            self._add_model(model)
+        self._add_models(self.store.models())
         for record in self.store.pool_log():
             self._change_pool(record.change)
         for (kind, a, b), count in self.store.payoffs().items():
@@ -189,7 +188,7 @@ class League:
             manifest=manifest,
         )
         self.store.add_model(model)
-        self._add_model(model)
+        self._add_models([model])
         self.set_decisions(player, max(decisions, self.players[player].decisions))
         return model.participant
 
@@ -251,20 +250,27 @@ class League:
         live = view is not None and view.live == participant
         return live or participant in self.models or participant in self.anchors
 
-    def _add_model(self, model: ModelRecord) -> None:
-        self.models[model.participant] = model
-        if model.player in self.players:
-            view = self.players[model.player]
-            view = attrs.evolve(
+    def _add_models(self, models: Iterable[ModelRecord]) -> None:
+        """Add frozen models, oldest first; a view is made once for all models of its player."""
+        added: dict[str, list[ModelRecord]] = {}
+        for model in models:
+            self.models[model.participant] = model
+            added.setdefault(model.player, []).append(model)
+        for player in self.players.keys() & added:
+            view, new = self.players[player], added[player]
+            births, born = view.births, view.born_decisions
+            for model in new:
+                if model.manifest.get("generation", 0) >= len(births):
+                    births, born = (*births, model.number), model.decisions
+                    self._payoffs.forget_recent(player)
+            self.players[player] = attrs.evolve(
                 view,
-                live=f"{model.participant}+",
-                models=(*view.models, model.participant),
-                frozen_decisions=model.decisions,
+                live=f"{new[-1].participant}+",
+                models=(*view.models, *(model.participant for model in new)),
+                births=births,
+                born_decisions=born,
+                frozen_decisions=new[-1].decisions,
             )
-            if model.manifest.get("generation", 0) > view.generation:
-                view = attrs.evolve(view, births=(*view.births, model.number), born_decisions=model.decisions)
-                self._payoffs.forget_recent(model.player)
-            self.players[model.player] = view
 
     def _change_pool(self, change: PoolChange) -> None:
         members = self.pools.setdefault(change.pool, [])

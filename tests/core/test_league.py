@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -304,6 +305,20 @@ def test_a_restart_changes_nothing_that_can_be_seen(league):
     assert state(League.of(league.store)) == state(league)
     with Store.read(league.store.run_dir) as store:
         assert state(League.of(store)) == state(league)
+
+
+def test_a_league_opens_in_one_go(league, monkeypatch):
+    """A view is made once for all models of its player, with the generations that they began."""
+    for generation in (0, 1, 1, 2, 2):
+        league.freeze("main", hash="f" * 64, decisions=7, version=1, manifest={"generation": generation})
+    freeze(league, "exploiter", times=40)
+    made = []
+    evolve = attrs.evolve
+    monkeypatch.setattr(attrs, "evolve", lambda *args, **changes: made.append(changes) or evolve(*args, **changes))
+    opened = League.of(league.store)
+    assert opened.players == league.players
+    assert opened.players["main"].births == (0, 2, 4)
+    assert len([changes for changes in made if "models" in changes]) == 2
 
 
 def test_many_participants(league):
