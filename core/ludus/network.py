@@ -13,7 +13,7 @@ without them), the critic heads are left out of the result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 __all__ = [
+    "LazyLeaves",
     "NetworkRequest",
+    "NormalizingNetwork",
     "RecurrentNetwork",
     "check_shapes",
     "copy_arrays",
     "get_weights",
     "set_weights",
     "to_tensor",
+    "update_statistics",
 ]
 
 
@@ -75,7 +78,6 @@ class RecurrentNetwork(Protocol):
         state: dict[str, Tensor],
         *,
         starts: Tensor,
-        learned: Tensor | None = None,
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return what stepping `forward` through T entries would, for learners.
 
@@ -84,12 +86,61 @@ class RecurrentNetwork(Protocol):
             privileged: Leaves ``[T, N, …]``, or empty.
             state: Before entry 0, leaves ``[N, …]``.
             starts: ``[T, N] bool``: a match starts there, so the state is put back to `initial_state` before.
-            learned: ``[T, N] bool``: entries that are learned from; statistics of observations count no others, which
-                may hold nothing at all. None: all are.
 
         Returns:
             Heads ``[T, N, size] float32``, and the state after the last entry.
         """
+
+
+@runtime_checkable
+class NormalizingNetwork(Protocol):
+    """What a module has besides `forward` if it keeps statistics of observations: an optional part of the contract.
+
+    The statistics are buffers that `forward` and `unroll` read and never change.
+    """
+
+    def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
+        """Add rows to the statistics. Learners do so once per update, after it, with the decisions that were fresh.
+
+        So a first pass over these computes what samplers computed, in however many minibatches and threads.
+
+        Args:
+            observation: Leaves ``[n, …]``, which may be `LazyLeaves`.
+            privileged: Likewise; or empty.
+
+        Raises:
+            ContractError: The statistics would not be finite any more.
+        """
+
+
+class LazyLeaves(Mapping[str, "Tensor"]):
+    """Leaves that are made when they are asked for.
+
+    Args:
+        names: Of the leaves.
+        make: Makes one.
+    """
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Tensor]) -> None:
+        self._names = tuple(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._names:
+            raise KeyError(name)
+        return self._make(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def update_statistics(module: nn.Module, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
+    """Call the method of that name where the module has one; see `NormalizingNetwork`."""
+    if isinstance(module, NormalizingNetwork):
+        module.update_statistics(observation, privileged)
 
 
 def get_weights(module: nn.Module) -> dict[str, np.ndarray]:

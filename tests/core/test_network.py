@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import ModelError
-from ludus.network import get_weights, set_weights
+from ludus.network import LazyLeaves, get_weights, set_weights, update_statistics
 
 
 def module(seed: int = 0, inputs: int = 2) -> torch.nn.Module:
@@ -59,3 +59,24 @@ def test_weights_that_do_not_fit_are_refused_whole(change, message):
     with pytest.raises(ModelError, match=message):
         set_weights(net, weights)
     np.testing.assert_array_equal(get_weights(net)["0.weight"], before["0.weight"])
+
+
+def test_lazy_leaves_are_made_when_asked_for():
+    """Not to know their names or their number."""
+    made = []
+    leaves = LazyLeaves(["one", "two"], lambda name: made.append(name) or torch.ones(2))
+    assert (list(leaves), len(leaves), "two" in dict.fromkeys(leaves), made) == (["one", "two"], 2, True, [])
+    assert leaves["two"].sum() == 2
+    assert made == ["two"]
+    with pytest.raises(KeyError):
+        leaves["three"]
+
+
+def test_only_modules_with_statistics_are_asked_to_count():
+    """Others are left alone."""
+    counted = []
+    net = module()
+    update_statistics(net, {"obs": torch.ones(1)}, {})
+    net.update_statistics = lambda observation, privileged: counted.append((observation, privileged))
+    update_statistics(net, {"obs": torch.ones(1)}, {})
+    assert counted == [({"obs": torch.ones(1)}, {})]

@@ -9,6 +9,8 @@ from ludus.errors import ConfigError, ContractError, ModelError
 from ludus.testing import check_algorithm
 from ludus_dqn.algorithm import DQN
 from ludus_dqn.config import DQNConfig
+from ludus_networks.config import ModularConfig
+from ludus_networks.modular import make_modular
 
 
 def same(one, other):
@@ -290,3 +292,19 @@ def test_starting_from_a_model_starts_its_target_too(make_dqn):
     trainer = dqn.make_trainer(seed=0)
     trainer.load_weights(dqn.make_trainer(seed=1).weights())
     assert same({name: tensor.detach() for name, tensor in trainer._model.named_parameters()}, behind(trainer))
+
+
+def test_fresh_decisions_make_statistics(make_dqn, make_batch):
+    """Those of a network that normalises: each decision once, before and after the first gradient step."""
+
+    def build(request):
+        return make_modular(ModularConfig(torso=(8,), normalize=True), request=request)
+
+    trainer = make_dqn(build_network=build, learning_starts=60).make_trainer(seed=0)
+    batches = [make_batch(seed=seed) for seed in range(2)]
+    for batch in batches:
+        trainer.update(batch, progress=0.0)
+    seen = np.concatenate([batch.observation["obs"][batch.trainable()] for batch in batches])
+    weights = trainer.weights()
+    assert weights["network.trunk.encoders.rest.norm.count"] == len(seen)
+    np.testing.assert_allclose(weights["network.trunk.encoders.rest.norm.mean"], seen.mean(0), atol=1e-5)

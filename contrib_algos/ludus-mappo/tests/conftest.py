@@ -44,37 +44,44 @@ def make_mappo_of():
 
 @pytest.fixture
 def make_batch():
-    """Return a function that plays a match of T decisions per group of three segments, one for each seat."""
+    """Return a function that plays T decisions per group of three segments, one for each seat of a match.
 
-    def make(mappo, *, steps=6, matches=4, seed=0):
-        rng = np.random.default_rng(seed)
-        trainer, policy = mappo.make_trainer(seed=1), mappo.make_policy()
-        policy.load(trainer.weights())
-        shape = (steps + 1, matches, SEATS)
-        seen = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
-        everything = seen.reshape(steps + 1, matches, 1, 9).repeat(SEATS, axis=2)
-        shape = (steps + 1, matches * SEATS)
-        state = policy.initial_state(1)
-        decision = policy.act(
-            {"obs": seen.reshape(-1, 3)},
-            action_mask=None,
-            privileged={"all": everything.reshape(-1, 9)},
-            state={name: leaf.repeat(seen.size // 3, axis=0) for name, leaf in state.items()},
-            rng=rng,
-        )
+    Segments begin so many ticks after their matches did; those of half of the matches end halfway, and others follow.
+    """
+
+    def make(mappo, *, steps=6, matches=4, seed=0, before=0, ends=False):
+        rng, policy = np.random.default_rng(seed), mappo.make_policy()
+        policy.load(mappo.make_trainer(seed=1).weights())
+        ticks, count = before + steps + 1, matches * SEATS
+        seen = rng.uniform(-1, 1, (ticks, matches, SEATS, 3)).astype(np.float32)
+        everything = seen.reshape(ticks, matches, 1, 9).repeat(SEATS, axis=2).reshape(ticks, count, 9)
+        seen = seen.reshape(ticks, count, 3)
+        terminated = np.zeros((ticks, count), bool)
+        terminated[before + steps // 2, : count // 2] = ends
+        states, decisions = [policy.initial_state(count)], []
+        for t in range(ticks):
+            decisions.append(
+                policy.act(
+                    {"obs": seen[t]}, action_mask=None, privileged={"all": everything[t]}, state=states[t], rng=rng
+                )
+            )
+            ended = terminated[t][:, None]
+            after, fresh = decisions[t].state, states[0]
+            states.append({name: np.where(ended, fresh[name], leaf) for name, leaf in after.items()})
+        played, shape = decisions[before:], (steps + 1, count)
         return SegmentBatch(
-            observation={"obs": seen.reshape(*shape, 3)},
-            privileged={"all": everything.reshape(*shape, 9)},
-            action=decision.action.reshape(*shape, 1),
+            observation={"obs": seen[before:]},
+            privileged={"all": everything[before:]},
+            action=np.stack([decision.action for decision in played]),
             reward=rng.standard_normal((steps + 1, matches)).repeat(SEATS, axis=1).astype(np.float32),
-            terminated=np.zeros(shape, bool),
+            terminated=terminated[before:],
             truncated=np.zeros(shape, bool),
             decided=np.ones(shape, bool),
             elapsed_ticks=np.ones(shape, np.int32),
-            extras={name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()},
-            initial_state=policy.initial_state(matches * SEATS),
-            length=np.full(matches * SEATS, steps, np.int32),
-            version=np.zeros(matches * SEATS, np.int64),
+            extras={name: np.stack([decision.extras[name] for decision in played]) for name in played[0].extras},
+            initial_state=states[before],
+            length=np.full(count, steps, np.int32),
+            version=np.zeros(count, np.int64),
         )
 
     return make

@@ -107,14 +107,34 @@ def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
         np.testing.assert_allclose(weights[f"network.policy.{name}"], tensor, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_recurrent_networks(make_mappo_of, make_batch):
-    """Both remember; what was played is what is unrolled."""
+@pytest.mark.parametrize("core", ["gru", "lstm"])
+@pytest.mark.parametrize(("before", "ends"), [(0, False), (3, False), (0, True), (3, True)])
+def test_what_was_played_is_what_is_unrolled(make_mappo_of, make_batch, core, before, ends):
+    """Both networks remember: from the state in which a segment begins, and anew where another match does."""
+
+    def build(request):
+        return make_modular(ModularConfig(torso=(8,), core=core, core_size=4), request=request)
+
+    mappo = make_mappo_of(build_network=build, normalize_value=False)
+    trainer, batch = mappo.make_trainer(seed=1), make_batch(mappo, before=before, ends=ends)
+    rows = trainer._source(batch, batch.trainable()).take(np.arange(batch.num_segments))
+    with torch.no_grad():
+        parameters, values = trainer._evaluate(trainer._model, rows)
+    chosen = batch.trainable()
+    log_prob = parameters.log_softmax(dim=1).gather(1, rows.action)
+    np.testing.assert_allclose(values["value"], batch.extras["value"][chosen], atol=1e-6)
+    np.testing.assert_allclose(log_prob, batch.extras["log_prob"][chosen], atol=1e-6)
+
+
+def test_recurrent_networks_are_trained(make_mappo_of, make_batch):
+    """Weights of both memories move."""
 
     def build(request):
         return make_modular(ModularConfig(torso=(8,), core="gru", core_size=4), request=request)
 
-    mappo = make_mappo_of(build_network=build, learning_rate=1e-12, gamma=0.0)
-    batch = make_batch(mappo, steps=1)
-    metrics = mappo.make_trainer(seed=1).update(batch, progress=0.0).metrics
-    assert metrics["approx_kl"] == pytest.approx(0, abs=1e-9)
-    assert metrics["value_loss"] >= 0
+    mappo = make_mappo_of(build_network=build)
+    trainer, batch = mappo.make_trainer(seed=1), make_batch(mappo, before=3, ends=True)
+    before = trainer.weights()
+    trainer.update(batch, progress=0.0)
+    moved = {name for name, array in trainer.weights().items() if not np.array_equal(array, before[name])}
+    assert {f"network.{part}.trunk.core.weight_hh" for part in ("policy", "critic")} <= moved

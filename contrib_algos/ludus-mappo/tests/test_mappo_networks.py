@@ -136,3 +136,28 @@ def test_the_critic_remembers_what_it_saw():
 def test_networks_that_nobody_remembers_are_not_recurrent():
     """Or every batch would have to carry states."""
     assert not isinstance(separate_networks(REQUEST, build=mlp), RecurrentNetwork)
+
+
+@pytest.mark.parametrize("core", ["none", "gru"])
+def test_policy_and_critic_count_what_they_read(core):
+    """Privileged leaves are the critic's alone."""
+    config = ModularConfig(torso=(8,), core=core, core_size=4, normalize=True)
+    network = separate_networks(REQUEST, build=lambda request: make_modular(config, request=request))
+    observation, privileged = leaves(9)
+    network.update_statistics(observation, privileged)
+    found = {name: buffer for name, buffer in network.named_buffers() if name.endswith("norm.mean")}
+    assert len(found) == 3
+    for name, mean in found.items():
+        read = privileged["all"] if name.startswith("critic.privileged") else observation["obs"]
+        torch.testing.assert_close(mean, read.mean(0))
+
+
+def test_without_privileged_leaves_the_critic_counts_observations():
+    """As a local critic does, whatever the game offers."""
+    request = attrs.evolve(REQUEST, privileged={})
+    config = ModularConfig(torso=(8,), normalize=True)
+    network = separate_networks(request, build=lambda request: make_modular(config, request=request))
+    observation, privileged = leaves(9)
+    network.update_statistics(observation, privileged)
+    counts = [float(buffer) for name, buffer in network.named_buffers() if name.endswith("norm.count")]
+    assert counts == [9, 9]

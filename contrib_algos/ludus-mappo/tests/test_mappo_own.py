@@ -107,3 +107,15 @@ def test_the_algorithm_keeps_its_contract(maker):
         return make_mappo(MAPPOConfig(share_policy=False), context=own)
 
     check_algorithm(make, roles=[ROLE])
+
+
+def test_each_network_counts_its_own_rows():
+    """What others see moves no statistics that it normalises by."""
+    network = build(partial(make_modular, ModularConfig(torso=(8,), normalize=True)))
+    observation, whose = rows(7)
+    observation["obs"] += torch.from_numpy(whose[:, None]).float()
+    network.update_statistics(observation, {})
+    for seat, policy in enumerate(network.policies):
+        mine = observation["obs"][whose == seat]
+        assert policy.trunk.encoders["rest"].norm.count == len(mine)
+        torch.testing.assert_close(policy.trunk.encoders["rest"].norm.mean[:4], mine.mean(0))

@@ -47,6 +47,7 @@ class MeanTrainer(ReplayTrainer[Options, Model]):
         model = Model()
         self.optimizer = PartOptimizer(dict(model.named_parameters()), eps=1e-8, max_grad_norm=1.0)
         self.fault: str | None = None
+        self.counted: list[dict[str, torch.Tensor]] = []
         self.summed = sums
         super().__init__(
             options,
@@ -59,6 +60,12 @@ class MeanTrainer(ReplayTrainer[Options, Model]):
             seed=seed,
         )
         self._state["learned"] = torch.tensor(0)
+
+    def _update_statistics(self, observation, privileged, action):
+        self.counted.append({**observation, **privileged, "action": action})
+        self._model.mean.running_var += len(action)
+        if self.fault == "refuses to count":
+            raise ContractError("too large for statistics")
 
     def _sums(self, batch):
         return {name: np.ones_like(batch.reward) for name in self.summed}
@@ -74,7 +81,7 @@ class MeanTrainer(ReplayTrainer[Options, Model]):
             self._update_target()
             if self.fault == "raises":
                 raise RuntimeError("a defect")
-            return torch.stack([loss.detach() * (np.nan if self.fault else 1), norm])
+            return torch.stack([loss.detach() * (np.nan if self.fault == "nan" else 1), norm])
 
         learned = self._steps(step, metrics=("loss", "norm"), advice="do something else")
         return Learned({**learned.metrics, "progress": progress}, learned.gradient_steps)
@@ -156,6 +163,19 @@ def test_further_sums_are_remembered(make_trainer, batch):
     assert set(np.unique(drawn.sums["ones"]).round(6)) == {np.float32(1.0), np.float32(1.9)}
 
 
+def test_every_decision_is_counted_once(make_trainer, batch):
+    """In the order of the segments, however often it is drawn, and before there is enough to draw from."""
+    trainer = make_trainer(updates_per_batch=20, learning_starts=batch.num_decisions + 1)
+    for _ in range(2):
+        trainer.update(batch, progress=0.0)
+    assert len(trainer.counted) == 2
+    arrays = {**batch.observation, **batch.privileged, "action": batch.action}
+    for counted in trainer.counted:
+        assert counted.keys() == arrays.keys()
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(counted[name], array[batch.trainable()])
+
+
 def test_a_batch_without_decisions_is_refused(make_trainer, batch):
     """There is nothing to remember."""
     batch.length[:] = 0
@@ -172,7 +192,11 @@ def test_a_forbidden_action_is_refused(make_trainer, batch):
 
 @pytest.mark.parametrize(
     ("fault", "error", "message"),
-    [("raises", RuntimeError, "a defect"), ("nan", ContractError, "mean: loss not finite; .* do something else")],
+    [
+        ("raises", RuntimeError, "a defect"),
+        ("nan", ContractError, "mean: loss not finite; .* do something else"),
+        ("refuses to count", ContractError, "too large for statistics"),
+    ],
 )
 def test_an_update_that_fails_is_undone(make_trainer, make_batch, batch, fault, error, message):
     """Weights, buffers, moments, counters, target and memory; then training goes on as if it had not been."""

@@ -10,9 +10,12 @@ import torch
 from gymnasium import spaces
 from ludus.errors import ConfigError, ContractError, ModelError
 from ludus.testing import check_algorithm
+from ludus_networks.config import ModularConfig
+from ludus_networks.modular import make_modular
 from ludus_sac.algorithm import SAC
 from ludus_sac.config import SACConfig
 
+BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
 HIDDEN = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
 
 
@@ -82,9 +85,8 @@ def test_masked_actions_have_no_influence_on_targets(make_sac, make_batch):
 
 def test_continuous_targets_are_those_of_the_definition(make_sac, make_batch):
     """That is r + d (min Q(s', a') - alpha log π(a'|s')), a' drawn anew, with torch's own density."""
-    space = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
-    trainer = make_sac(space).make_trainer(seed=0)
-    drawn = drawn_by(trainer, make_batch(space))
+    trainer = make_sac(BOX).make_trainer(seed=0)
+    drawn = drawn_by(trainer, make_batch(BOX))
     found = trainer._target_of(drawn, np.random.default_rng(3), alpha=torch.tensor(0.3))
     noise = torch.from_numpy(np.random.default_rng(3).standard_normal((20, 2), dtype=np.float32))
     leaf = {"obs": torch.from_numpy(drawn.next_observation["obs"])}
@@ -141,6 +143,68 @@ def test_a_critic_step_is_that_of_the_definition(make_sac, make_batch, space):
     assert metrics[0].item() == pytest.approx(loss.item(), rel=1e-4)
     for parameter, gradient in zip(critics, expected, strict=True):
         assert torch.allclose(parameter.grad, gradient, atol=1e-5)
+
+
+def policy_gradient(trainer, drawn, *, alpha, seed=5):
+    """Return the policy loss of transitions, and its gradient in the biases of the last layer, ``[P]``."""
+    minibatch = trainer._minibatch(drawn, np.random.default_rng(0), alpha=alpha)
+    loss, _ = trainer._policy_terms(minibatch, np.random.default_rng(seed), alpha=alpha)
+    (gradient,) = torch.autograd.grad(loss, [trainer._model.actor.heads["policy"].bias])
+    return loss.item(), gradient.numpy()
+
+
+def opinionated(sac):
+    """Return a trainer whose critics differ widely and whose policy is not uniform."""
+    trainer = sac.make_trainer(seed=0)
+    with torch.no_grad():
+        for network in trainer._model.critics.networks:
+            network.heads["q"].weight *= 30
+        trainer._model.actor.heads["policy"].weight *= 100
+    return trainer
+
+
+def test_a_discrete_policy_gradient_by_hand(make_sac, make_batch):
+    """In logit b: -π(b) (g(b) - Σ π(a) g(a)) with g = min Q - alpha log π over legal actions, the mean over rows."""
+    trainer = opinionated(make_sac())
+    drawn, alpha = drawn_by(trainer, make_batch()), 0.3
+    loss, gradient = policy_gradient(trainer, drawn, alpha=torch.tensor(alpha))
+    expected, total = np.zeros(4), 0.0
+    for row in range(20):
+        leaf = {"obs": torch.from_numpy(drawn.observation["obs"][row : row + 1])}
+        with torch.no_grad():
+            logits = trainer._model.policy(leaf)[0].double().numpy()
+            q = [network(leaf, {}, {})[0]["q"][0].double().numpy() for network in trainer._model.critics.networks]
+        legal = np.flatnonzero(drawn.action_mask[row])
+        p = np.exp(logits[legal]) / np.exp(logits[legal]).sum()
+        g = np.minimum(*q)[legal] - alpha * np.log(p)
+        expected[legal] -= p * (g - (p * g).sum()) / 20
+        total -= (p * g).sum() / 20
+    assert loss == pytest.approx(total, rel=1e-4)
+    assert np.abs(expected).max() > 0.01
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-5)
+
+
+def test_a_continuous_policy_gradient_by_hand(make_sac, make_batch):
+    """With a = tanh(u), u = m + s e: in m it is 2 alpha a - Q' (1 - a²), in log s it is that times s e, less alpha."""
+    trainer = opinionated(make_sac(BOX))
+    drawn, alpha = drawn_by(trainer, make_batch(BOX)), 0.3
+    _, gradient = policy_gradient(trainer, drawn, alpha=torch.tensor(alpha), seed=5)
+    noise = np.random.default_rng(5).standard_normal((20, 2), dtype=np.float32)
+    expected, chosen = np.zeros(4), set()
+    for row in range(20):
+        leaf = {"obs": torch.from_numpy(drawn.observation["obs"][row : row + 1])}
+        with torch.no_grad():
+            mean, log_std = trainer._model.policy(leaf)[0].double().numpy().reshape(2, 2)
+        spread = np.exp(log_std) * noise[row]
+        a = np.tanh(mean + spread)
+        action = torch.from_numpy(a[None].astype(np.float32)).requires_grad_()
+        q = [network({**leaf, "action": action}, {}, {})[0]["q"][0, 0] for network in trainer._model.critics.networks]
+        chosen.add(q[0].item() < q[1].item())
+        (slope,) = torch.autograd.grad(min(q), [action])
+        in_mean = 2 * alpha * a - slope[0].numpy() * (1 - a**2)
+        expected += np.concatenate([in_mean, in_mean * spread - alpha]) / 20
+    assert chosen == {False, True}
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_a_policy_step_leaves_the_critics_alone(make_sac, make_batch, space):
@@ -386,3 +450,26 @@ def test_starting_from_a_model_starts_its_targets_too(make_sac, space):
     trainer = sac.make_trainer(seed=0)
     trainer.load_weights(sac.make_trainer(seed=1).weights())
     assert same(copies(trainer._model.critics), copies(trainer._target))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_fresh_decisions_make_statistics(make_sac, make_batch, space, hidden):
+    """Of the policy's network and of both critics', which may read actions and privileged leaves too."""
+
+    def build(request):
+        return make_modular(ModularConfig(torso=(8,), normalize=True), request=request)
+
+    sac = make_sac(space, build_network=build, privileged=HIDDEN if hidden else None)
+    trainer, batch = sac.make_trainer(seed=0), make_batch(space, privileged=hidden)
+    trainer.update(batch, progress=0.0)
+    chosen = batch.trainable()
+    seen, columns = batch.observation["obs"][chosen], batch.observation["obs"][chosen]
+    if isinstance(space, spaces.Box):
+        columns = np.hstack([seen, 2 * (batch.action[chosen] - space.low) / (space.high - space.low) - 1])
+    found = {name: array for name, array in trainer.weights().items() if name.endswith("norm.mean")}
+    assert len(found) == 1 + 2 * (1 + hidden)
+    for name, mean in found.items():
+        read = columns if "critics" in name else seen
+        read = batch.privileged["hidden"][chosen] if ".privileged." in name else read
+        np.testing.assert_allclose(mean, read.mean(0), atol=1e-5, err_msg=name)
+        assert trainer.weights()[name.replace("mean", "count")] == batch.num_decisions

@@ -30,7 +30,7 @@ class Pairs:
     label 0 earns 1, and everybody of the team earns ¼ with it.
     """
 
-    def __init__(self, num_matches=1, *, teams=(0, 1, 0, 1), masked=True):
+    def __init__(self, num_matches=1, *, teams=(0, 1, 0, 1), masked=True, labels_used=None):
         self.num_matches, self.masked = num_matches, masked
         self.tick = np.zeros(num_matches, np.int64)
         self.running = np.zeros(num_matches, bool)
@@ -42,6 +42,7 @@ class Pairs:
             action_space=spaces.MultiDiscrete([3, 2]),
             teams=teams,
             privileged_space=spaces.Dict({"twice": spaces.Box(0, 9, (1,))}),
+            labels_used=labels_used,
         )
         self.spec = EnvironmentSpec(name="pairs", roles=(role,), turn="asynchronous", reward_range=(0.0, 1.5))
         self.actions = None
@@ -391,6 +392,14 @@ def test_team_seats_become_one_seat_with_joint_spaces():
     assert set(leaf_spaces(role.observation_space)) == {"0.seat", "0.tick", "1.seat", "1.tick"}
     assert set(leaf_spaces(role.privileged_space)) == {"0.twice", "1.twice"}
     assert role.action_space == spaces.MultiDiscrete([3, 2, 3, 2])
+
+
+def test_seats_whose_actions_do_not_use_all_labels_are_joined():
+    """A joint action uses all of its labels: what its first one says of the others is true of one seat only."""
+    used = ((True, True), (True, False), (True, False))
+    game = as_team(Pairs(labels_used=used), "unit")
+    assert game.spec.role("unit").labels_used is None
+    check_environment(lambda n: as_team(Pairs(n, labels_used=used), "unit"), steps=5)
 
 
 def test_joint_observations_and_actions_belong_to_the_right_seats():

@@ -144,6 +144,20 @@ def test_scale_observation_refuses_an_empty_range():
         ScaleObservation(1, 1).bind(RAW)
 
 
+def test_scale_observation_leaves_entries_with_one_bound():
+    """Where the other bound is missing there is nothing to map; a bounded entry beside them is mapped all the same."""
+    low = np.array([-5, 5, -np.inf, -np.inf, 0], np.float32)
+    high = np.array([np.inf, np.inf, 4, np.inf, 10], np.float32)
+    interface = ScaleObservation(-2, 2)
+    bound = interface.bind(Spaces(spaces.Box(low, high), ACTION))
+    row = {"obs": np.array([[3, 7, -9, 1e9, 5]], np.float32)}
+    view = View(observation=row, action_mask=None, reward=np.zeros(1, np.float32))
+    seen = interface.observe(view, np.zeros(1, np.int64)).observation["obs"]
+    assert seen.tolist() == [[3, 7, -9, 1e9, 0]]
+    assert bound.observation.low.tolist() == [-5, 5, -np.inf, -np.inf, -2]
+    assert bound.observation.high.tolist() == [np.inf, np.inf, 4, np.inf, 2]
+
+
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 @settings(deadline=None, max_examples=30)
 def test_scaled_observations_stay_in_their_space(low, width):

@@ -10,7 +10,7 @@ import torch
 from gymnasium import spaces
 from ludus import ContractError
 from ludus.inference import Eager, Span
-from ludus.network import NetworkRequest, RecurrentNetwork, get_weights, set_weights
+from ludus.network import LazyLeaves, NetworkRequest, RecurrentNetwork, get_weights, set_weights
 from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularConfig, VectorPart
 from ludus_networks.modular import make_modular
 
@@ -265,45 +265,22 @@ def test_layers_are_orthogonal():
     assert all((p == 0).all() for name, p in made.named_parameters() if name.endswith("bias"))
 
 
-def test_normalisation_learns_in_training_only():
-    """A learner's pass moves the statistics, a decision does not, and both see the same numbers."""
-    made, groups = network(normalize=True), (sample(LEAVES, 30), sample(FOG, 30), {})
-    decided = made(*groups)[0]
-    before = get_weights(made)
-    learned = made.train()(*groups)[0]
-    for name, output in decided.items():
-        assert torch.equal(output, learned[name])
-    changed = {name for name, array in get_weights(made).items() if not np.array_equal(array, before[name])}
-    assert changed == {name for name in before if ".norm." in name}
-    mean = get_weights(made)["trunk.encoders.vector-hero.norm.mean"]
-    np.testing.assert_allclose(mean, groups[0]["hero"].numpy().mean(0), atol=1e-5)
-
-
+@CORES
 @SEPARATE
-@pytest.mark.parametrize("core", ["lstm", "gru"])
-def test_statistics_are_those_of_what_is_learned_from(core, separate_critic):
-    """What other entries of an unroll hold does not count, and heads stay the same where they are learned from."""
-    made = network(core=core, normalize=True, separate_critic=separate_critic).train()
-    twin = copy.deepcopy(made)
-    groups, fog = sample(LEAVES, 6, 5), sample(FOG, 6, 5)
-    learned = torch.ones(6, 5, dtype=torch.bool)
-    learned[2:, 3] = learned[4:, 1] = False
-    starts = torch.zeros(6, 5, dtype=torch.bool)
-    empty = [{name: leaf.clone() for name, leaf in group.items()} for group in (groups, fog)]
-    for leaf in (leaf for group in empty for leaf in group.values()):
-        leaf[~learned] = 0
-    heads, _ = made.unroll(*empty, start(made), starts=starts, learned=learned)
-    expected, _ = twin.unroll(groups, fog, start(twin), starts=starts)
-    for name, head in expected.items():
-        torch.testing.assert_close(heads[name][learned], head[learned])
+def test_statistics_are_those_of_the_rows_added(core, separate_critic):
+    """Of all parts, privileged ones and those of a critic apart included; nothing but the statistics changes."""
+    made = network(core=core, normalize=True, separate_critic=separate_critic)
+    groups, fog = sample(LEAVES, 30), sample(FOG, 30)
+    before = get_weights(made)
+    made.update_statistics(groups, fog)
     found = get_weights(made)
+    changed = {name for name, array in found.items() if not np.array_equal(array, before[name])}
+    assert changed == {name for name in before if ".norm." in name}
     owners = ["trunk", "critic_trunk"] if separate_critic else ["trunk"]
-    columns = {f"{owner}.encoders.vector-hero": groups["hero"][learned] for owner in owners}
-    columns |= {
-        f"{owner}.encoders.entity-mice": groups["mice"][learned][groups["mice_present"][learned] != 0]
-        for owner in owners
-    }
-    columns["privileged.vector-unseen"] = fog["fog"][learned]
+    columns = {f"{owner}.encoders.vector-hero": groups["hero"] for owner in owners}
+    columns |= {f"{owner}.encoders.entity-mice": groups["mice"][groups["mice_present"] != 0] for owner in owners}
+    columns["privileged.vector-unseen"] = fog["fog"]
+    assert {f"{name}.norm.count" for name in columns} == {name for name in found if name.endswith("norm.count")}
     for name, rows in columns.items():
         assert found[f"{name}.norm.count"] == len(rows)
         np.testing.assert_allclose(found[f"{name}.norm.mean"], rows.numpy().mean(0), atol=1e-5)
@@ -311,11 +288,33 @@ def test_statistics_are_those_of_what_is_learned_from(core, separate_critic):
 
 
 @CORES
+def test_learning_computes_what_deciding_does(core):
+    """No pass of a learner moves the statistics under the next one."""
+    made, groups = network(core=core, normalize=True), (sample(LEAVES, 30), sample(FOG, 30))
+    made.update_statistics(*groups)
+    before, decided = get_weights(made), made(*groups, start(made, 30))[0]
+    for _ in range(2):
+        learned = made.train()(*groups, start(made, 30))[0]
+        assert all(torch.equal(output, learned[name]) for name, output in decided.items())
+    assert all(np.array_equal(array, before[name]) for name, array in get_weights(made).items())
+
+
+def test_only_what_is_normalised_is_asked_for():
+    """Images, and everything in a network without normalisation, need not be copied for statistics."""
+    asked = set()
+    groups = sample(LEAVES, 3), sample(FOG, 3)
+    lazy = [LazyLeaves(group, lambda name, group=group: asked.add(name) or group[name]) for group in groups]
+    network().update_statistics(*lazy)
+    assert not asked
+    network(normalize=True).update_statistics(*lazy)
+    assert asked == {"hero", "mice", "mice_present", "fog"}
+
+
+@CORES
 def test_weights_and_statistics_run_in_slots(core):
     """Torch's runtime holds several models of one network, each with its own statistics."""
     made, other = network(core=core, normalize=True), network(core=core, normalize=True)
-    with torch.enable_grad():
-        other.train()(sample(LEAVES, 40), sample(FOG, 40), start(other, 40))
+    other.update_statistics(sample(LEAVES, 40), sample(FOG, 40))
     runtime = Eager(copy.deepcopy(made), REQUEST)
     runtime.load(get_weights(other), slot=3)
     leaves = [{name: leaf.numpy() for name, leaf in group.items()} for group in (sample(LEAVES, 4), sample(FOG, 4))]
@@ -323,7 +322,7 @@ def test_weights_and_statistics_run_in_slots(core):
     spans = [Span(3, 0, 2), Span(0, 2, 4)]
     found = runtime.run(leaves[0], privileged=leaves[1], state=state, spans=spans)
     groups = sample(LEAVES, 4), sample(FOG, 4), start(made, 4)
-    for module, rows in ((other.eval(), slice(0, 2)), (made, slice(2, 4))):
+    for module, rows in ((other, slice(0, 2)), (made, slice(2, 4))):
         for name, output in module(*groups)[0].items():
             np.testing.assert_allclose(found.heads[name][rows], output.detach().numpy()[rows], atol=1e-6)
 

@@ -102,8 +102,8 @@ def test_vectors_are_normalised_but_for_one_hot():
     style = Style(activation="relu", scale=True, clip=5.0)
     encoder = VectorEncoder(VECTOR, VectorPart(leaves=("b", "a", "c"), hidden=()), style)
     leaves, joined = vector_rows()
-    encoder(leaves)
-    out = encoder.eval()(leaves)[0].numpy()
+    encoder.update_statistics(leaves)
+    out = encoder(leaves)[0].numpy()
     np.testing.assert_array_equal(out[:, :3], joined[:, :3])
     np.testing.assert_allclose(out[:, 3:], [[-1] * 5, [1] * 5], atol=1e-5)
 
@@ -271,7 +271,8 @@ def test_bytes_of_entities_are_scaled():
 def test_statistics_of_entities_are_of_those_present():
     """Absent entities count neither in mean nor in number."""
     encoder, leaves = entities(style=Style(activation="relu", scale=True, clip=5.0)), mice(rows=50)
-    encoder(leaves)
+    leaves["mice"][~leaves["there"].bool()] = torch.nan
+    encoder.update_statistics(leaves)
     there = leaves["mice"][leaves["there"].bool()]
     torch.testing.assert_close(encoder.norm.mean, there.mean(0))
     torch.testing.assert_close(encoder.norm.variance, there.var(0, correction=0))

@@ -12,6 +12,8 @@ from ludus.inference import Span
 from ludus.segment import SegmentBatch
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
+from ludus_ppo.losses import vtrace
+from ludus_ppo.networks import Unrolled
 from torch import nn
 
 
@@ -33,9 +35,9 @@ class Memory(nn.Module):
         """Return a half everywhere: not what zeroed memory happens to hold."""
         return {"memory": torch.full((rows, 8), 0.5)}
 
-    def unroll(self, observation, privileged, state, *, starts, learned=None):
+    def unroll(self, observation, privileged, state, *, starts):
         """Step through the entries."""
-        self.learned, outputs = learned, []
+        outputs = []
         for t in range(len(starts)):
             fresh = self.initial_state(starts.shape[1])["memory"]
             state = {"memory": torch.where(starts[t][:, None], fresh, state["memory"])}
@@ -127,15 +129,17 @@ def test_every_trainable_decision_counts(ppo):
 
 
 @pytest.mark.parametrize("burn_in", [0, 2])
-def test_the_network_is_told_what_is_learned_from(ppo, burn_in):
-    """Neither final observations nor entries that hold nothing, nor those of the burn-in."""
-    made = ppo(burn_in=burn_in)
+def test_statistics_are_of_what_is_learned_from(ppo, burn_in):
+    """Neither final observations nor entries that hold nothing, nor those of the burn-in; once, after two passes."""
+    made = ppo(burn_in=burn_in, epochs=2, num_minibatches=2)
     batch, trainer = play(made), made.make_trainer(seed=1)
+    counted = []
+    trainer._model.network.update_statistics = lambda observation, privileged: counted.append(dict(observation))
     trainer.update(batch, progress=0.0)
-    learned = trainer._model.network.learned
-    counts = batch.trainable()[burn_in:-1].sum(axis=0)  # by segment; their order in the minibatch is drawn
-    assert sorted(learned.sum(dim=0).tolist()) == sorted(counts.tolist())
-    assert learned.shape == (6 - burn_in, 5)
+    learned = batch.trainable()
+    learned[:burn_in] = False
+    assert len(counted) == 1
+    np.testing.assert_array_equal(counted[0]["obs"], batch.observation["obs"][learned])
 
 
 def test_gradients_reach_back_through_the_segment(ppo):
@@ -187,6 +191,33 @@ def test_burn_in_is_not_learned_from(ppo):
     assert all(np.array_equal(array, other.weights()[name]) for name, array in one.weights().items())
 
 
+@pytest.mark.parametrize("burn_in", [0, 2])
+def test_no_gradient_reaches_into_the_burn_in(ppo, burn_in):
+    """Heads are those of the whole span, gradients those of what follows from a state that is given."""
+    torch.manual_seed(0)
+    network = ppo()._model().network
+    observation = torch.rand(6, 3, 3)
+    state = network.initial_state(3)["memory"].requires_grad_()
+    kept = torch.arange(burn_in * 3, 18)
+    starts = torch.zeros(6, 3, dtype=torch.bool)
+    unrolled = Unrolled(state={"memory": state}, starts=starts, burn_in=burn_in, kept=kept)
+    heads = unrolled.heads(network, {"obs": observation}, {})
+    whole, _ = network.unroll({"obs": observation}, {}, {"memory": state}, starts=starts)
+    torch.testing.assert_close(heads["policy"], whole["policy"].flatten(0, 1)[kept])
+    heads["policy"].square().sum().backward()
+    found = [parameter.grad for parameter in network.cell.parameters()]
+    assert (state.grad is not None and bool(state.grad.abs().max() > 1e-6)) == (burn_in == 0)
+    given = {"memory": state.detach()}
+    for t in range(burn_in):
+        _, given = network({"obs": observation[t]}, {}, given)
+    given = {"memory": given["memory"].detach()}
+    network.zero_grad()
+    rest, _ = network.unroll({"obs": observation[burn_in:]}, {}, given, starts=starts[burn_in:])
+    rest["policy"].square().sum().backward()
+    for one, parameter in zip(found, network.cell.parameters(), strict=True):
+        torch.testing.assert_close(one, parameter.grad)
+
+
 def test_burn_in_leaves_something(ppo):
     """All of a segment would be too much."""
     with pytest.raises(ContractError, match="burn_in = 8 must be less than segment_decisions = 8"):
@@ -206,6 +237,41 @@ def test_vtrace_unrolls_too(ppo):
         trainer.update(batch, progress=0.0)
     for name, array in trainers[0].weights().items():
         np.testing.assert_allclose(array, trainers[1].weights()[name], rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def test_vtrace_corrects_by_what_is_unrolled_today(ppo):
+    """Of stale decisions, ratios and values are those of today's weights, stepped through the segments one by one."""
+    made = ppo(advantage="vtrace", normalize_advantage=False, gamma=0.9, gae_lambda=0.8)
+    batch, trainer = play(made), made.make_trainer(seed=2)  # played by the weights of another seed
+    trainer.load_weights({name: array * np.float32(3) for name, array in trainer.weights().items()})
+    batch.extras["value"] += 100  # what was recorded does not matter
+    memory, network = torch.from_numpy(batch.initial_state["memory"]), trainer._model.network
+    values, log_prob = torch.zeros(7, 5), torch.zeros(7, 5)
+    for t in range(7):
+        if t:
+            fresh = torch.from_numpy(batch.terminated[t - 1] | ~batch.decided[t - 1])[:, None]
+            memory = torch.where(fresh, torch.tensor(0.5), memory)
+        with torch.no_grad():
+            heads, state = network({"obs": torch.from_numpy(batch.observation["obs"][t])}, {}, {"memory": memory})
+        memory = state["memory"]
+        values[t] = heads["value"][:, 0].nan_to_num()
+        log_prob[t] = heads["policy"].log_softmax(-1).gather(-1, torch.from_numpy(batch.action[t]))[:, 0]
+    trainable = torch.from_numpy(batch.trainable())
+    log_ratio = torch.where(trainable, log_prob - torch.from_numpy(batch.extras["log_prob"][..., 0]), 0.0)
+    assert log_ratio.min() < -0.2
+    assert log_ratio.max() > 0.2
+    advantage, returns = vtrace(
+        torch.from_numpy(batch.reward),
+        values,
+        log_ratio=log_ratio,
+        terminated=torch.from_numpy(batch.terminated),
+        trainable=trainable,
+        discount=torch.full((7, 5), 0.9),
+        gae_lambda=0.8,
+    )
+    source = trainer._source(batch, batch.trainable())
+    torch.testing.assert_close(source.pick("returns/value"), returns[trainable], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(source.pick("advantage"), advantage[trainable], rtol=1e-4, atol=1e-4)
 
 
 def test_a_batch_without_states_is_refused(ppo):

@@ -190,3 +190,21 @@ def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offs
         rtol=1e-4,
         atol=1e-3,
     )
+
+
+def test_the_scale_of_values_is_an_average_over_updates(make_ppo, make_batch):
+    """The moments of one batch's returns do not replace those before: a hundredth comes, the rest stays."""
+    ppo = make_ppo(normalize_value=True, gamma=0.0)
+    trainer, returns = ppo.make_trainer(seed=1), []
+    for seed, offset in enumerate((10.0, -2.0, 4.0)):
+        batch = make_batch(ppo, seed=seed)
+        batch.reward += offset
+        trainer.update(batch, progress=0.0)
+        returns.append(batch.reward[batch.trainable()].astype(np.float64))
+    weights = np.array([0.99**2, 0.99, 1.0])
+    weights /= weights.sum()
+    expected = weights @ [of_batch.mean() for of_batch in returns]
+    square = weights @ [np.square(of_batch).mean() for of_batch in returns]
+    mean, deviation = trainer.weights()["value_scale"][0]
+    assert mean == pytest.approx(expected, rel=1e-4)
+    assert deviation == pytest.approx(np.sqrt(square - expected**2), rel=1e-4)

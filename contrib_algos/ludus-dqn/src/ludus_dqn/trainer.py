@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
 import torch
 from attrs import frozen
 from ludus.environment import Role
+from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
 from ludus_minimax.reward import OPPONENT_VALUE, lowest, minimax_term, opponent_value, shift
 from ludus_replay import ReplayLayout, Transitions
@@ -105,6 +107,14 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
             return torch.zeros((), device=self._device)
         value, seen = self._tensor(drawn.sums[OPPONENT_VALUE]), self._tensor(drawn.sums[_SEEN])
         return minimax_term(value, seen, alpha=config.minimax_alpha, gamma=config.minimax_gamma, r_min=self._r_min)
+
+    def _update_statistics(
+        self,
+        observation: Mapping[str, Tensor],
+        privileged: Mapping[str, Tensor],
+        action: Tensor,  # noqa: ARG002 - Q(s, ·) reads observations alone
+    ) -> None:
+        update_statistics(self._model.network, observation, privileged)
 
     # -- gradient steps --------------------------------------------------------------------------------------------
 

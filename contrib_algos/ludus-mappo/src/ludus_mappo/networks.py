@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.network import NetworkRequest, RecurrentNetwork, update_statistics
 from torch import Tensor, nn
 
 from ludus_mappo.own import own_policies
@@ -39,6 +39,11 @@ class SeparateNetworks(nn.Module):
         values, _ = self.critic(observation, privileged if self._needs_privileged else {}, {})
         return {**heads, **values}, state
 
+    def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
+        """Add rows to the statistics of both; see `ludus.network.NormalizingNetwork`."""
+        update_statistics(self.policy, observation, {})
+        update_statistics(self.critic, observation, privileged if self._needs_privileged else {})
+
 
 class RecurrentSeparateNetworks(SeparateNetworks):
     """Two networks that remember, each for itself; see `ludus.network.RecurrentNetwork`.
@@ -62,12 +67,11 @@ class RecurrentSeparateNetworks(SeparateNetworks):
         state: _Leaves,
         *,
         starts: Tensor,
-        learned: Tensor | None = None,
     ) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
 
         def unrolling(network: nn.Module) -> Callable[..., Any]:
-            return lambda *leaves: _recurrent(network).unroll(*leaves, starts=starts, learned=learned)
+            return lambda *leaves: _recurrent(network).unroll(*leaves, starts=starts)
 
         return self._run(unrolling, observation, privileged, state)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from gymnasium import spaces
 from ludus.errors import ContractError
-from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.network import LazyLeaves, NetworkRequest, RecurrentNetwork, update_statistics
 from torch import Tensor, nn
 
 __all__ = ["OwnPolicies", "own_policies"]
@@ -34,6 +34,12 @@ class OwnPolicies(nn.Module):
     def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[n, size] float32`` and the state after one step."""
         return self._run(lambda policy: policy, observation, privileged, state)
+
+    def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
+        """Add to each network's statistics the rows that it decides for; see `ludus.network.NormalizingNetwork`."""
+        whose = observation[self._leaf].argmax(dim=-1)
+        for index, policy in enumerate(self.policies):
+            update_statistics(policy, *(_chosen(leaves, whose == index) for leaves in (observation, privileged)))
 
     def _run(
         self,
@@ -64,13 +70,12 @@ class RecurrentOwnPolicies(OwnPolicies):
         state: _Leaves,
         *,
         starts: Tensor,
-        learned: Tensor | None = None,
     ) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
 
         def unrolling(policy: nn.Module) -> Callable[..., Any]:
             assert isinstance(policy, RecurrentNetwork)
-            return lambda *leaves: policy.unroll(*leaves, starts=starts, learned=learned)
+            return lambda *leaves: policy.unroll(*leaves, starts=starts)
 
         return self._run(unrolling, observation, privileged, state)
 
@@ -95,6 +100,10 @@ def own_policies(request: NetworkRequest, *, build: Callable[[NetworkRequest], n
     policies = [build(request) for _ in range(space.shape[0])]
     kind = RecurrentOwnPolicies if isinstance(policies[0], RecurrentNetwork) else OwnPolicies
     return kind(policies, leaf)
+
+
+def _chosen(leaves: Mapping[str, Tensor], rows: Tensor) -> LazyLeaves:
+    return LazyLeaves(leaves, lambda name: leaves[name][rows])
 
 
 def _own(leaves: list[_Leaves], whose: Tensor) -> _Leaves:

@@ -15,7 +15,7 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.network import copy_arrays, get_weights, set_weights
+from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
@@ -101,7 +101,7 @@ class Learned:
 class ReplayTrainer(ABC, Generic[_Options, _Model]):
     """Learns from segments by way of a replay memory; see `ludus.algorithm.Trainer`.
 
-    An algorithm adds `_learn`, and `_sums` where it remembers more than the reward.
+    An algorithm adds `_learn`, `_update_statistics`, and `_sums` where it remembers more than the reward.
 
     Args:
         config: The algorithm's options.
@@ -171,6 +171,18 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
             progress: In [0, 1].
         """
 
+    @abstractmethod
+    def _update_statistics(
+        self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor
+    ) -> None:
+        """Let the networks add fresh decisions to their statistics; by `ludus.network.update_statistics`.
+
+        Args:
+            observation: Leaves ``[n, …]``, on the trainer's device.
+            privileged: Leaves ``[n, …]``, or empty.
+            action: ``[n, L]`` or ``[n, D]``, as recorded.
+        """
+
     def _sums(self, batch: SegmentBatch) -> dict[str, np.ndarray]:  # noqa: ARG002 - for others to read
         """Return what to sum over the decisions of a transition besides the reward, ``[T+1, N] float32`` each."""
         return {}
@@ -192,10 +204,22 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         with self._transaction():
             self._replay.add(rows)
             learned = self._learn(batch, progress=min(max(progress, 0.0), 1.0))
+            self._count(batch)
         self._state["updates"] += 1
         samples = learned.gradient_steps * self._config.minibatch_size
         metrics = {**learned.metrics, "replay_size": float(len(self._replay)), "reuse": samples / fresh}
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=learned.gradient_steps)
+
+    def _count(self, batch: SegmentBatch) -> None:
+        """Let the networks count the decisions of a batch, each once, however often it will be drawn."""
+        trainable = batch.trainable()
+
+        def leaves(arrays: Mapping[str, np.ndarray]) -> LazyLeaves:
+            return LazyLeaves(arrays, lambda name: self._tensor(arrays[name][trainable]))
+
+        self._update_statistics(
+            leaves(batch.observation), leaves(batch.privileged), self._tensor(batch.action[trainable])
+        )
 
     def _collect(self, batch: SegmentBatch) -> Rows:
         """Return what to remember of a batch.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
-from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.network import LazyLeaves, NetworkRequest, RecurrentNetwork, update_statistics
 from ludus.spaces import leaf_spaces
 from torch import Tensor, nn
 
@@ -63,6 +63,15 @@ class Critics(nn.Module):
         """
         leaves = dict(observation) if action is None else {**observation, self.action_leaf: action}
         return torch.stack([network(leaves, dict(privileged), {})[0]["q"] for network in self.networks])
+
+    def update_statistics(
+        self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor | None
+    ) -> None:
+        """Add rows to the statistics of both; arguments as for `forward`."""
+        given = {} if action is None else {self.action_leaf: action}
+        leaves = LazyLeaves([*observation, *given], lambda name: (given if name in given else observation)[name])
+        for network in self.networks:
+            update_statistics(network, leaves, privileged)
 
 
 class ActorCritics(nn.Module):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 import numpy as np
 import torch
 from attrs import frozen
 from ludus.environment import Role
+from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
 from ludus_replay import ReplayLayout, Transitions
 from ludus_replay.optimizer import PartOptimizer
@@ -137,6 +140,12 @@ class SACTrainer(ReplayTrainer[SACConfig, ActorCritics]):
         q = self._model.critics(batch.observation, batch.privileged, candidates.action).amin(dim=0)  # [n, C]
         value = soft_value(q, candidates.log_prob, candidates.weight, alpha=alpha)
         return -value.mean(), entropy(candidates.log_prob.detach(), candidates.weight.detach())
+
+    def _update_statistics(
+        self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor
+    ) -> None:
+        update_statistics(self._model.actor, observation, {})
+        self._model.critics.update_statistics(observation, privileged, self._kind.critic_action(action))
 
     def _target_entropy(self, mask: Tensor | None, *, rows: Tensor) -> Tensor:
         given = self._config.target_entropy

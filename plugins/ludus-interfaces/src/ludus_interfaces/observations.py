@@ -109,16 +109,13 @@ class _Scale:
 
     first: np.ndarray
     factor: np.ndarray
+    offset: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
     def apply(self, leaf: np.ndarray) -> np.ndarray:
         scaled = (leaf.astype(np.float32) - self.first) * self.factor + self.offset
         return np.asarray(np.clip(scaled, self.low, self.high), np.float32)
-
-    @property
-    def offset(self) -> np.ndarray:
-        return np.where(np.isfinite(self.low), self.low, np.float32(0))
 
     @classmethod
     def of(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:
@@ -128,6 +125,7 @@ class _Scale:
         return cls(
             first=np.where(bounded, first, 0).astype(np.float32),
             factor=np.where(bounded, (high - low) / width, 1).astype(np.float32),
+            offset=np.where(bounded, low, 0).astype(np.float32),
             low=np.where(bounded, low, first).astype(np.float32),
             high=np.where(bounded, high, last).astype(np.float32),
         )

@@ -348,6 +348,7 @@ class _Teams:
             action_space=joint.action,
             teams=teams,
             privileged_space=spaces.Dict(leaves) if leaves else None,
+            labels_used=None,  # which labels of one seat count does not depend on the joint action's first label
         )
 
     @property

@@ -45,22 +45,21 @@ def _width(encoders: nn.ModuleDict) -> int:
     return sum(widths)
 
 
-def _encode(encoders: nn.ModuleDict, leaves: Group, learned: Tensor | None) -> tuple[Tensor, dict[str, Choices]]:
-    """Return the features of all encoders, joined, and what there is to choose from by encoder.
-
-    Args:
-        encoders: By name.
-        leaves: ``[n, …]`` each.
-        learned: ``[n] bool``: which rows are learned from; None: all.
-    """
+def _encode(encoders: nn.ModuleDict, leaves: Group) -> tuple[Tensor, dict[str, Choices]]:
+    """Return the features of all encoders, joined, and what there is to choose from by encoder."""
     features: list[Tensor] = []
     choices: dict[str, Choices] = {}
     for name, encoder in encoders.items():
-        found, offered = encoder(leaves, learned)
+        found, offered = encoder(leaves)
         features.append(found)
         if offered is not None:
             choices[name] = offered
     return features[0] if len(features) == 1 else torch.cat(features, dim=1), choices
+
+
+def _update_statistics(encoders: nn.ModuleDict, leaves: Mapping[str, Tensor]) -> None:
+    for encoder in encoders.values():
+        encoder.update_statistics(leaves)  # type: ignore[operator]
 
 
 class _Trunk(nn.Module):
@@ -75,9 +74,9 @@ class _Trunk(nn.Module):
         self.core = None if config.core == "none" else Core(config.core, width, config.core_size)
         self.width = self.core.size if self.core else width
 
-    def forward(self, leaves: Group, learned: Tensor | None) -> tuple[Tensor, dict[str, Choices]]:
+    def forward(self, leaves: Group) -> tuple[Tensor, dict[str, Choices]]:
         """Return what goes into the memory ``[n, …]``, and what there is to choose from."""
-        features, choices = _encode(self.encoders, leaves, learned)
+        features, choices = _encode(self.encoders, leaves)
         return self.layers(features), choices
 
 
@@ -114,17 +113,25 @@ class ModularNetwork(nn.Module):
         """Return the heads ``[n, size]`` and the unchanged, empty state."""
         return self._heads(observation, privileged, lambda features, _: features), state
 
-    def _heads(self, observation: Group, privileged: Group, remember: Remember, learned: Tensor | None = None) -> Group:
-        features, choices = self.trunk(observation, learned)
+    def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
+        """Add rows to the statistics that normalise; see `ludus.network.NormalizingNetwork`."""
+        for trunk in (self.trunk, self.critic_trunk):
+            if trunk is not None:
+                _update_statistics(trunk.encoders, observation)
+        if self.privileged is not None and privileged:
+            _update_statistics(self.privileged, privileged)
+
+    def _heads(self, observation: Group, privileged: Group, remember: Remember) -> Group:
+        features, choices = self.trunk(observation)
         features = remember(features, "")
         outputs = {name: head(features, choices) for name, head in self.heads.items()}
         if self.privileged is not None and not privileged:
             return outputs
         if self.critic_trunk is not None:
-            features, choices = self.critic_trunk(observation, learned)
+            features, choices = self.critic_trunk(observation)
             features = remember(features, "critic_")
         if self.privileged is not None:
-            features = torch.cat([features, _encode(self.privileged, privileged, learned)[0]], dim=1)
+            features = torch.cat([features, _encode(self.privileged, privileged)[0]], dim=1)
         for name, head in self.critic_heads.items():
             outputs[name] = head(features, choices)
         return outputs
@@ -160,9 +167,7 @@ class RecurrentModularNetwork(ModularNetwork):
 
         return self._heads(observation, privileged, remember), after
 
-    def unroll(
-        self, observation: Group, privileged: Group, state: Group, *, starts: Tensor, learned: Tensor | None = None
-    ) -> tuple[Group, Group]:
+    def unroll(self, observation: Group, privileged: Group, state: Group, *, starts: Tensor) -> tuple[Group, Group]:
         """Return the heads ``[T, N, size]`` of T steps and the state after; see `ludus.network.RecurrentNetwork`.
 
         Encoders and heads run on all T · N rows at once.
@@ -179,8 +184,7 @@ class RecurrentModularNetwork(ModularNetwork):
             after.update({owner + name: leaf for name, leaf in new.items()})
             return over_time.flatten(0, 1)
 
-        rows = None if learned is None else learned.flatten()
-        outputs = self._heads(_rows(observation), _rows(privileged), remember, rows)
+        outputs = self._heads(_rows(observation), _rows(privileged), remember)
         return {name: output.reshape(*starts.shape, -1) for name, output in outputs.items()}, after
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
+from ludus.errors import ContractError
 from torch import Tensor, nn
 
 __all__ = ["RunningNorm"]
@@ -14,11 +15,10 @@ _EPSILON = 1e-8
 
 
 class RunningNorm(nn.Module):
-    """Brings columns to mean 0 and deviation 1 by the statistics of all rows learned from so far.
+    """Brings columns to mean 0 and deviation 1 by the statistics of all rows added so far.
 
-    Mean, variance and the number of rows are buffers, so they travel, are saved and are loaded as weights. A call in
-    training mode that records gradients uses the statistics as they are and adds its rows to them after that: the
-    first pass over fresh rows sees the numbers that their decisions saw. No other call changes them.
+    Mean, variance and the number of rows are buffers, so they travel, are saved and are loaded as weights. Only `add`
+    changes them.
 
     Args:
         columns: For each column whether it is normalised; the others pass unchanged.
@@ -39,28 +39,27 @@ class RunningNorm(nn.Module):
         self.register_buffer("count", torch.zeros(()))
         self.register_buffer("_chosen", torch.tensor(columns), persistent=False)
 
-    def forward(self, rows: Tensor, present: Tensor | None = None) -> Tensor:
-        """Return the normalised rows.
-
-        Args:
-            rows: ``[…, size] float32``.
-            present: ``[…] bool``: which rows count; None: all.
-        """
+    def forward(self, rows: Tensor) -> Tensor:
+        """Return rows ``[…, size] float32`` normalised."""
         normal = (rows - self.mean) * torch.rsqrt(self.variance + _EPSILON)
-        normal = torch.where(self._chosen, normal.clamp(-self._clip, self._clip), rows)
-        if self.training and torch.is_grad_enabled():
-            self._add(rows.detach().flatten(0, -2), None if present is None else present.flatten())
-        return normal
+        return torch.where(self._chosen, normal.clamp(-self._clip, self._clip), rows)
 
     @torch.no_grad()
-    def _add(self, rows: Tensor, present: Tensor | None) -> None:
-        weight = rows.new_ones(len(rows)) if present is None else present.to(rows.dtype)  # [n]
-        fresh = weight.sum()
-        mean = (rows * weight.unsqueeze(1)).sum(0) / fresh.clamp(min=1)
-        variance = ((rows - mean).square() * weight.unsqueeze(1)).sum(0) / fresh.clamp(min=1)
-        share = fresh / (self.count + fresh).clamp(min=1)
-        step = mean - self.mean
+    def add(self, rows: Tensor) -> None:
+        """Add rows ``[n, size] float32`` to the statistics.
+
+        Raises:
+            ContractError: The statistics would not be finite any more; they are left as they were.
+        """
+        if not len(rows):
+            return
+        variance, mean = torch.var_mean(rows, dim=0, correction=0)
+        share = len(rows) / (self.count + len(rows))
+        step = torch.where(self._chosen, mean - self.mean, 0.0)
         variance = torch.lerp(self.variance, variance, share) + step.square() * share * (1 - share)
-        self.variance.copy_(torch.where(self._chosen, variance, self.variance))
-        self.mean.add_(torch.where(self._chosen, step * share, 0.0))
-        self.count.copy_((self.count + fresh).clamp(max=_HORIZON))
+        variance = torch.where(self._chosen, variance, self.variance)
+        if not variance.isfinite().all():  # a mean that is not finite leaves no finite variance either
+            raise ContractError("an observation to normalise is not finite, or too large for statistics in 32 bits")
+        self.variance.copy_(variance)
+        self.mean.add_(step * share)
+        self.count.copy_((self.count + len(rows)).clamp(max=_HORIZON))

@@ -70,13 +70,15 @@ class VectorEncoder(nn.Module):
         self.norm = style.norm([box for box, width in boxes for _ in range(width)])
         self.layers = hidden_layers(self._input.size, config.hidden, style.activation)
 
-    def forward(self, leaves: Mapping[str, Tensor], learned: Tensor | None = None) -> tuple[Tensor, None]:
-        """Return features ``[n, width]``, and that there is nothing to choose from.
-
-        Rows that are not `learned` from, ``[n] bool``, are left out of statistics.
-        """
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
+        """Return features ``[n, width]``, and that there is nothing to choose from."""
         joined = self._input(leaves)
-        return self.layers(joined if self.norm is None else self.norm(joined, learned)), None
+        return self.layers(joined if self.norm is None else self.norm(joined)), None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Add rows to the statistics, if there are any."""
+        if self.norm is not None:
+            self.norm.add(self._input(leaves))
 
 
 class _ResidualBlock(nn.Module):
@@ -129,17 +131,16 @@ class ImageEncoder(nn.Module):
         self.layers = hidden_layers(size, config.hidden, style.activation)
         self.width = config.hidden[-1] if config.hidden else size
 
-    def forward(
-        self,
-        leaves: Mapping[str, Tensor],
-        learned: Tensor | None = None,  # noqa: ARG002 - images have no statistics
-    ) -> tuple[Tensor, None]:
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
         """Return features ``[n, width]``, and that there is nothing to choose from."""
         image = leaves[self._leaf].permute(0, 3, 1, 2).float()  # [n, C, H, W]
         cells = self.tower(image * self._factor if self._factor != 1.0 else image).flatten(2)
         if self._pool == "flatten":
             return self.layers(cells.flatten(1)), None
         return self.layers(cells.mean(2) if self._pool == "mean" else cells.amax(2)), None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Do nothing: images have no statistics."""
 
 
 class EntityEncoder(nn.Module):
@@ -167,23 +168,31 @@ class EntityEncoder(nn.Module):
         attends = config.pool == "attention"
         self.score = initialised(nn.Linear(self._represents, 1), 1.0) if attends else None
 
-    def forward(self, leaves: Mapping[str, Tensor], learned: Tensor | None = None) -> tuple[Tensor, Choices | None]:
-        """Return features ``[n, width]``, and the keys where entities have one.
-
-        Rows that are not `learned` from, ``[n] bool``, are left out of statistics.
-        """
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, Choices | None]:
+        """Return features ``[n, width]``, and the keys where entities have one."""
         config = self._config
-        entities = leaves[config.leaf].float()  # [n, E, f]
-        present = leaves[config.present] != 0 if config.present else None  # [n, E]
-        if self._factor != 1.0:
-            entities = entities * self._factor
+        entities, present = self._read(leaves)
         if present is not None:
             entities = torch.where(present.unsqueeze(2), entities, 0.0)  # so that not even NaN gets through
         if self.norm is not None:
-            entities = self.norm(entities, _both(present, learned, entities.shape[1]))
+            entities = self.norm(entities)
         encoded: Tensor = self.layers(entities.flatten(0, 1)).reshape(*entities.shape[:2], -1)  # [n, E, width + key]
         represented, keys = torch.split(encoded, [self._represents, config.key], dim=2)
         return self._pooled(represented, present), Choices(keys, present) if config.key else None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Add the entities present to the statistics, if there are any."""
+        if self.norm is not None:
+            entities, present = self._read(leaves)
+            self.norm.add(entities.flatten(0, 1) if present is None else entities[present])
+
+    def _read(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Return the entities ``[n, E, f]``, and which of them are there ``[n, E] bool``; None: all."""
+        config = self._config
+        entities = leaves[config.leaf].float()
+        if self._factor != 1.0:
+            entities = entities * self._factor
+        return entities, leaves[config.present] != 0 if config.present else None
 
     def _pooled(self, represented: Tensor, present: Tensor | None) -> Tensor:
         if present is None:
@@ -201,11 +210,3 @@ class EntityEncoder(nn.Module):
         scores: Tensor = self.score(represented.flatten(0, 1)).reshape(*represented.shape[:2], 1)
         weights = scores.masked_fill(~there, _ABSENT).softmax(1)
         return (weights * kept).sum(1)
-
-
-def _both(present: Tensor | None, learned: Tensor | None, entities: int) -> Tensor | None:
-    """Return ``[n, E] bool``: the entities present in rows that are learned from; None: all."""
-    if learned is None:
-        return present
-    counted = learned.unsqueeze(1).expand(-1, entities)
-    return counted if present is None else counted & present

@@ -115,14 +115,11 @@ class Unrolled:
                 _, state = network.unroll(
                     _part(observation, stop=first), _part(privileged, stop=first), state, starts=self.starts[:first]
                 )
-        learned = torch.zeros_like(self.starts)
-        learned.view(-1)[self.kept] = True
         heads, _ = network.unroll(
             _part(observation, start=first),
             _part(privileged, start=first),
             state,
             starts=self.starts[first:],
-            learned=learned[first:],
         )
         skipped = first * self.starts.shape[1]
         return {name: head.flatten(0, 1).index_select(0, self.kept - skipped) for name, head in heads.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 
 import attrs
@@ -12,7 +12,7 @@ import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
-from ludus.network import copy_arrays, get_weights, set_weights
+from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights, update_statistics
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
@@ -142,6 +142,7 @@ class PPOTrainer:
                     f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
                     f"NaN, or lower learning_rate ({schedules.learning_rate:g})"
                 )
+            self._update_statistics(source, batch)
         except Exception:  # whatever stopped it, an update counts as a whole or not at all
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
@@ -212,6 +213,16 @@ class PPOTrainer:
                 values[head][torch.from_numpy(entries)] = value.float().cpu()
         shape = trainable.shape
         return Present(log_ratio=log_ratio.view(shape), values={head: v.view(shape) for head, v in values.items()})
+
+    def _update_statistics(self, source: Source, batch: SegmentBatch) -> None:
+        """Let the network count what was learned from, once, now that no pass depends on its statistics any more."""
+
+        def leaves(group: str, names: Iterable[str]) -> LazyLeaves:
+            return LazyLeaves(names, lambda name: source.pick(f"{group}/{name}").to(self._device))
+
+        update_statistics(
+            self._model.network, leaves("observation", batch.observation), leaves("privileged", batch.privileged)
+        )
 
     def _rescale(self, source: Source, scale: Tensor) -> None:
         """Bring the value heads to the scale of the latest returns, as an exponential moving average over updates."""
