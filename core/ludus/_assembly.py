@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._build import (
+    blamed,
     learned_role,
     make,
     make_agent,
@@ -26,8 +27,8 @@ from ludus._compute import prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._league import League
-from ludus._learner import Learner, LearnerOptions
-from ludus._models import load_arrays
+from ludus._learner import Learner, LearnerOptions, group
+from ludus._models import load_arrays, load_checkpoint
 from ludus._opponents import ActorCache, StackActor
 from ludus._plugins import Plugins, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
@@ -206,8 +207,11 @@ class Assembly:
         )
         return make_service(chosen, context)
 
-    def check(self) -> None:
+    def check(self, store: Store | None = None) -> None:
         """Make what a mistake in the configuration would break, before anything is written.
+
+        Args:
+            store: Of the run to go on with, whose weights must fit; None for a new one.
 
         Raises:
             LudusError: The run would not start.
@@ -221,6 +225,13 @@ class Assembly:
         for anchor in self.config.anchors.values():
             for role in self.spec.roles:
                 make_agent(anchor.agent, self.spec, role.name)
+        if store is not None:
+            open_league(store, self.config, self.spec)
+            for player, saved in store.checkpoints().items():
+                if player in self.config.players:
+                    arrays, _ = load_checkpoint(self.run_dir, saved.path, saved.hash)
+                    with blamed(f"player {player!r}"):
+                        self.frozen(player, group(arrays, "weights"), spec=self.spec)
 
     @property
     def _serves(self) -> bool:

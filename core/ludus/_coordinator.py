@@ -158,18 +158,22 @@ class Coordinator:
         self.league.elapsed_s += now - self._ticked_s
         self._ticked_s = now
         if self._dirty:
-            store = self.league.store
-            store.set_meta("matchmaking", self._state)
-            store.set_counter("elapsed_s", self.league.elapsed_s)
-            store.set_counter("matches", self.matches)
-            store.set_counter("rated", self.rated)
-            store.commit()
-            self._dirty = False
+            self.commit()
         while self._answers:
             self.link.send(*self._answers.popleft())
         while self._events:
             event, arguments = self._events.popleft()
             self.emitter.emit(event, **arguments)
+
+    def commit(self) -> None:
+        """Commit what has been taken in, with what a resumed coordinator goes on from."""
+        store = self.league.store
+        store.set_meta("matchmaking", self._state)
+        store.set_counter("elapsed_s", self.league.elapsed_s)
+        store.set_counter("matches", self.matches)
+        store.set_counter("rated", self.rated)
+        store.commit()
+        self._dirty = False
 
     @property
     def _state(self) -> dict[str, Any]:

@@ -74,7 +74,8 @@ class League:
     def _load(self) -> None:
         self._add_models(self.store.models())
         for record in self.store.pool_log():
-            self._change_pool(record.change)
+            if parse(record.change.model).player in self.players:  # else it has left the configuration
+                self._change_pool(record.change)
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
         counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
@@ -247,8 +248,9 @@ class League:
 
     def _is_playable(self, participant: str) -> bool:
         view = self.players.get(parse(participant).player)
-        live = view is not None and view.live == participant
-        return live or participant in self.models or participant in self.anchors
+        if view is None:
+            return participant in self.anchors
+        return participant == view.live or participant in self.models
 
     def _add_models(self, models: Iterable[ModelRecord]) -> None:
         """Add frozen models, oldest first; a view is made once for all models of its player."""

@@ -36,6 +36,7 @@ from ludus.metrics import MetricSink
 
 _STOP_S = 30.0
 _PATIENCE_S = 0.05  # the longest wait for a message
+_FINAL = "final evaluation"
 
 
 @define
@@ -106,6 +107,7 @@ def resume(
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
+        Assembly(config=config, plugins=plugins, run_dir=run_dir).check(store)
         if overrides:
             write_durably(path, dump_config(config).encode())
         return _Run(config, plugins, run_dir, store, say).go(displays)
@@ -229,6 +231,8 @@ class _Run:
         matches, league = self.config.evaluation.final_matches, coordinator.league
         environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
         spec = environment.spec
+        played_before = (record.fixture for record in self.store.fixtures(kind="eval") if record.played)
+        known = {(frozenset(f.seats), f.matches) for f in played_before if f.reason == _FINAL}
         cache = self._assembly.opponents("final", spec, environment.num_matches)
         try:
             for player in league.players.values() if matches and spec.num_teams == 2 else ():
@@ -236,15 +240,18 @@ class _Run:
                     if self._signal or not player.models or (player.team is not None and opponent in player.models):
                         continue
                     pair = (player.models[-1], opponent)
-                    self.say(f"final evaluation: {pair[0]} against {opponent}, {matches} matches")
+                    each = -(-matches // (2 if coordinator.rotates else 1))
+                    if (frozenset(pair), each) in known:
+                        continue
+                    self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
                     fixtures = coordinator.rating_fixtures(
                         pair[::-1] if player.team else pair,
-                        -(-matches // (2 if coordinator.rotates else 1)),
-                        reason="final evaluation",
+                        each,
+                        reason=_FINAL,
                     )
                     played = play_out(environment, fixtures, lambda fixture, seat: cache.seated(fixture, seat, spec))
                     league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
-                    self.store.commit()
+                    coordinator.commit()
         finally:
             environment.close()
 

@@ -431,6 +431,24 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     assert resumed.coordinator.matches > before["matches"][0]
 
 
+def test_a_league_goes_on_without_a_player(league):
+    """Nobody meets its models again, which are in pools and in ratings that were under way."""
+    players = {"main": {}, "other": {}}
+    runner = league(players=players)
+    runner.until(lambda: len(runner.coordinator.league.players["other"].models) > 1)
+    gone = runner.coordinator.rating_fixtures(("other@1", "random"), 4, reason="rating")
+    runner.finish()
+    before = max(m.id for answer in runner.messages(Fixtures) for m in answer.fixtures)
+    runner.close()
+    runner.store.close()
+    resumed = league(players={"main": {}}, run={"decisions": 9000})
+    assert resumed.coordinator.league.pool("dummy")
+    resumed.train(resumed.coordinator.decisions + 1000)
+    later = [fixture for answer in resumed.messages(Fixtures) for fixture in answer.fixtures]
+    assert max(fixture.id for fixture in later) > max(before, gone[-1].id)
+    assert not [name for fixture in later for name in fixture.seats if name.startswith("other@")]
+
+
 def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
     """Nothing depends on anything but the seed, not even metrics and schedules."""
     players = {"main": {}, "other": {"share": 0.5}}

@@ -196,6 +196,22 @@ def test_fixtures_with_weights_that_are_gone_are_closed(league):
     assert [record.id for record in league.store.open_fixtures()] == [kept.id]
 
 
+def test_who_has_left_plays_no_more(league):
+    """Neither live nor as a model; its models are in no pool until it is back."""
+    gone, kept = freeze(league, "exploiter"), freeze(league)
+    league.apply([PoolChange(pool="all", model=model, enters=True) for model in (gone, kept)])
+    for seats in (["exploiter@1+", "random"], [gone, "random"], [kept, gone]):
+        league.create_fixture(planned(seats, kind="eval"))
+    wanted = league.create_fixture(planned([kept, "random"], kind="eval"))
+    few = {"main": PLAYERS["main"]}
+    left = League(league.store, players=few, anchors=ANCHORS, seats=SEATS)
+    assert left.open_fixtures() == [wanted]
+    assert left.pool("all") == (kept,)
+    with pytest.raises(StoreError, match="cannot play now"):
+        left.create_fixture(planned([kept, gone]))
+    assert League(league.store, players=PLAYERS, anchors=ANCHORS, seats=SEATS).pool("all") == (gone, kept)
+
+
 def test_a_reader_closes_nothing(league):
     """Looking at a league changes nothing."""
     league.create_fixture(planned(["main@0+", "random"], matches=3))

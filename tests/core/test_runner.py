@@ -16,7 +16,7 @@ from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
-from ludus.errors import RunError
+from ludus.errors import LudusError, RunError
 
 
 @pytest.fixture
@@ -120,6 +120,47 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
     assert traces(tmp_path / "run")["models"] == before
     newest = load_arrays(tmp_path / "run" / "models", before[-1][1])
     assert abs(newest["policy"]).max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("setting", "problem"),
+    [
+        ("environment.dummy-count.most=4", "expected weights"),
+        ("players.main.role='nobody'", "nobody"),
+    ],
+)
+def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, problem):
+    """The folder stays as it was, and a plain resume goes on."""
+    run(tmp_path / "run", run={"decisions": 64})
+    before = (tmp_path / "run" / "run.toml").read_bytes()
+    with pytest.raises(LudusError, match=problem):
+        again(tmp_path / "run", setting)
+    assert (tmp_path / "run" / "run.toml").read_bytes() == before
+    assert again(tmp_path / "run").reason == "64 decisions are learned"
+
+
+def finals(run_dir):
+    """Return participants and seed of the fixtures of final evaluations, oldest first."""
+    with Store.read(run_dir) as store:
+        fixtures = [record.fixture for record in store.fixtures(kind="eval")]
+    return [(fixture.seats, fixture.seed) for fixture in fixtures if fixture.reason == "final evaluation"]
+
+
+def test_final_evaluations_are_of_what_is_new_on_new_seeds(run, tmp_path):
+    """A resume without a new model plays none; an anchor that is new is met."""
+    run(tmp_path / "run", run={"decisions": 600})
+    first = finals(tmp_path / "run")
+    again(tmp_path / "run")
+    assert finals(tmp_path / "run") == first
+    again(tmp_path / "run", "anchors.perfect.agent=dummy-perfect")
+    assert {name for seats, _ in finals(tmp_path / "run")[len(first) :] for name in seats} == {
+        first[0][0][0],
+        "perfect",
+    }
+    again(tmp_path / "run", "run.decisions=1200")
+    last = finals(tmp_path / "run")
+    assert len(last) > 2 * len(first)
+    assert len({seed for _, seed in last}) == len(last) / 2  # those with exchanged seats have one seed
 
 
 def test_a_folder_takes_one_run(run, tmp_path):
