@@ -1,6 +1,6 @@
 """Measure the league: what results cost to store, and how fast matchmakers get their answers.
 
-python benchmarks/store.py [--results 100000] [--models 500]
+python benchmarks/store.py [--results 100000] [--models 500 2000 5000 20000]
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def measure_queries(folder: Path, models: int) -> None:
     names = [league.freeze("main", hash=f"{i:064x}", decisions=i, version=i, manifest={}) for i in range(1, models + 1)]
     rng = np.random.default_rng(0)
     live = league.players["main"].live
-    for kind, me, others in (("train", live, names), ("eval", "random", names), ("eval", names[0], names[1:])):
+    near = [("eval", name, names[max(0, i - 5) : i]) for i, name in enumerate(names)]  # as matchmakers have them rated
+    for kind, me, others in (("train", live, names), ("eval", "random", names), *near):
         for other in others:
             fixture = league.create_fixture(_planned(kind, me, other, 8))
             wins = rng.integers(0, 3, 8) / 2
@@ -87,8 +88,11 @@ def measure_queries(folder: Path, models: int) -> None:
     league.record(_one_more(league, names))
     start = time.perf_counter()
     league.rating(names[0])
-    print(f"{models} models: fit after new matches {1e3 * (time.perf_counter() - start):.0f} ms")
-    print(f"{models} models: all ratings {_ms(lambda: [league.rating(name) for name in names]):.2f} ms")
+    print(f"{models} models: fit after a new match {1e3 * (time.perf_counter() - start):.0f} ms")
+    start = time.perf_counter()
+    print(f"{models} models: deviation {league.rating(names[-1]).deviation:.0f}", end=" ")
+    print(f"of one rating {1e3 * (time.perf_counter() - start):.1f} ms")
+    print(f"{models} models: all ratings {_ms(lambda: [league.rating(name).mean for name in names]):.2f} ms")
     start = time.perf_counter()
     League.of(league.store)
     print(f"{models} models: rebuilt from the store in {1e3 * (time.perf_counter() - start):.0f} ms")
@@ -122,12 +126,13 @@ def main() -> None:
     """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--results", type=int, default=100_000)
-    parser.add_argument("--models", type=int, default=500)
+    parser.add_argument("--models", type=int, nargs="*", default=[500, 2000, 5000, 20_000])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for size in (50, 500, 5000):
             measure_results(Path(folder) / str(size), options.results, size=size)
-        measure_queries(Path(folder) / "queries", options.models)
+        for models in options.models:
+            measure_queries(Path(folder) / f"queries-{models}", models)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,9 @@ class MetricsSection:
     """``[metrics]``: where numbers go."""
 
     sinks: tuple[Chosen, ...] = option((), help="Metric sinks, by name.")
-    interval_s: float = option(1.0, at_least(0.1), help="Seconds between two reports.")
+    interval_s: float = option(
+        1.0, at_least(0.1), help="Seconds between two reports; 20 times what one takes, at least."
+    )
 
 
 @frozen(kw_only=True)

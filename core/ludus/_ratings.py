@@ -2,12 +2,17 @@
 
 400 points are odds of 10 to 1 and a draw is half a win. The 0 of the scale is the anchor called ``random``, else the
 first anchor, else (without anchors) the mean of everybody rated.
+
+Leagues grow to thousands of models of which each has met a few, so everything here is a sum over pairs that have met,
+and no matrix of all pairs is ever made.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +23,10 @@ from ludus.matchmaker import Rating
 PRIOR = Rating(0.0, 1000.0, 0)
 
 _POINTS = 400.0 / math.log(10.0)  # Elo points in one unit of log-odds
-_TOLERANCE = 1e-10  # log-odds; so tight that a warm start ends where a cold one does
+_PRECISION = (_POINTS / 1000.0) ** 2  # of the prior, in log-odds
+_TOLERANCE = 1e-9  # log-odds; so tight that a warm start ends where a cold one does
+_WHOLE = 6000  # participants whose whole matrix is inverted where the deviations of many are read
+_GROUPS = 128  # whose common moves are solved for directly; the cost of that is the cube of it
 
 
 class EloTable:
@@ -35,73 +43,164 @@ class EloTable:
     def __init__(self, anchors: Sequence[str] = ()) -> None:
         self._reference = "random" if "random" in anchors else next(iter(anchors), None)
         self._index: dict[str, int] = {}
-        self._points: dict[tuple[int, int], float] = {}  # of one participant against another
+        self._pairs: dict[tuple[int, int], int] = {}  # who have met → their place in the two arrays
+        self._ends = array("q")  # [pairs, 2] participants
+        self._points = array("d")  # [pairs, 2] what each of them got
         self._strength = np.zeros(0)  # [fitted] log-odds; the next fit starts from them
-        self._ratings: dict[str, Rating] = {}
+        self._matches: NDArray[np.float64] = np.zeros(0)  # [fitted]
+        self._hessian: _Hessian  # at those strengths
+        self._ratings: dict[str, Rating] = {}  # those asked for since the last fit
         self._stale = False
 
     def add(self, a: str, b: str, count: NDArray[np.int64]) -> None:
         """Add ``[3]`` wins, draws and losses of a against b. To be called for (b, a) with the mirrored counts too."""
         i, j = (self._index.setdefault(name, len(self._index)) for name in (a, b))
-        self._points[i, j] = self._points.get((i, j), 0.0) + float(count[0] + 0.5 * count[1])
+        ends = (min(i, j), max(i, j))
+        at = self._pairs.setdefault(ends, len(self._pairs))
+        if 2 * at == len(self._ends):
+            self._ends.extend(ends)
+            self._points.extend((0.0, 0.0))
+        self._points[2 * at + (i > j)] += float(count[0] + 0.5 * count[1])
         self._stale = True
 
     def rating(self, participant: str) -> Rating:
         """Return a rating in Elo points; `PRIOR` for somebody without matches."""
         if self._stale:
             self._fit()
-        return self._ratings.get(participant, PRIOR)
+        if participant not in self._index:
+            return PRIOR
+        if participant not in self._ratings:
+            i = self._index[participant]
+            # Rounded, so that the last bits do not tell in which order the matches came: a restart must change nothing.
+            mean, matches = round(float(self._strength[i]) * _POINTS, 6), round(float(self._matches[i]))
+            self._ratings[participant] = Rating(mean, cache(partial(self._hessian.deviation, i)), matches)
+        return self._ratings[participant]
 
     def _fit(self) -> None:
         n = len(self._index)
-        points = np.zeros((n, n))
-        points[tuple(np.array(list(self._points)).T)] = list(self._points.values())
-        free = np.arange(n) != self._index.get(self._reference or "", -1)
+        ends, points = np.array(self._ends).reshape(-1, 2), np.array(self._points).reshape(-1, 2)
+        fixed = self._index.get(self._reference or "", -1)
         start = np.concatenate([self._strength, np.zeros(n - len(self._strength))])
-        self._strength, deviation = fit_bradley_terry(points, free=free, start=start)
-        # Rounded, so that the last bits do not tell in which order the matches came: a restart must change nothing.
-        mean, deviation = (np.round(x * _POINTS, 6).tolist() for x in (self._strength, deviation))
-        matches = (points.sum(axis=0) + points.sum(axis=1)).round().astype(int).tolist()
-        self._ratings = {name: Rating(mean[i], deviation[i], matches[i]) for name, i in self._index.items()}
+        # models of like age have met, and their names say how old they are
+        names = sorted(self._index, key=lambda name: (len(name), name))
+        group = np.empty(n, np.int64)
+        group[[self._index[name] for name in names]] = np.arange(n) * min(n, _GROUPS) // n
+        self._strength, self._hessian = fit_bradley_terry(ends, points, fixed=fixed, start=start, group=group)
+        self._matches = np.bincount(ends.ravel(), np.repeat(points.sum(axis=1), 2), n).astype(np.float64)
+        self._ratings = {}
         self._stale = False
 
 
+class _Hessian:
+    """The second derivatives of the loss: a diagonal, less the weights of pairs. The fixed participant is left out.
+
+    Equations with it are solved by conjugate gradients. What takes those many steps is that whole groups move together
+    (a chain of models that each have met only the few before them); so every step also solves directly for one common
+    move of each group.
+
+    Args:
+        ends: ``[pairs, 2]`` participants.
+        weight: ``[pairs]``, not negative.
+        fixed: The participant who does not move; -1 for nobody.
+        group: ``[n]``: 0 … groups - 1.
+    """
+
+    def __init__(
+        self, ends: NDArray[np.int64], weight: NDArray[np.float64], *, fixed: int, group: NDArray[np.int64]
+    ) -> None:
+        n, self._fixed, self._group, k = len(group), fixed, group, int(group.max()) + 1
+        self._diagonal = np.bincount(ends.ravel(), np.repeat(weight, 2), n) + _PRECISION
+        moving = (ends != fixed).all(axis=1)
+        self._a, self._b, self._weight = ends[moving, 0], ends[moving, 1], weight[moving]
+        between = np.bincount(group[self._a] * k + group[self._b], self._weight, k * k).reshape(k, k)
+        common = np.diag(np.bincount(group, self._diagonal, k)) - between - between.T
+        self._common: NDArray[np.float64] = np.linalg.inv(common)
+        self._asked = 0  # deviations
+        self._variance: NDArray[np.float64] | None = None  # of everybody
+
+    def solve(self, right: NDArray[np.float64], *, accuracy: float) -> NDArray[np.float64]:
+        """Return ``[n]`` x with H x = `right`, up to an error of `accuracy` relative to x."""
+        x, residual = np.zeros_like(right), right
+        direction = moved = self._roughly(residual)
+        size = residual @ moved
+        enough = size * accuracy**2
+        while size > enough:
+            change = self._times(direction)
+            step = size / (direction @ change)
+            x, residual = x + step * direction, residual - step * change
+            moved = self._roughly(residual)
+            size, before = residual @ moved, size
+            direction = moved + (size / before) * direction
+        return x
+
+    def _times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return H x."""
+        n, a, b = len(x), self._a, self._b
+        met = np.bincount(a, self._weight * x[b], n) + np.bincount(b, self._weight * x[a], n)
+        return np.asarray(self._diagonal * x - met)
+
+    def _roughly(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return about H⁻¹ x."""
+        common = self._common @ np.bincount(self._group, x, len(self._common))
+        return np.asarray(x / self._diagonal + common[self._group])
+
+    def deviation(self, i: int) -> float:
+        """Return the standard error of a participant in Elo points."""
+        if i == self._fixed:
+            return 0.0
+        n, self._asked = len(self._diagonal), self._asked + 1
+        if self._variance is None and 50 * self._asked > n and n <= _WHOLE:
+            whole = np.diag(self._diagonal)
+            whole[self._a, self._b] = whole[self._b, self._a] = -self._weight
+            self._variance = np.diag(np.linalg.inv(whole)).copy()
+        if self._variance is not None:
+            return round(math.sqrt(self._variance[i]) * _POINTS, 6)
+        right = np.zeros(n)
+        right[i] = 1.0
+        return round(math.sqrt(self.solve(right, accuracy=1e-6)[i]) * _POINTS, 6)
+
+
 def fit_bradley_terry(
-    points: NDArray[np.float64], *, free: NDArray[np.bool_], start: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    ends: NDArray[np.int64],
+    points: NDArray[np.float64],
+    *,
+    fixed: int,
+    start: NDArray[np.float64],
+    group: NDArray[np.int64],
+) -> tuple[NDArray[np.float64], _Hessian]:
     """Find the strengths that make the points most likely, by Newton's method with step halving.
 
     Args:
-        points: ``[n, n]``: points of i against j; points + pointsᵀ are the numbers of matches.
-        free: ``[n] bool``; the others stay at 0.
+        ends: ``[pairs, 2]``: the participants of every pair that has met.
+        points: ``[pairs, 2]``: what each of the two got; together they are the number of matches.
+        fixed: The participant who stays at 0; -1 for nobody.
         start: ``[n]``: strengths to start from, in log-odds.
+        group: ``[n]``: participants who may move together get one number; the result does not depend on it.
 
     Returns:
-        Strengths and standard errors, each ``[n]`` in log-odds; a fixed one has the standard error 0.
+        Strengths ``[n]`` in log-odds, and the second derivatives there.
     """
-    games, own = points + points.T, points.sum(axis=1)
-    precision = (_POINTS / PRIOR.deviation) ** 2
-    strength = np.where(free, start, 0.0)
+    n, (a, b), games = len(start), ends.T, points.sum(axis=1)
+    own = np.bincount(ends.ravel(), points.ravel(), n)
+    strength, last = np.where(np.arange(n) == fixed, 0.0, start), 1.0
 
     def loss(r: NDArray[np.float64]) -> float:
-        return float(np.sum(points * np.logaddexp(0.0, r[None, :] - r[:, None])) + 0.5 * precision * np.sum(r * r))
-
-    def curvature(r: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        expected = games / (1.0 + np.exp(r[None, :] - r[:, None]))
-        weight = expected * expected.T / np.maximum(games, 1e-12)
-        hessian = np.diag(weight.sum(axis=1) + precision) - weight
-        return expected.sum(axis=1) - own + precision * r, hessian[np.ix_(free, free)]
+        lead = r[a] - r[b]
+        surprise = points[:, 0] * np.logaddexp(0.0, -lead) + points[:, 1] * np.logaddexp(0.0, lead)
+        return float(np.sum(surprise) + 0.5 * _PRECISION * np.sum(r * r))
 
     for _ in range(100):
-        gradient, hessian = curvature(strength)
-        step = np.zeros_like(strength)
-        step[free] = np.linalg.solve(hessian, gradient[free])
+        share = 0.5 * (1.0 + np.tanh(0.5 * (strength[a] - strength[b])))
+        hessian = _Hessian(ends, games * share * (1.0 - share), fixed=fixed, group=group)
+        if last < _TOLERANCE:
+            break
+        expected = np.bincount(a, games * share, n) + np.bincount(b, games * (1.0 - share), n)
+        gradient = np.where(np.arange(n) == fixed, 0.0, expected - own + _PRECISION * strength)
+        step = hessian.solve(gradient, accuracy=min(0.1, last))
+        step[np.arange(n) == fixed] = 0.0
         size, before = 1.0, loss(strength)
         while loss(strength - size * step) > before + 1e-9 * abs(before) and size > 1e-6:
             size /= 2
         strength = strength - size * step
-        if np.max(np.abs(step), initial=0.0) < _TOLERANCE:
-            break
-    deviation = np.zeros_like(strength)
-    deviation[free] = np.sqrt(np.diag(np.linalg.inv(curvature(strength)[1])))
-    return strength, deviation
+        last = float(np.max(np.abs(step), initial=0.0))
+    return strength, hessian

@@ -34,6 +34,7 @@ from ludus.errors import LudusError, RunError, StoreError, WorkerError
 from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
 
+_REPORTING = 0.05  # of the time at most; reports that take longer come less often
 _STOP_S = 30.0
 _PATIENCE_S = 0.05  # the longest wait for a message
 _FINAL = "final evaluation"
@@ -135,7 +136,7 @@ class _Run:
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _sinks: list[MetricSink] = field(init=False, factory=list)
-    _reported_s: float = field(init=False, default=0.0)
+    _report_due_s: float = field(init=False, default=0.0)
 
     def go(self, displays: Sequence[Chosen]) -> Outcome:
         session = int(self.store.counters().get("sessions", 0)) + 1
@@ -218,13 +219,16 @@ class _Run:
 
     def _measure(self, coordinator: Coordinator, *, force: bool = False) -> None:
         now = time.monotonic()
-        if not force and now - self._reported_s < self.config.metrics.interval_s:
+        if not force and now < self._report_due_s:
             return
-        self._reported_s = now
         metrics = measure(coordinator)
         for sink in self._sinks:
             sink.write(metrics)
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
+        spent = (
+            time.monotonic() - now
+        )  # with tens of thousands of models a second and more: all ratings are fitted anew
+        self._report_due_s = now + max(self.config.metrics.interval_s, spent / _REPORTING)
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""

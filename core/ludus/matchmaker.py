@@ -12,7 +12,7 @@ who can fill the other team.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -57,13 +57,25 @@ class PlayerView:
         return len(self.births) - 1
 
 
+def _called(deviation: float | Callable[[], float]) -> float:
+    return deviation() if callable(deviation) else deviation
+
+
 @frozen
 class Rating:
-    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale."""
+    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale.
+
+    It may be given as a function, which is called when it is read.
+    """
 
     mean: float
-    deviation: float
+    _deviation: float | Callable[[], float] = field(alias="deviation", eq=_called, repr=lambda d: repr(_called(d)))
     matches: int
+
+    @property
+    def deviation(self) -> float:
+        """Return one standard deviation."""
+        return _called(self._deviation)
 
 
 class LeagueView(Protocol):

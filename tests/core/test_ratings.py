@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._ratings import PRIOR, EloTable
+from ludus._ratings import PRIOR, EloTable, _Hessian
 from ludus.matchmaker import Rating
 
 
@@ -163,3 +164,103 @@ def test_a_table_grows():
     table = table_of(simulate(strengths, matches=30))
     means = [table.rating(name).mean for name in strengths]
     assert np.corrcoef(means, list(strengths.values()))[0, 1] > 0.98
+
+
+# --- many models --------------------------------------------------------------------------------------------------
+
+
+def dense(table):
+    """Return ``[2, n]``: mean and deviation of everybody, from full matrices and plain Newton steps."""
+    points_in_one, n = 400 / math.log(10), len(table._index)
+    points = np.zeros((n, n))
+    for (i, j), at in table._pairs.items():
+        points[i, j], points[j, i] = table._points[2 * at], table._points[2 * at + 1]
+    free = np.arange(n) != table._index.get(table._reference, -1)
+    games, r, prior = points + points.T, np.zeros(n), (points_in_one / 1000) ** 2
+    for _ in range(500):
+        share = 1 / (1 + np.exp(r[None, :] - r[:, None]))
+        weight = games * share * share.T
+        hessian = (np.diag(weight.sum(axis=1) + prior) - weight)[np.ix_(free, free)]
+        gradient = ((games * share).sum(axis=1) - points.sum(axis=1) + prior * r)[free]
+        step = np.clip(np.linalg.solve(hessian, gradient), -0.5, 0.5)  # from 0, such steps do not fly off
+        r[free] -= step
+        if np.abs(step).max() < 1e-12:
+            break
+    found = np.zeros((2, n))
+    found[0], found[1, free] = r, np.sqrt(np.diag(np.linalg.inv(hessian)))
+    return found * points_in_one
+
+
+def history(models, *, gain=10.0, matches=40, seed=0, far=0):
+    """Return records of models that each met ``random``, the five before them, and some others of any age."""
+    rng, records = np.random.default_rng(seed), {}
+    for i in range(1, models + 1):
+        for j in {0, *range(max(1, i - 5), i), *rng.integers(0, i, far).tolist()}:
+            wins = int(rng.binomial(matches, 1 / (1 + 10 ** (-gain * (i - j) / 400))))
+            records[f"m@{i}", f"m@{j}" if j else "random"] = (wins, 0, matches - wins)
+    return records
+
+
+def deviation_alone(table, name):
+    """Return a deviation as if it was the only one that is read."""
+    table._hessian._asked, table._hessian._variance = -100, None
+    return table._hessian.deviation(table._index[name])
+
+
+@pytest.mark.parametrize("anchors", [["random"], []])
+@pytest.mark.parametrize(("far", "gain"), [(0, 10.0), (0, 60.0), (3, 20.0)])
+def test_the_fit_is_that_of_full_matrices(anchors, far, gain):
+    """Ratings and deviations agree to a millionth of a point, also where groups of models share a first guess."""
+    table = table_of(history(200, far=far, gain=gain), anchors)
+    found = np.array([(rating.mean, rating.deviation) for rating in ratings_of(table).values()]).T
+    np.testing.assert_allclose(found, dense(table), rtol=0, atol=1e-6)
+    one_by_one = [deviation_alone(table, name) for name in table._index]
+    np.testing.assert_allclose(one_by_one, dense(table)[1], rtol=0, atol=1e-6)
+
+
+def test_a_fit_needs_memory_for_pairs_that_met():
+    """A table of all 1,500 x 1,500 pairs would take 18 MB for every matrix."""
+    table = table_of(history(1500), ["random"])
+    tracemalloc.start()
+    table.rating("m@1500")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 9e6
+
+
+def test_a_long_history_takes_few_steps(monkeypatch):
+    """A chain of 1,500 models is solved in far fewer steps than it is long, and one result more in few of those."""
+    steps = []
+    times = _Hessian._times
+    monkeypatch.setattr(_Hessian, "_times", lambda self, x: steps.append(1) or times(self, x))
+    table = table_of(history(1500), ["random"])
+    table.rating("m@1500")
+    assert len(steps) < 300
+    steps.clear()
+    table.add("m@1500", "m@1499", np.array([1, 0, 0]))
+    table.add("m@1499", "m@1500", np.array([0, 0, 1]))
+    table.rating("m@1500")
+    assert 0 < len(steps) < 200
+
+
+def test_a_deviation_is_computed_when_it_is_read(monkeypatch):
+    """All means cost one fit; a deviation is solved for once, and is that of the fit that the rating is from."""
+    asked = []
+    deviation = _Hessian.deviation
+    monkeypatch.setattr(_Hessian, "deviation", lambda self, i: asked.append(i) or deviation(self, i))
+    table = table_of(history(20), ["random"])
+    ratings = ratings_of(table)
+    assert not asked
+    before = ratings["m@20"]
+    table.add("m@20", "m@19", np.array([400, 0, 400]))
+    table.add("m@19", "m@20", np.array([400, 0, 400]))
+    after = table.rating("m@20")
+    assert before.deviation == before.deviation > after.deviation > 0
+    assert len(asked) == 2
+
+
+def test_a_rating_with_a_function_is_like_one_with_a_number():
+    """Nobody sees how the deviation was given."""
+    lazy, plain = Rating(1.0, lambda: 2.0, 3), Rating(1.0, 2.0, 3)
+    assert (lazy, hash(lazy), repr(lazy), lazy.deviation) == (plain, hash(plain), repr(plain), 2.0)
+    assert lazy != Rating(1.0, 2.5, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import signal
@@ -70,6 +71,29 @@ def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
     fast, slow = traces(tmp_path / "fast"), traces(tmp_path / "slow")
     assert slow["models"] == fast["models"]
     assert slow["matches"] == fast["matches"]
+
+
+def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
+    """Reports of half a second are made at most every ten seconds, however often they are wanted."""
+    clock = [0.0]
+    started = []
+
+    def slow(coordinator):
+        started.append(clock[0])
+        clock[0] += 0.5
+        return []
+
+    def passing():
+        clock[0] += 0.03
+        return clock[0]
+
+    monkeypatch.setattr(time, "monotonic", passing)
+    monkeypatch.setattr("ludus._runner._STOP_S", math.inf)
+    monkeypatch.setattr("ludus._runner.measure", slow)
+    run(tmp_path / "run", metrics={"interval_s": 0.1}, anchors=("random",))
+    *regular, _last = started
+    assert len(regular) > 2
+    assert min(later - earlier for earlier, later in itertools.pairwise(regular)) >= 10
 
 
 def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
