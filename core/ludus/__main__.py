@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None takes those of the process.
 
     Returns:
-        0 for success, 1 for a `LudusError`, 2 for wrong usage, 130 after Ctrl-C, 141 when nobody reads the output.
+        0 for success, 1 for a `LudusError` or a file that cannot be used, 2 for wrong usage, 130 after Ctrl-C, 141 when
+        nobody reads the output.
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
@@ -107,6 +108,11 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         for line in str(error).splitlines() or [type(error).__name__]:
             click.echo(f"error: {line}", err=True)
+        return 1
+    except OSError as error:  # a bug names no file
+        if os.environ.get("LUDUS_DEBUG") or error.filename is None:
+            raise
+        click.echo(f"error: {error.filename}: {error.strerror} — choose another path, or change its rights", err=True)
         return 1
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._build import (
@@ -23,7 +23,7 @@ from ludus._build import (
     make_service,
     player_role,
 )
-from ludus._compute import prepare_to_compute
+from ludus._compute import device_problem, prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._league import League
@@ -35,11 +35,12 @@ from ludus._recorder import Recorder, SegmentLayout
 from ludus._sampler import Sampler
 from ludus._seeding import generator, seed_for
 from ludus._store import Store
+from ludus._structuring import Problem
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface
 from ludus.launcher import Link, Memory, Place, Worker, WorkerSpec, learner_name
 from ludus.service import Network, ServiceContext, Site
@@ -216,6 +217,7 @@ class Assembly:
         Raises:
             LudusError: The run would not start.
         """
+        self.check_options()
         for chosen in self.config.players.values():
             role, _ = player_role(chosen, learned_role(chosen, self.spec))
             make_algorithm(chosen, role)
@@ -232,6 +234,39 @@ class Assembly:
                     arrays, _ = load_checkpoint(self.run_dir, saved.path, saved.hash)
                     with blamed(f"player {player!r}"):
                         self.frozen(player, group(arrays, "weights"), spec=self.spec)
+
+    def check_options(self) -> None:
+        """Check the options that the environment, this computer or a model file judges.
+
+        Raises:
+            ConfigError: With one line for every mistake.
+            PluginError: What loads the model of `init` could not be made.
+        """
+        evolve(self.config.reader, problems=list(self._mistakes())).check()
+
+    def _mistakes(self) -> Iterator[Problem]:
+        players, device = self.config.players, device_problem(self.config.run.device)
+        if device:
+            yield Problem(("run", "device"), device)
+        if not any(player.share for player in players.values()):
+            yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
+        for name, player in players.items():
+            try:
+                learned_role(player, self.spec)
+                if player.init and not Path(player.init).is_file():
+                    yield Problem(("players", name, "init"), f"{player.init}: no such file")
+                elif player.init and not device:
+                    self.trainer(name, 0, "")
+            except ConfigError as error:  # noqa: PERF203 - the mistakes of every player are wanted
+                where, _, text = str(error).partition(": ")
+                yield Problem(tuple(where.split(".")), text)
+            except ModelError as error:
+                yield Problem(("players", name, "init"), f"{player.init}: {error}")
+        played = {player.role for player in players.values()}
+        for role in self.spec.roles if len(self.spec.roles) > 1 and not self.config.anchors else ():
+            if role.name not in played:
+                text = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
+                yield Problem(("players",), f"role {role.name!r} has nobody who plays it: {text}")
 
     @property
     def _serves(self) -> bool:

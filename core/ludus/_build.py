@@ -137,7 +137,11 @@ def _algorithm(
             raise ConfigError(
                 f"players.{player.name}.network: missing; the algorithm {player.algorithm.name!r} needs a network"
             )
-        network: nn.Module = make(player.network, request=request)
+        try:
+            network: nn.Module = make(player.network, request=request)
+        except ConfigError as error:  # its lines begin with the option
+            table = f"players.{player.name}.{player.network.name}"
+            raise ConfigError(*(f"{table}.{problem}" for problem in error.problems)) from error
         return network
 
     context = AlgorithmContext(role=role, build_network=build_network, build_inference=build_inference)

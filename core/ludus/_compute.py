@@ -21,3 +21,16 @@ def prepare_to_compute(threads: int) -> None:
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that glibc takes
         mallopt(_M_TRIM_THRESHOLD, 256 << 20)
+
+
+def device_problem(device: str) -> str:
+    """Return why torch cannot compute on a device here, empty where it can."""
+    cuda = [f"cuda:{i}" for i in range(torch.cuda.device_count())]
+    if device in ("cpu", *cuda, *(["cuda"] if cuda else [])):
+        return ""
+    try:
+        torch.empty(0, device=device)
+    except Exception:  # noqa: BLE001 - torch raises whatever its backends do
+        found = ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
+        return f"expected a device that torch has here ({', '.join(found)}), got {device!r}"
+    return ""

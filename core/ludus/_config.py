@@ -35,7 +35,7 @@ class RunSection:
     decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
     workers: int | None = option(
         None,
-        Check("a number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
+        Check("a whole number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
         help="Sampler processes; 0: everything in one process, deterministic; unset: half of the cores, at least 1.",
     )
     learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: as many as cores are free.")
@@ -152,6 +152,7 @@ class RunConfig:
         players: By name, in the order of the file.
         anchors: By name, in the order of the file.
         data: The plain tables that this was read from, overrides included.
+        reader: Tells mistakes that are found later.
     """
 
     run: RunSection
@@ -165,6 +166,7 @@ class RunConfig:
     evaluation: EvaluationSection
     metrics: MetricsSection
     data: Mapping[str, Any]
+    reader: Reader = field(eq=False, repr=False)
 
 
 def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> RunConfig:
@@ -178,21 +180,23 @@ def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plu
     Raises:
         ConfigError: With one line for every mistake in the file or the overrides.
     """
-    return parse_config(apply_overrides(read_toml(path), overrides), source=str(path), plugins=plugins)
+    data = apply_overrides(read_toml(path), overrides)
+    return parse_config(data, source=str(path), plugins=plugins, overrides=overrides)
 
 
-def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> RunConfig:
+def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, overrides: Sequence[str] = ()) -> RunConfig:
     """Build the records from plain tables.
 
     Args:
         data: Tables as TOML gives them.
         source: What the error lines name, usually the path of the file.
         plugins: What is installed.
+        overrides: Those that `data` holds already, which their mistakes are put down to.
 
     Raises:
         ConfigError: With one line for every mistake.
     """
-    reader = Reader(plugins)
+    reader = Reader(plugins, f"{source}:", overrides)
     for key in data:
         if key not in _SECTIONS:
             reader.problems.append(Problem((key,), f"unknown section{did_you_mean(key, _SECTIONS)}"))
@@ -211,8 +215,8 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins) -> R
         "evaluation": _read_evaluation(reader.section(data, "evaluation")),
         "metrics": _read_metrics(reader.section(data, "metrics")),
     }
-    reader.check(f"{source}:")
-    return RunConfig(**sections, data=data)
+    reader.check()
+    return RunConfig(**sections, data=data, reader=reader)
 
 
 def dump_config(config: RunConfig) -> str:
@@ -233,7 +237,7 @@ def choose_components(
     Raises:
         ConfigError: With one line for every mistake.
     """
-    reader = Reader(plugins)
+    reader = Reader(plugins, overrides=overrides)
     section = Section(reader, apply_overrides({}, overrides), ())
     chosen = [section.take(kind, name, name) for kind, name in wanted]
     section.build(_NoOptions)
@@ -282,13 +286,18 @@ def _read_sampling(section: Section) -> tuple[SamplingSection | None, Chosen | N
 
 def _read_environment(section: Section) -> Chosen | None:
     environment = section.choose("environment", "name", required=True)
-    section.build(_NoOptions)
+    section.build(_EnvironmentSection, name=environment)
     return environment
 
 
 @frozen
 class _NoOptions:
-    """A section that holds nothing but its choice."""
+    """A section that holds nothing but choices."""
+
+
+@frozen
+class _EnvironmentSection:
+    name: Chosen | None = option(help="The environment.")
 
 
 def _read_players(reader: Reader, data: Mapping[str, Any]) -> dict[str, PlayerConfig]:

@@ -9,7 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +18,9 @@ from ludus.errors import RunError, StoreError
 DATABASE = "league.sqlite"
 SCHEMA_VERSION = 1
 _BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
+
+_CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures;"
+_USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1 FROM checkpoints LIMIT 1"
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 
@@ -55,21 +58,35 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     A new one is returned inside its first transaction, so that it exists with its first values or not at all.
 
     Raises:
-        RunError: `create` and there is one already, or not `create` and there is none.
+        RunError: `create` and there is one already that is not `unused`, or not `create` and there is none.
         StoreError: It is damaged or of a newer schema.
     """
     path = run_dir / DATABASE if create else _existing(run_dir)
+    again = create and unused(run_dir)
     with _opening(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        if create:
+        if again:
+            connection.executescript("BEGIN; " + _CLEAR)
+        elif create:
             if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 connection.close()
                 raise RunError(f"{run_dir} already holds a league; resume it, or choose another folder")
             schema = _SCHEMA.read_text(encoding="utf-8")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION};")
     return _checked(connection, path)
+
+
+def unused(run_dir: Path) -> bool:
+    """Return whether a folder holds a league without a match, a model or a checkpoint, as a failed start leaves it."""
+    if next(run_dir.rglob("*.safetensors"), None) is not None:
+        return False
+    try:
+        with closing(connect_reader(run_dir)) as connection:
+            return connection.execute(_USED).fetchone() is None
+    except RunError:  # there is no league, or one that cannot be read
+        return False
 
 
 def connect_reader(run_dir: Path) -> sqlite3.Connection:

@@ -21,7 +21,7 @@ from ludus._build import make, make_environment
 from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config
 from ludus._coordinator import Coordinator
-from ludus._database import DATABASE
+from ludus._database import DATABASE, unused
 from ludus._evaluation import play_out
 from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
@@ -34,6 +34,7 @@ from ludus.errors import LudusError, RunError, StoreError, WorkerError
 from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
 
+_MORE = "--minutes or --set run.decisions="
 _REPORTING = 0.05  # of the time at most; reports that take longer come less often
 _STOP_S = 30.0
 _PATIENCE_S = 0.05  # the longest wait for a message
@@ -72,7 +73,7 @@ def train(
         LudusError: The run cannot go on; the message says why.
     """
     with _usable(run_dir):
-        if (run_dir / "run.toml").exists():
+        if (run_dir / "run.toml").exists() and not unused(run_dir):
             raise RunError(
                 f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
                 f"or choose another folder with --run"
@@ -82,6 +83,7 @@ def train(
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         write_durably(run_dir / "run.toml", text.encode())
+        (run_dir / "metrics.jsonl").unlink(missing_ok=True)  # of a start that failed
         return _Run(config, plugins, run_dir, store, say).go(displays)
 
 
@@ -108,6 +110,12 @@ def resume(
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
+        counters, run = store.counters(), config.run
+        minutes = counters.get("elapsed_s", 0.0) / 60
+        decisions = sum(count for name, count in counters.items() if name.startswith("decisions/"))
+        if overrides and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
+            done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
+            raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {_MORE}")
         Assembly(config=config, plugins=plugins, run_dir=run_dir).check(store)
         if overrides:
             write_durably(path, dump_config(config).encode())

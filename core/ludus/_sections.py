@@ -13,6 +13,7 @@ from attrs import define, evolve, field, frozen
 
 from ludus._plugins import Plugins
 from ludus._structuring import Problem, StructuringError, did_you_mean, structure, structure_fields
+from ludus._toml import key_path
 from ludus.component import KINDS, Component
 from ludus.errors import ConfigError, PluginError
 
@@ -38,9 +39,18 @@ class Chosen:
 
 @define
 class Reader:
-    """What all sections share: the plugins to choose from and the problems found so far."""
+    """What all sections share.
+
+    Attributes:
+        plugins: What there is to choose from.
+        source: What a problem's line begins with, usually the path of the file.
+        overrides: Texts ``key.path=value`` that have been applied; their problems are put down to them.
+        problems: Found so far.
+    """
 
     plugins: Plugins
+    source: str = ""
+    overrides: Sequence[str] = ()
     problems: list[Problem] = field(factory=list)
 
     def section(self, data: Mapping[str, Any], *path: str) -> Section:
@@ -53,14 +63,18 @@ class Reader:
                 table = {}
         return Section(self, dict(table), path)
 
-    def check(self, source: str = "") -> None:
+    def check(self) -> None:
         """Raise what has been found.
 
         Raises:
-            ConfigError: With one line for every problem, each of which begins with `source`.
+            ConfigError: With one line for every problem.
         """
-        lines = (f"{source}{'.'.join(map(str, p.path)) or 'top level'}: {p.text}" for p in self.problems)
-        if self.problems:
+        replaced = [key_path(override.partition("=")[0]) for override in self.overrides]
+        lines = []
+        for path, text in ((problem.path, problem.text) for problem in self.problems):
+            ours = any(all(a == b for a, b in zip(path, key, strict=False)) for key in replaced)
+            lines.append(f"{'--set ' if ours else self.source}{'.'.join(map(str, path)) or 'top level'}: {text}")
+        if lines:
             raise ConfigError(*dict.fromkeys(lines))
 
 
@@ -142,7 +156,8 @@ class Section:
         if problem.text.startswith("unknown key") and isinstance(self.table.get(str(key)), dict):
             kinds = [k for k in KINDS if k != "command" and key in self.reader.plugins.components(k)]
             if kinds:
-                return evolve(problem, text=f"unknown key: the {kinds[0]} {key!r} is not chosen in this section")
+                text = f"the {kinds[0]} {key!r} is not chosen in this section — remove the table, or choose it"
+                return evolve(problem, text=f"unknown key: {text}")
             choices = [*self.claimed, *self.reader.plugins.components("matchmaker")] if self.claimed else []
             if hint := did_you_mean(key, choices):
                 return evolve(problem, text=f"unknown key{hint}")

@@ -41,7 +41,7 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     @classmethod
     def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:
-        """Make the store of a new run, in a folder that may exist but holds no league.
+        """Make the store of a new run, in a folder that may exist but holds no league, or one without any progress.
 
         Args:
             run_dir: The run folder; made if missing.

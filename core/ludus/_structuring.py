@@ -77,11 +77,8 @@ def structure_fields(table: object, cls: type[Any], *, given: Mapping[str, objec
         raise _mismatch("a table", table)
     values = dict(given or {})
     fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in values}
-    problems = [
-        Problem((key,), f"unknown key{did_you_mean(key, fields.keys() - table.keys())}")
-        for key in table
-        if key not in fields
-    ]
+    options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
+    problems = [Problem((key,), f"unknown key{did_you_mean(key, options)}") for key in table if key not in fields]
     for key, attribute in fields.items():
         if key in table:
             try:

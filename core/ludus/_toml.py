@@ -68,7 +68,7 @@ def _apply(merged: Table, override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals:
         raise ValueError("expected key.path=value")
-    *parents, last = _key_path(key)
+    *parents, last = key_path(key)
     table = merged
     for depth, parent in enumerate(parents, start=1):
         table = table.setdefault(parent, {})
@@ -77,7 +77,12 @@ def _apply(merged: Table, override: str) -> None:
     table[last] = _value(text.strip())
 
 
-def _key_path(key: str) -> list[str]:
+def key_path(key: str) -> list[str]:
+    """Return the parts of a dotted key.
+
+    Raises:
+        ValueError: It is none.
+    """
     path: list[str] = []
     try:
         table: Any = tomllib.loads(f"{key} = 0")

@@ -242,8 +242,9 @@ class Run(AbstractContextManager["Run"]):
         participant = league.resolve(name)
         model = league.models.get(participant)
         if model is None and participant not in league.anchors:
-            first = f"{name.partition('@')[0]}@1"
-            raise ConfigError(f"{name} is no frozen model; name one, for example {first}, or a scripted agent")
+            player = name.partition("@")[0]
+            which = "latest" if league.players[player].models else "1"
+            raise ConfigError(f"{name} is no frozen model; name one, for example {player}@{which}, or a scripted agent")
         spec, players = environment.spec, self.config.players
         assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.folder)
         if model is None:

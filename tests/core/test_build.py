@@ -267,6 +267,19 @@ def test_algorithm_gets_role_and_network(configure):
     assert context.build_network(request).arguments == {"request": request}
 
 
+def test_a_network_says_which_option_of_the_player_is_wrong(configure, monkeypatch):
+    """It knows the option, and ludus where that stands."""
+
+    def refuse(_config, *, request):
+        raise ConfigError("units: expected more")
+
+    player = configure("players.main.network=net").players["main"]
+    context = make_algorithm(player, ROLE).arguments["context"]
+    monkeypatch.setattr(Component, "load_factory", lambda _: refuse)
+    with pytest.raises(ConfigError, match=r"^players\.main\.net\.units: expected more$"):
+        context.build_network(NetworkRequest(observation={}, heads={}))
+
+
 def test_algorithm_without_network(configure):
     """An algorithm that asks for a network where none is configured ends in a configuration error."""
     algorithm = make_algorithm(configure().players["main"], ROLE)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
+from ludus._models import save_arrays
 from ludus._plugins import PluginReport, Plugins, load_plugins
 from ludus.algorithm import UpdateResult
 from ludus.component import Component
@@ -132,8 +133,8 @@ def test_mistakes_in_the_file_are_all_listed(path):
     """Every line of a configuration error is a failed finding, and nothing else is tried."""
     found = findings(path, "run.seed=x", "sampling.matches=0")
     assert found["fail"] == [
-        f"configuration: {path}:run.seed: expected an integer, got 'x'",
-        f"configuration: {path}:sampling.matches: expected a number ≥ 1, got 0",
+        "configuration: --set run.seed: expected an integer, got 'x'",
+        "configuration: --set sampling.matches: expected a number ≥ 1, got 0",
     ]
     assert [line.partition(":")[0] for line in found["ok"]] == ["plugins"]
 
@@ -216,9 +217,45 @@ def test_update_that_is_not_finite(path, monkeypatch):
 
 
 def test_role_that_does_not_exist(path):
-    """A player that learns a role the game does not have fails with the roles there are."""
-    found = findings(path, "players.main.role=dog")["fail"]
-    assert found[0] == "player main: players.main.role: expected one of player, got 'dog'"
+    """A player that learns a role the game does not have fails, once, with the file and the roles there are."""
+    path.write_text(path.read_text().replace("[players.main]", '[players.main]\nrole = "dog"'))
+    found = findings(path)["fail"]
+    assert found == [f"configuration: {path}:players.main.role: expected one of player, got 'dog'"]
+
+
+def test_role_that_nobody_plays(tmp_path):
+    """It is told which one and what to add; a player or an anchor is enough."""
+    path, alone = tmp_path / "run.toml", GUESS.partition("[players.seeker]")[0]
+    path.write_text(alone)
+    add = 'add [players.NAME] with role = "seeker", or an anchor, [anchors.NAME]'
+    assert findings(path)["fail"] == [f"configuration: {path}:players: role 'seeker' has nobody who plays it: {add}"]
+    path.write_text(alone + '[anchors.random]\nagent = "dummy-random"\n')
+    assert findings(path)["fail"] == []
+    path.write_text(GUESS.partition("[anchors.random]")[0])
+    assert findings(path)["fail"] == []
+
+
+@pytest.mark.parametrize(
+    ("override", "text"),
+    [
+        ("run.device=nonsense", "run.device: expected a device that torch has here (cpu"),
+        ("run.device=cuda:99", "run.device: expected a device that torch has here (cpu"),
+        ("players.main.share=0", "players.main.share: 0 for every player; expected one that trains"),
+        ("players.main.init=none.safetensors", "players.main.init: none.safetensors: no such file"),
+    ],
+)
+def test_options_that_this_computer_judges(path, override, text):
+    """They are told before anything is tried."""
+    (line,) = findings(path, override)["fail"]
+    assert line.startswith(f"configuration: --set {text}")
+
+
+def test_a_model_that_does_not_fit(path, tmp_path):
+    """The line says which option, which file, and what does not fit."""
+    digest = save_arrays(tmp_path, {"other": np.zeros(3, np.float32)}, {})
+    file = tmp_path / f"{digest}.safetensors"
+    (line,) = findings(path, f"players.main.init={file}")["fail"]
+    assert line.startswith(f"configuration: --set players.main.init: {file}: ")
 
 
 @pytest.mark.parametrize(
@@ -370,10 +407,16 @@ def test_debugging_shows_the_traceback(path, monkeypatch):
 
 def test_environment_is_closed(path, monkeypatch):
     """The environment is closed, also after failures."""
-    closed = []
-    broken(monkeypatch, "dummy-count", lambda inner: Changed(inner, close=lambda: closed.append(True)))
+    made, closed = [], []
+
+    def watched(inner):
+        made.append(inner)
+        return Changed(inner, close=lambda: closed.append(inner))
+
+    broken(monkeypatch, "dummy-count", watched)
     findings(path, "players.main.role=dog")
-    assert closed == [True]
+    assert made
+    assert sorted(map(id, closed)) == sorted(map(id, made))
 
 
 def test_a_missing_file_is_a_finding(tmp_path):

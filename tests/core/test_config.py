@@ -255,13 +255,21 @@ def test_no_launcher_is_needed_in_one_process(plugins):
 
 
 def test_load_names_the_file(plugins, tmp_path):
-    """Errors begin with the path as the user gave it."""
+    """Errors begin with the path as the user gave it, those of overrides with the option."""
     path = tmp_path / "mine.toml"
     path.write_text('[environment]\nname = "game"\n[players.main]\nalgorithm = "algo"\nmatchmaker = "mix"\n')
     assert load_config(path, plugins=plugins) == parse(plugins)
     with pytest.raises(ConfigError) as error:
         load_config(path, overrides=["run.seed=-1"], plugins=plugins)
-    assert error.value.problems == (f"{path}:run.seed: expected a number ≥ 0, got -1",)
+    assert error.value.problems == ("--set run.seed: expected a number ≥ 0, got -1",)
+    path.write_text(path.read_text().replace("mix", "mxi"))
+    with pytest.raises(ConfigError) as error:
+        load_config(path, overrides=["run.seed=-1", "players.main.algo.x=1"], plugins=plugins)
+    assert [line.partition(": ")[0] for line in error.value.problems] == [
+        "--set run.seed",
+        "--set players.main.algo.x",
+        f"{path}:players.main.matchmaker",
+    ]
 
 
 def test_dump_loads_to_an_equal_config(plugins, tmp_path):
@@ -289,7 +297,9 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         choose_components(plugins, [("environment", "gane")], overrides=["bot.clip_epsilon=0.1"])
     assert len(error.value.problems) == 2
     assert "did you mean 'game'?" in error.value.problems[0]
-    assert error.value.problems[1] == "bot: unknown key: the agent 'bot' is not chosen in this section"
+    assert error.value.problems[1] == (
+        "--set bot: unknown key: the agent 'bot' is not chosen in this section — remove the table, or choose it"
+    )
 
 
 # -- what is wrong ---------------------------------------------------------------------------------------------
@@ -300,7 +310,7 @@ def test_chosen_from_the_command_line_wrongly(plugins):
     [
         ("run.seed=x", "run.seed: expected an integer, got 'x'"),
         ("run.seed=1.5", "run.seed: expected an integer, got 1.5"),
-        ("run.workers=-1", "run.workers: expected a number ≥ 0, got -1"),
+        ("run.workers=-1", "run.workers: expected a whole number ≥ 0, got -1"),
         ("run.wrokers=1", "run.wrokers: unknown key — did you mean 'workers'?"),
         ("run.launcher=3", "run.launcher: expected a string, got 3"),
         ("runs.seed=1", "runs: unknown section — did you mean 'run'?"),
@@ -309,7 +319,10 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         ("players.main=3", "players.main: expected a table, got 3"),
         ("sampling.matches=0", "sampling.matches: expected a number ≥ 1, got 0"),
         ("environment.name=7", "environment.name: expected the name of an installed environment, got 7"),
-        ("environment.widht=7", "environment.widht: unknown key"),
+        ("environment.nmae=7", "environment.nmae: unknown key — did you mean 'name'?"),
+        ("players.main.algoritm=algo", "players.main.algoritm: unknown key — did you mean 'algorithm'?"),
+        ("players.main.interface=[]", "players.main.interface: unknown key — did you mean 'interfaces'?"),
+        ("players.main.nmae=x", "players.main.nmae: unknown key"),
         ("environment.game.widht=7", "environment.game.widht: unknown key — did you mean 'width'?"),
         ("environment.game=7", "environment.game: expected a table, got 7"),
         ("players.main.share=-1", "players.main.share: expected a number ≥ 0, got -1"),
@@ -337,7 +350,9 @@ def test_chosen_from_the_command_line_wrongly(plugins):
 )
 def test_one_mistake(plugins, override, problem):
     """A single mistake is reported where it is, with what was expected."""
-    assert problems(plugins, override)[0].startswith(problem)
+    [line, *_] = problems(plugins, override)
+    assert line.startswith(problem)
+    assert "did you mean" in problem or "did you mean" not in line
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,21 @@ def test_other_exceptions_are_not_hidden(command):
         __main__.main(["train"])
 
 
+def test_a_file_that_cannot_be_used_is_one_line(command, capsys, tmp_path):
+    """Whichever command wanted it; a failure without a file is a bug and shows its traceback."""
+    command(lambda: (tmp_path / "none" / "x").write_text("x"))
+    assert __main__.main(["train"]) == 1
+    err = capsys.readouterr().err
+    assert err == f"error: {tmp_path}/none/x: No such file or directory — choose another path, or change its rights\n"
+
+    def fail():
+        raise OSError("odd")
+
+    command(fail)
+    with pytest.raises(OSError, match="odd"):
+        __main__.main(["train"])
+
+
 @pytest.mark.parametrize("exception", [KeyboardInterrupt, click.Abort])
 def test_interruption_is_130(command, capsys, exception):
     """As shells report it."""

@@ -194,6 +194,41 @@ def test_a_folder_takes_one_run(run, tmp_path):
         run(tmp_path / "run")
 
 
+def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
+    """The corrected run begins where the broken one was, and there is nothing of that."""
+    folder = tmp_path / "run"
+    with monkeypatch.context() as broken:
+        broken.setattr("ludus._runner.prepare_to_compute", lambda threads: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(folder, run={"seed": 5})
+    assert (folder / "run.toml").exists()
+    outcome, _ = run(folder, run={"decisions": 64})
+    assert outcome.reason == "64 decisions are learned"
+    with Store.read(folder) as store:
+        assert store.counters()["sessions"] == 1
+        assert store.meta("seed") == load_config(folder / "run.toml", plugins=load_plugins()).run.seed == 3
+
+
+def test_a_foreign_file_is_not_replaced(run, tmp_path):
+    """A folder that has a run.toml and no league belongs to somebody."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("mine")
+    with pytest.raises(RunError, match="already holds a run"):
+        run(tmp_path / "run")
+    assert (tmp_path / "run" / "run.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize("limit", ["run.decisions=100", "run.minutes=1e-6"])
+def test_a_limit_that_is_over_changes_nothing(run, tmp_path, limit):
+    """It is one line, and the limits stay as they were."""
+    folder = tmp_path / "run"
+    run(folder)
+    before = traces(folder), (folder / "run.toml").read_bytes()
+    with pytest.raises(RunError, match=r"already over after .* minutes and 2,\d+ decisions; nothing to do — give more"):
+        again(folder, limit)
+    assert (traces(folder), (folder / "run.toml").read_bytes()) == before
+
+
 def test_only_a_run_can_be_resumed(tmp_path):
     """The line says how to start one."""
     with pytest.raises(RunError, match=r"holds no run \(no run.toml in it\): start one with `ludus train"):

@@ -224,7 +224,7 @@ def test_live_weights_do_not_play(run):
     """They are nowhere on the disk."""
     with (
         closing(run.make_environment(1)) as environment,
-        pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@1"),
+        pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@latest"),
     ):
         run.agent("main@live", "player", environment=environment)
 

@@ -97,10 +97,43 @@ def test_what_was_given_at_the_start_is_kept(tmp_path):
 
 def test_a_folder_holds_one_league(tmp_path):
     """Creating a second one in the same folder is refused and harms nothing."""
-    make(tmp_path).close()
+    with make(tmp_path) as store:
+        store.add_model(model(1))
+        store.commit()
     with pytest.raises(RunError, match="already holds a league; resume it"):
         Store.create(tmp_path, {})
-    Store.open(tmp_path).close()
+    with Store.open(tmp_path) as store:
+        assert store.players() == PLAYERS
+
+
+def test_a_league_without_a_result_gives_way(tmp_path):
+    """What a failed start has left is replaced, whole or not at all, other seats included."""
+    with make(tmp_path) as store:
+        add_fixture(store)
+        store.set_counter("sessions", 1)
+        store.commit()
+    Store.create(tmp_path, {"seed": 4}).close()
+    with Store.open(tmp_path) as store:
+        assert (store.meta("seed"), store.meta("environment"), store.counters()) == (4, None, {})
+        assert list(store.fixtures()) == []
+        store.declare({"cat": ("cat", 0)}, anchors=[], seats=(Seat("cat", 0, 0),))
+        assert list(store.players()) == ["cat"]
+
+
+@pytest.mark.parametrize("folder", ["models", "learners/main"])
+def test_a_league_beside_which_weights_lie_stays(tmp_path, folder):
+    """They may be all that is left of hours."""
+    make(tmp_path).close()
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "00000001.safetensors").touch()
+    with pytest.raises(RunError, match="already holds a league; resume it"):
+        Store.create(tmp_path, {})
+
+
+def test_a_league_that_somebody_writes_stays(tmp_path):
+    """It may be about to get its first result."""
+    with make(tmp_path), pytest.raises(RunError, match="in use"):
+        Store.create(tmp_path, {})
 
 
 def test_creation_is_all_or_nothing(tmp_path):

@@ -138,7 +138,7 @@ def test_all_problems_with_their_places():
         )
     assert lines(error) == [
         "extra: unknown key",
-        "inner.wdith: unknown key",
+        "inner.wdith: unknown key — did you mean 'width'?",
         "inner.width: expected a number ≥ 1, got 0",
         "many.1.width: expected an integer, got 'x'",
         "by_name.a.width: expected an integer, got 1.5",
@@ -146,10 +146,11 @@ def test_all_problems_with_their_places():
     ]
 
 
-def test_unknown_key_suggests_an_unused_one():
-    """A misspelt key is answered by the key that was meant."""
+@pytest.mark.parametrize("right", [{}, {"width": 2}])
+def test_unknown_key_suggests_the_right_one(right):
+    """A misspelt key is answered by the key that was meant, also where that is there as well."""
     with pytest.raises(StructuringError) as error:
-        structure({"wdith": 3}, Inner)
+        structure({"wdith": 3, **right}, Inner)
     assert lines(error) == ["wdith: unknown key — did you mean 'width'?"]
 
 

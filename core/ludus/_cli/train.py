@@ -23,8 +23,8 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options that both commands have."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."),
-        click.option("--workers", type=int, help="Sampler processes; 0: everything in one process (run.workers)."),
-        click.option("--minutes", type=float, help="Stop after so many minutes of training (run.minutes)."),
+        click.option("--workers", type=click.IntRange(0), help="Sampler processes; 0: all in one (run.workers)."),
+        click.option("--minutes", type=click.FloatRange(0), help="Stop after so many minutes (run.minutes)."),
         click.option(
             "--set",
             "overrides",

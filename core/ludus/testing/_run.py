@@ -86,6 +86,11 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
     try:
         yield from _guarded(subject, _check_environment(environment, config.run.seed))
         assembly = Assembly(config=config, plugins=plugins, run_dir=Path())  # nothing is written
+        try:
+            assembly.check_options()
+        except LudusError as error:
+            yield from (Finding("fail", "configuration", problem) for problem in str(error).splitlines())
+            return
         for player in config.players.values():
             yield from _guarded(f"player {player.name}", _check_player(player, environment, assembly))
         for anchor in config.anchors.values():

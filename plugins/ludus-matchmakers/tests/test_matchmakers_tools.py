@@ -87,12 +87,17 @@ def test_named_pools_are_joined_without_duplicates_and_without_those_who_do_not_
         (FakeLeague(players=[MAIN]), "main", None, ("main@3+",)),
         (SIDES, "mouse", 0, ("cat@4+",)),
         (FakeLeague(players=[CAT], anchors=("a", "b"), anchor_teams={"a": 0}), "cat", 1, ("b",)),
-        (FakeLeague(players=[CAT]), "cat", 1, ("cat@4+",)),
     ],
 )
-def test_there_is_always_a_stand_in(league, player, team, expected):
-    """Live weights first, then anchors that fit, then the player itself."""
+def test_who_stands_in(league, player, team, expected):
+    """Live weights first, then anchors that fit."""
     assert stand_ins(league, player, team) == expected
+
+
+def test_nobody_stands_in_for_a_foreign_team():
+    """A cat never takes the seats of mice."""
+    with pytest.raises(ConfigError, match="nobody plays team 1 against 'cat': add a player of its role, or an anchor"):
+        stand_ins(FakeLeague(players=[CAT]), "cat", 1)
 
 
 # -- win rates -----------------------------------------------------------------------------------------------------

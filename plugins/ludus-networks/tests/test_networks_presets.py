@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus import ContractError
+from ludus import ConfigError, ContractError
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus_networks import describe
 from ludus_networks.config import AETConfig, DISConfig, HoKConfig, ImagePart, VectorPart
@@ -187,6 +187,13 @@ def test_hok_says_what_does_not_fit(options, problem):
     """One line that names the network."""
     with pytest.raises(ContractError, match=f"^network 'hok': .*{problem}"):
         make_hok(HoKConfig(**SMALL, **options), request=MOBA)
+
+
+def test_hok_says_what_to_set_where_there_is_nothing_to_choose_from():
+    """The line begins with the option."""
+    request = NetworkRequest(observation={"obs": BOX}, heads={"policy": 4}, critic_heads={"value": 1})
+    with pytest.raises(ConfigError, match=r"^target: no leaf of shape .* expected target = -1"):
+        make_hok(HoKConfig(**SMALL), request=request)
 
 
 # -- all -----------------------------------------------------------------------------------------------------------

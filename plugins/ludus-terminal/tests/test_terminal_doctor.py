@@ -122,6 +122,13 @@ def test_a_folder_that_will_be_made_is_looked_at_above(tmp_path):
     assert f"{tmp_path} is writable" in finding.seen
 
 
+def test_a_folder_that_cannot_be_made_is_named(monkeypatch, tmp_path):
+    """The one that was asked for, not the one above it."""
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", lambda **_: (tmp_path / "none").open())
+    (finding,) = doctor._folder("run folder", tmp_path / "a" / "b")
+    assert finding.seen == f"{tmp_path}/a/b cannot be made: No such file or directory"
+
+
 def test_a_folder_that_cannot_be_written_fails(monkeypatch, tmp_path):
     """The reason is the system's own."""
 

@@ -118,7 +118,7 @@ def test_every_team_needs_a_participant(folder):
 
 def test_live_weights_cannot_play(folder):
     """They are nowhere on the disk; the message names a model that may be meant."""
-    with pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@1"):
+    with pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@latest"):
         invoke(folder, "main@live", "random")
 
 

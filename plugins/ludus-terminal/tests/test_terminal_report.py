@@ -6,7 +6,8 @@ import json
 
 import pytest
 from click.testing import CliRunner
-from ludus_terminal.report import report
+from ludus.runs import open_run
+from ludus_terminal.report import _player, _show, report
 
 
 @pytest.fixture
@@ -55,3 +56,11 @@ def test_for_programs_it_is_json(folder):
     main = data["players"]["main"]
     assert (main["newest"], main["records"]["random"]["score"], len(main["ratings"])) == ("main@3", 0.7, 2)
     assert data["players"]["idle"] == {"newest": "", "records": {}, "ratings": []}
+
+
+def test_a_model_that_met_nobody_has_no_table(folder):
+    """A line says so instead of a header without rows."""
+    with open_run(folder) as run:
+        data = {"elapsed_s": 1.0, "decisions": 1, "matches": 1, "players": {"main": _player(run, "main")}}
+    data["players"]["main"]["records"] = {}
+    assert list(_show(data))[1] == "main@3: no evaluation matches"

@@ -128,11 +128,15 @@ def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[
 
 
 def stand_ins(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
-    """Return whom `player` meets in `team` when its own choice is empty: somebody, always.
+    """Return whom `player` meets in `team` when its own choice is empty: live participants before anchors.
 
-    Live participants come first, then anchors; where nobody plays the team it is the player's own live participant.
+    Raises:
+        ConfigError: Nobody plays the team.
     """
-    return live_opponents(league, player, team) or anchor_opponents(league, team) or (league.players[player].live,)
+    somebody = live_opponents(league, player, team) or anchor_opponents(league, team)
+    if not somebody:
+        raise ConfigError(f"nobody plays team {team} against {player!r}: add a player of its role, or an anchor")
+    return somebody
 
 
 def any_of(participants: Sequence[str], rng: np.random.Generator) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import evolve, frozen
 from gymnasium import Space, spaces
-from ludus.errors import ContractError
+from ludus.errors import ConfigError, ContractError
 from ludus.network import NetworkRequest
 
 from ludus_networks.config import (
@@ -114,11 +114,17 @@ def hok_parts(config: HoKConfig, request: NetworkRequest) -> ModularConfig:
 
     Raises:
         ContractError: A leaf to choose targets from is no leaf of entities.
+        ConfigError: There is a label that chooses a target, and nothing to choose from.
     """
     found = _sort(request, present=config.present, entities=config.targets)
     _check_leaves("targets", config.targets, found, "hok")
     offered = tuple(leaf for leaf in found.entities if leaf in request.observation)
     targets = (config.targets or offered) if config.target >= 0 else ()
+    if config.target >= 0 and not targets:
+        raise ConfigError(
+            "target: no leaf of shape (entities, features) to choose from; expected target = -1 where no label "
+            "chooses a unit"
+        )
     units = {leaf: EntityPart(leaf=leaf, present=mask, hidden=config.units) for leaf, mask in found.entities.items()}
     attention = tuple(
         AttentionPart(

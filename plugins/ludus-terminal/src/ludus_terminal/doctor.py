@@ -201,7 +201,7 @@ def _folder(name: str, folder: Path) -> Iterator[Finding]:
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
-        seen = f"{place} cannot be written: {error.strerror}"
+        seen = f"{folder} cannot be {'written' if place == folder.absolute() else 'made'}: {error.strerror}"
         yield Finding(check=name, status="fail", seen=seen, action="choose another folder or change its permissions")
         return
     free = shutil.disk_usage(place).free

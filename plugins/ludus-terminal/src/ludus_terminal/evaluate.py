@@ -17,7 +17,13 @@ __all__ = ["evaluate"]
 @click.command("eval")
 @click.argument("run_dir", metavar="RUN")
 @click.argument("participants", nargs=-1, required=True)
-@click.option("--matches", default=200, show_default=True, type=click.IntRange(1), help="Matches in total.")
+@click.option(
+    "--matches",
+    default=200,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Matches in total; with exchanged seats rounded up to a multiple of the teams.",
+)
 @click.option("--seed", default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
 @click.option("--scenario", default="default", show_default=True, help="Scenario to play.")

@@ -66,7 +66,7 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         if not player["newest"]:
             yield f"{escape(name)}: no model frozen yet"
             continue
-        yield _records(player)
+        yield _records(player) if player["records"] else f"{escape(player['newest'])}: no evaluation matches"
         ratings = player["ratings"]
         if len(ratings) > 1:
             chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]

@@ -105,7 +105,8 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
         for anchor, record in player["anchors"].items():
             records.add_row(escape(player["newest"]), escape(anchor), *_score_cells(record))
     yield players
-    yield records
+    if records.row_count:
+        yield records
     yield ratings_table("Ratings (± 95 %)", data["ratings"][:_ROWS], digits=0)
     if len(data["ratings"]) > _ROWS:
         yield f"… and {len(data['ratings']) - _ROWS} more: ludus league {escape(data['run'])} ratings"
