@@ -32,7 +32,7 @@ from ludus._coordinator import Coordinator
 from ludus._messages import FixtureRequest, Fixtures, Results, ResultsAck
 from ludus._plugins import load_plugins
 from ludus._store import Store
-from ludus.wire import decode, encode
+from ludus_local.codec import decode, encode
 from ludus_local.transport import MAX_BATCH, ZmqEndpoint
 
 MATCHES = 8

@@ -28,11 +28,12 @@ import torch
 import zmq
 from attrs import define, field
 from gymnasium import spaces
-from ludus import _messages, wire
+from ludus import _messages
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.segment import Field, SegmentBatch
 from ludus.wire import Credit, Hello, Segments
+from ludus_local import codec
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
@@ -135,13 +136,13 @@ def round_trip(sender: Sender) -> float:
     return 1e6 * statistics.median(times)
 
 
-def codec() -> float:
+def coding() -> float:
     """Return the microseconds to encode and decode a message with ten arrays."""
     arrays = {f"array_{number}": np.zeros((33, 64), np.float32) for number in range(10)}
     message = _messages.Segments(worker="sampler-0", player="main", block=1, arrays=arrays)
     start = time.perf_counter()
     for _ in range(ROUND_TRIPS):
-        wire.decode(wire.encode(message))
+        codec.decode(codec.encode(message))
     return 1e6 * (time.perf_counter() - start) / ROUND_TRIPS
 
 
@@ -320,7 +321,7 @@ def report(ludus: Sender, bare: Sender) -> None:
             f"{name:12} ludus {ours:6.0f}   bare pyzmq {theirs:6.0f} messages/s   ratio {ours / theirs:.2f}"
             f"   ({ours * size / 1e9:.2f} and {theirs * size / 1e9:.2f} GB/s)"
         )
-    print(f"codec        {codec():.1f} µs to encode and decode a message of ten arrays")
+    print(f"codec        {coding():.1f} µs to encode and decode a message of ten arrays")
 
 
 def main() -> None:

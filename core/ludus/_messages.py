@@ -1,7 +1,7 @@
 """What processes say to each other: one frozen attrs class per message.
 
 Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays` (the only
-thing that leaves the header and travels as raw buffers). See `ludus.wire` for the bytes.
+thing that leaves the header and travels as raw buffers). What bytes they become is up to the launcher.
 
 ::
 

@@ -1,28 +1,18 @@
-"""Messages as bytes, for launchers: `encode` and `decode` for the attrs classes of `ludus._messages`.
+"""The messages of ludus as launchers carry them: their kinds, and their fields as plain values.
 
-A message is one header frame and one raw frame per array::
+A launcher decides what bytes a message becomes. Whatever it does, it takes a message apart by `fields_of`, and makes
+the one that arrives by `message_of`, which lets `ludus._structuring` check the fields against the type hints: a value
+of another type is refused; only an integer may stand for a float. Floats may be NaN or infinite.
 
-    frame 0     magic "LUDS" | protocol version, uint16 little endian | msgpack [kind, {field: value}]
-    frame 1…n   the buffers of the arrays, in the order in which the header declares them
-
-In the header an array is ``[dtype, shape]``. The receiver lets `ludus._structuring` check the fields against the type
-hints, so a header needs no type tags, and a value of another type is refused; only an integer may stand for a float.
-Floats may be NaN or infinite.
-
-Nothing a peer sends can make `decode` raise anything but `WireError`, run code, or allocate more than the frames
-themselves take. Decoded arrays are read-only views on the frames, not necessarily aligned: copy what is kept.
+Nothing a peer sends can make `message_of` raise anything but `WireError`, or run code.
 """
 
 from __future__ import annotations
 
-import functools
-import math
-import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import attrs
-import msgpack
 import numpy as np
 
 from ludus import _messages
@@ -31,135 +21,27 @@ from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
 __all__ = [
-    "DTYPES",
-    "MAX_ARRAYS",
-    "MAX_FRAME_BYTES",
-    "MAX_HEADER_BYTES",
-    "MAX_TOTAL_BYTES",
     "PROTOCOL",
     "CheckpointAck",
     "Credit",
     "Failure",
-    "Frame",
     "Hello",
     "Message",
     "MetricsReport",
     "Progress",
     "ResultsAck",
     "Segments",
-    "check_bools",
-    "check_limits",
-    "decode",
-    "encode",
+    "fields_of",
+    "kind_of",
+    "message_of",
     "register",
+    "shown",
 ]
 
 Message: TypeAlias = attrs.AttrsInstance
-Frame: TypeAlias = bytes | memoryview
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
 PROTOCOL = 6
-MAX_HEADER_BYTES = 64 * 1024
-MAX_FRAME_BYTES = 256 * 1024**2
-MAX_TOTAL_BYTES = 1024**3
-MAX_ARRAYS = 256
-
-_PREFIX = struct.Struct("<4sH")
-_MAGIC = b"LUDS"
-_MAX_ITEMS = 4096  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
-_MAX_DIMENSIONS = 32
-#: What arrays may consist of.
-DTYPES = {
-    dtype: np.dtype(dtype)
-    for dtype in ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
-}
-
-
-def encode(message: Message) -> list[Frame]:
-    """Turn a message into frames; large arrays are not copied, so the sender must not write to them afterwards.
-
-    Raises:
-        WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
-    """
-    kind = type(message).__name__
-    if _kinds.get(kind) is not type(message):
-        raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
-    buffers: list[Frame] = []
-    try:
-        header = msgpack.packb([kind, _fields(message)], default=functools.partial(_plain, buffers=buffers))
-    except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
-        raise WireError(f"{kind} cannot be sent: {error}") from None
-    frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
-    check_limits(frames, kind)
-    _read_header(frames[0])  # as the receiver will: lists and maps have a bound
-    return frames
-
-
-def decode(frames: Sequence[Frame]) -> Message:
-    """Turn frames into a message.
-
-    Raises:
-        WireError: The frames are not exactly one valid message.
-    """
-    check_limits(frames, "message")
-    kind, fields = _read_header(bytes(frames[0]))
-    message_class = _kinds.get(kind)
-    if message_class is None:
-        raise WireError(f"unknown message kind {kind[:64]!r}")
-    expected = attrs.fields_dict(message_class)
-    if type(fields) is not dict or fields.keys() != expected.keys():
-        raise WireError(f"{kind} has {_shown(fields)}, expected exactly the fields {', '.join(expected)}")
-    rest = iter(frames[1:])
-    for name, attribute in expected.items():
-        if attribute.type == Mapping[str, np.ndarray] and type(fields[name]) is dict:
-            fields[name] = {key: _unpack(value, rest, where=f"{kind}.{name}") for key, value in fields[name].items()}
-    if next(rest, None) is not None:
-        raise WireError(f"{kind}: more frames than declared arrays")
-    try:
-        return structure(fields, message_class)
-    except StructuringError as error:
-        problem = error.problems[0]
-        raise WireError(f"{'.'.join(map(str, (kind, *problem.path)))[:256]}: {problem.text}") from None
-
-
-def check_limits(frames: Sequence[Frame], what: str) -> None:
-    """Check that frames keep the limits on size and number, whatever they contain.
-
-    Raises:
-        WireError: They do not; it begins with `what`.
-    """
-    if not frames:
-        raise WireError(f"{what}: no frames")
-    if len(frames) - 1 > MAX_ARRAYS:
-        raise WireError(f"{what}: {len(frames) - 1} arrays, at most {MAX_ARRAYS} are allowed")
-    sizes = [memoryview(frame).nbytes for frame in frames]
-    if sizes[0] > MAX_HEADER_BYTES:
-        raise WireError(f"{what}: header of {sizes[0]} bytes, at most {MAX_HEADER_BYTES} are allowed")
-    if max(sizes) > MAX_FRAME_BYTES:
-        raise WireError(f"{what}: array of {max(sizes)} bytes, at most {MAX_FRAME_BYTES} are allowed")
-    if sum(sizes) > MAX_TOTAL_BYTES:
-        raise WireError(f"{what}: {sum(sizes)} bytes in all, at most {MAX_TOTAL_BYTES} are allowed")
-
-
-def _read_header(header: bytes) -> tuple[str, Any]:
-    if len(header) < _PREFIX.size:
-        raise WireError(f"header of {len(header)} bytes is too short")
-    magic, protocol = _PREFIX.unpack_from(header)
-    if magic != _MAGIC:
-        raise WireError("not a ludus message")
-    if protocol != PROTOCOL:
-        raise WireError(f"peer speaks protocol {protocol}, this side {PROTOCOL}: install the same ludus on both sides")
-    try:
-        content = msgpack.unpackb(
-            memoryview(header)[_PREFIX.size :], max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0
-        )
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise WireError(f"header is not valid msgpack: {type(error).__name__}: {error}") from None
-    match content:
-        case [str(kind), fields]:
-            return kind, fields
-    raise WireError("header is not [kind, fields]")
-
 
 _kinds: dict[str, type[Message]] = {}
 
@@ -173,56 +55,53 @@ def register(*kinds: type[Message]) -> None:
 register(*(value for value in vars(_messages).values() if getattr(value, "__module__", "") == _messages.__name__))
 
 
-def _shown(value: Any) -> str:
-    return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
+def kind_of(message: Message) -> str:
+    """Return the name of a message's kind.
+
+    Raises:
+        WireError: It is of an unknown kind.
+    """
+    kind = type(message).__name__
+    if _kinds.get(kind) is not type(message):
+        raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
+    return kind
 
 
-converter.register_structure_hook(np.ndarray, lambda array, _: array)  # made by `_unpack` before
-
-
-def _fields(message: Message) -> dict[str, Any]:
+def fields_of(message: Message) -> dict[str, Any]:
+    """Return the fields of a message, or of what is part of one, by name."""
     return {name: getattr(message, name) for name in attrs.fields_dict(type(message))}
 
 
-def _plain(value: Any, *, buffers: list[Frame]) -> Any:
-    """Return what stands in the header for a value that msgpack cannot write."""
-    if attrs.has(type(value)):
-        return _fields(value)
-    if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
-        raise WireError(f"{_shown(value)} of type {type(value).__name__} does not travel")
-    if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
-        raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
-    flat = np.ascontiguousarray(value).reshape(-1)
-    buffers.append(flat.view(np.uint8).data if flat.size else b"")
-    return [value.dtype.str, list(value.shape)]
+def message_of(kind: str, fields: Any, *, array: Callable[[Any, str], np.ndarray]) -> Message:
+    """Make the message that somebody sent.
 
-
-def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
-    match value:
-        case [str(name), list(shape)] if name in DTYPES and all(type(size) is int and size >= 0 for size in shape):
-            dtype = DTYPES[name]
-        case _:
-            raise WireError(f"{where}: expected [dtype, shape] of an array, got {_shown(value)}")
-    frame = next(frames, None)
-    if frame is None:
-        raise WireError(f"{where}: its frame is missing")
-    declared, size = math.prod(shape) * dtype.itemsize, memoryview(frame).nbytes
-    if len(shape) > _MAX_DIMENSIONS or declared != size:
-        raise WireError(f"{where}: {name} of shape {str(shape)[:64]} takes {declared} bytes, the frame has {size}")
-    try:
-        array = (np.empty(0, dtype) if 0 in shape else np.frombuffer(frame, dtype)).reshape(shape)
-    except ValueError as error:  # an empty array whose other axes are too long
-        raise WireError(f"{where}: impossible shape {str(shape)[:64]}: {error}") from None
-    check_bools(where, array)
-    array.setflags(write=False)
-    return array
-
-
-def check_bools(where: str, array: np.ndarray) -> None:
-    """Check the bytes of an array if it is one of bools.
+    Args:
+        kind: As from `kind_of`.
+        fields: As from `fields_of` or `attrs.asdict`; parts of it too, at any depth.
+        array: Makes an array of what stands for it, and is told where that was found.
 
     Raises:
-        WireError: Some are neither 0 nor 1, of which NumPy would make anything.
+        WireError: They are not exactly one valid message.
     """
-    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
-        raise WireError(f"{where[:64]}: a bool array holds bytes other than 0 and 1")
+    message_class = _kinds.get(kind)
+    if message_class is None:
+        raise WireError(f"unknown message kind {kind[:64]!r}")
+    expected = attrs.fields_dict(message_class)
+    if type(fields) is not dict or fields.keys() != expected.keys():
+        raise WireError(f"{kind} has {shown(fields)}, expected exactly the fields {', '.join(expected)}")
+    for name, attribute in expected.items():
+        if attribute.type == Mapping[str, np.ndarray] and type(fields[name]) is dict:
+            fields[name] = {key: array(value, f"{kind}.{name}") for key, value in fields[name].items()}
+    try:
+        return structure(fields, message_class)
+    except StructuringError as error:
+        problem = error.problems[0]
+        raise WireError(f"{'.'.join(map(str, (kind, *problem.path)))[:256]}: {problem.text}") from None
+
+
+def shown(value: Any) -> str:
+    """Return a value as errors show it: of a table its keys, and not too much."""
+    return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
+
+
+converter.register_structure_hook(np.ndarray, lambda array, _: array)  # made before

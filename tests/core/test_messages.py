@@ -42,8 +42,9 @@ def example(hint):
 
 @pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
 def test_every_message_can_travel(message_class):
-    """Each field has a type that is checked, written and read."""
-    message = wire.decode(wire.encode(example(message_class)))
+    """Each field has a type that is checked."""
+    sent = example(message_class)
+    message = wire.message_of(wire.kind_of(sent), attrs.asdict(sent), array=lambda array, _: array)
     assert type(message) is message_class
     assert repr(message) == repr(example(message_class))
 

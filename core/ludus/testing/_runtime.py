@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field
+import numpy as np
+from attrs import asdict, define, evolve, field
 
 from ludus._assembly import Assembly
 from ludus._config import parse_config
@@ -18,8 +19,9 @@ from ludus._learner import Learner
 from ludus._plugins import load_plugins
 from ludus._sampler import Sampler
 from ludus._store import Store
+from ludus.errors import WireError
 from ludus.launcher import COORDINATOR, Worker, learner_name
-from ludus.wire import decode, encode
+from ludus.wire import Message, kind_of, message_of
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
@@ -97,7 +99,7 @@ class LeagueRunner:
         send = endpoint.send
 
         def note(peer: str, message: Any) -> bool:
-            taken = send(peer, decode(encode(message)))  # as between processes
+            taken = send(peer, _carried(message))  # as between processes
             if taken:
                 self.sent.append((name, peer, message))
             return taken
@@ -150,6 +152,19 @@ class LeagueRunner:
         for worker, link in self._workers.values():
             worker.close()
             link.close()
+
+
+def _carried(message: Message) -> Message:
+    """Return a message as it arrives: its fields checked, its arrays not to be written to."""
+    return message_of(kind_of(message), asdict(message), array=_arrived)
+
+
+def _arrived(array: np.ndarray, where: str) -> np.ndarray:
+    if array.dtype.kind not in "biuf":
+        raise WireError(f"{where}: arrays of dtype {array.dtype.str} do not travel")
+    seen = array.view()
+    seen.setflags(write=False)
+    return seen
 
 
 @contextmanager

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus import wire
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.errors import ContractError, WireError
 from ludus.segment import Field, SegmentBatch
 from ludus.wire import Segments
-from ludus_local import carriage
+from ludus_local import carriage, codec
 from ludus_local.carriage import LZ4, SLOT, Parcel, pack, unpack, ways
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import SlotReader, Slots
@@ -103,7 +102,7 @@ def travelled(blocks, *, slots=None, how=(), reader=None):
     """Yield the blocks as a learner gets them."""
     for number, batch in enumerate(blocks, 1):
         message, slot = sent(batch, slots=slots, number=number, how=how)
-        yield taken(wire.decode(wire.encode(message)), reader)
+        yield taken(codec.decode(codec.encode(message)), reader)
         assert message.block == number
         if slot is not None:
             slot.release()
@@ -140,7 +139,7 @@ def test_shared_blocks_are_views_and_their_messages_small(folder):
     slots = Slots(folder)
     (batch,) = play(recorder(slots), blocks=1)
     message, _ = sent(batch, slots=slots, how=(SLOT,))
-    assert len(wire.encode(message)) == 1
+    assert len(codec.encode(message)) == 1
     assert batch.observation["image"].dtype == np.uint8
     got = taken(message, SlotReader(folder, "sampler-0"))
     before = got.observation["image"][0, 0, 0, 0]

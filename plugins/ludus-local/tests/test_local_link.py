@@ -6,13 +6,12 @@ import os
 
 import numpy as np
 import pytest
-from ludus import wire
 from ludus._assembly import Assembly
 from ludus._messages import Results
 from ludus.errors import WireError
 from ludus.testing import LeagueRunner, league_runner
 from ludus.wire import Credit, Hello, Segments
-from ludus_local import link as link_module
+from ludus_local import codec, link as link_module
 from ludus_local.board import BoardReader
 from ludus_local.carriage import SLOT, Parcel
 from ludus_local.link import Declined, HostLink, Offer
@@ -28,7 +27,7 @@ class Line:
         self.sent, self.inbox = [], []
 
     def send(self, peer, message):
-        self.sent.append((peer, wire.decode(wire.encode(message))))
+        self.sent.append((peer, codec.decode(codec.encode(message))))
         return True
 
     def receive(self, timeout_s):
@@ -188,7 +187,7 @@ def test_every_word_between_links_can_travel():
         Offer(ways=(SLOT,), board="a", layout=LAYOUT),
         Parcel(worker="s", player="p", block=1, pid=2, slot="a", layout=LAYOUT),
     ]
-    assert [wire.decode(wire.encode(word)) for word in words] == words
+    assert [codec.decode(codec.encode(word)) for word in words] == words
 
 
 def test_lent_memory_is_back_when_its_block_is_released(sampler):

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
-from ludus import wire
 from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
 from ludus.errors import LinkError, WireError
+from ludus_local import codec
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 PATIENCE_S = 10.0
@@ -320,25 +320,25 @@ def test_messages_after_garbage_still_arrive(hub):
     """One broken peer does not stop the others."""
     server, _, address = linked(hub)
     hub.send_garbage(address, b"rogue", [b"garbage"])
-    hub.send_garbage(address, b"sampler-1", wire.encode(Hello(worker="sampler-1")))
+    hub.send_garbage(address, b"sampler-1", codec.encode(Hello(worker="sampler-1")))
     assert collect(server, 1) == [("sampler-1", Hello(worker="sampler-1"))]
 
 
 def test_too_many_frames_count_as_oversized(hub):
     """A message of more frames than allowed is dropped under its own reason."""
     server, address = hub.bound("coordinator")
-    hub.send_garbage(address, b"rogue", [*wire.encode(Stop()), *[b"x"] * 5000])
+    hub.send_garbage(address, b"rogue", [*codec.encode(Stop()), *[b"x"] * 5000])
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("oversized") == 1)
 
 
 @pytest.mark.parametrize("kind", ["ipc", "tcp"])
 def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkeypatch):
     """Too large a frame makes libzmq hang up on its peer before it is read; others go on."""
-    monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 1000)
+    monkeypatch.setattr(codec, "MAX_FRAME_BYTES", 1000)
     hub = Hub(kind, directory)
     server, _, address = linked(hub)
-    hub.send_garbage(address, b"rogue", [*wire.encode(Stop()), b"x" * 1001])
-    hub.send_garbage(address, b"sampler-1", wire.encode(Stop()))
+    hub.send_garbage(address, b"rogue", [*codec.encode(Stop()), b"x" * 1001])
+    hub.send_garbage(address, b"sampler-1", codec.encode(Stop()))
     assert collect(server, 1) == [("sampler-1", Stop())]
     assert server.drops == {}
     hub.close()
@@ -348,7 +348,7 @@ def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkey
 def test_peers_without_a_valid_name_are_dropped(hub, name):
     """Names become dictionary keys and log lines, so odd ones are refused."""
     server, address = hub.bound("coordinator")
-    hub.send_garbage(address, name, wire.encode(Stop()))
+    hub.send_garbage(address, name, codec.encode(Stop()))
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("unnamed") == 1)
 
 

@@ -32,7 +32,8 @@ import numpy as np
 from attrs import field, frozen
 from ludus.errors import LinkError, WireError
 from ludus.launcher import Shapes
-from ludus.wire import DTYPES
+
+from ludus_local.codec import DTYPES
 
 __all__ = [
     "ArraySpec",

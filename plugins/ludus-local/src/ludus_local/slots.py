@@ -13,8 +13,8 @@ import numpy as np
 from attrs import define, field
 from ludus.errors import LinkError, WireError
 from ludus.launcher import Shapes
-from ludus.wire import check_bools
 
+from ludus_local.codec import check_bools
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
 __all__ = ["Slot", "SlotReader", "Slots"]

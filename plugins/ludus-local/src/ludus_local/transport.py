@@ -19,10 +19,11 @@ from collections import Counter
 from pathlib import Path
 
 import zmq
-from ludus import wire
 from ludus.errors import LinkError, WireError
-from ludus.wire import Frame, Message
+from ludus.wire import Message
 
+from ludus_local import codec
+from ludus_local.codec import Frame
 from ludus_local.memory import check_private, hold, remove_stale, shared_path
 
 __all__ = ["HIGH_WATER", "LINGER_MS", "MAX_BATCH", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
@@ -110,7 +111,7 @@ class ZmqEndpoint:
         Raises:
             WireError: The message cannot be encoded.
         """
-        frames = wire.encode(message)
+        frames = codec.encode(message)
         if peer not in self._dealers and self._router is None and self._sockets is not None:
             self.connect(peer, ipc_address(self._sockets, peer))
         socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
@@ -149,7 +150,7 @@ class ZmqEndpoint:
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.SNDHWM, self._high_water)
         socket.setsockopt(zmq.RCVHWM, self._high_water)
-        socket.setsockopt(zmq.MAXMSGSIZE, wire.MAX_FRAME_BYTES)  # per frame
+        socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)  # per frame
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
         socket.copy_threshold = _COPY_BELOW_BYTES
@@ -168,7 +169,7 @@ class ZmqEndpoint:
                 self._drop("unnamed", sender, "not a valid name of a peer")
                 continue
             try:
-                received.append((sender, wire.decode(frames)))
+                received.append((sender, codec.decode(frames)))
             except WireError as error:
                 self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
 
@@ -182,7 +183,7 @@ class ZmqEndpoint:
 def _fits(frames: list[Frame]) -> bool:
     """Return whether frames keep the limits, whatever they contain."""
     try:
-        wire.check_limits(frames, "")
+        codec.check_limits(frames, "")
     except WireError:
         return False
     return True
@@ -195,7 +196,7 @@ def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
-        if len(frames) <= wire.MAX_ARRAYS + 1:
+        if len(frames) <= codec.MAX_ARRAYS + 1:
             frames.append(frame.buffer)
     return frames
 

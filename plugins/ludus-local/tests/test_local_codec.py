@@ -29,7 +29,8 @@ from ludus._messages import (
 )
 from ludus.environment import Scenario
 from ludus.errors import WireError
-from ludus.wire import check_limits, decode, encode
+from ludus_local import codec
+from ludus_local.codec import check_limits, decode, encode
 
 SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 MESSAGES = [kind for kind in wire._kinds.values() if kind.__module__ == _messages.__name__]
@@ -373,10 +374,10 @@ def test_the_header_is_limited():
 
 def test_the_number_of_arrays_is_limited():
     """As many arrays as allowed travel, one more does not."""
-    weights = {str(number): np.zeros(1) for number in range(wire.MAX_ARRAYS)}
+    weights = {str(number): np.zeros(1) for number in range(codec.MAX_ARRAYS)}
     credit = Credit(player="p", acked=0, credits=1, version=1, weights=weights)
-    assert len(decode(encode(credit)).weights) == wire.MAX_ARRAYS
-    with pytest.raises(WireError, match=f"{wire.MAX_ARRAYS + 1} arrays"):
+    assert len(decode(encode(credit)).weights) == codec.MAX_ARRAYS
+    with pytest.raises(WireError, match=f"{codec.MAX_ARRAYS + 1} arrays"):
         encode(attrs.evolve(credit, weights={**weights, "more": np.zeros(1)}))
 
 
@@ -393,7 +394,7 @@ def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
     """Too large a message is refused by sender and receiver; `check_limits` tells it from other damage."""
     frames = encode(segments(x=np.zeros(101)))
     check_limits(frames, "message")
-    monkeypatch.setattr(wire, limit, 800)
+    monkeypatch.setattr(codec, limit, 800)
     with pytest.raises(WireError, match=r"^message: .* allowed"):
         check_limits(frames, "message")
     with pytest.raises(WireError, match=problem):

@@ -1,0 +1,173 @@
+"""What goes over a socket: one message is a list of frames.
+
+::
+
+    frame 0     magic "LUDS" | protocol version, uint16 little endian | msgpack [kind, {field: value}]
+    frame 1…n   the buffers of the arrays, in the order in which the header declares them
+
+In the header an array is ``[dtype, shape]``. The receiver lets `ludus.wire.message_of` check the fields, so a header
+needs no type tags.
+
+Nothing a peer sends can make `decode` raise anything but `WireError`, run code, or allocate more than the frames
+themselves take. Decoded arrays are read-only views on the frames, not necessarily aligned: copy what is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+import attrs
+import msgpack
+import numpy as np
+from ludus.errors import WireError
+from ludus.wire import PROTOCOL, Message, fields_of, kind_of, message_of, shown
+
+__all__ = [
+    "DTYPES",
+    "MAX_ARRAYS",
+    "MAX_FRAME_BYTES",
+    "MAX_HEADER_BYTES",
+    "MAX_TOTAL_BYTES",
+    "Frame",
+    "check_bools",
+    "check_limits",
+    "decode",
+    "encode",
+]
+
+Frame: TypeAlias = bytes | memoryview
+
+MAX_HEADER_BYTES = 64 * 1024
+MAX_FRAME_BYTES = 256 * 1024**2
+MAX_TOTAL_BYTES = 1024**3
+MAX_ARRAYS = 256
+
+_PREFIX = struct.Struct("<4sH")
+_MAGIC = b"LUDS"
+_MAX_ITEMS = 4096  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
+_MAX_DIMENSIONS = 32
+#: What arrays may consist of.
+DTYPES = {
+    dtype: np.dtype(dtype)
+    for dtype in ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
+}
+
+
+def encode(message: Message) -> list[Frame]:
+    """Turn a message into frames; large arrays are not copied, so the sender must not write to them afterwards.
+
+    Raises:
+        WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
+    """
+    kind = kind_of(message)
+    buffers: list[Frame] = []
+    try:
+        header = msgpack.packb([kind, fields_of(message)], default=functools.partial(_plain, buffers=buffers))
+    except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
+        raise WireError(f"{kind} cannot be sent: {error}") from None
+    frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
+    check_limits(frames, kind)
+    _read_header(frames[0])  # as the receiver will: lists and maps have a bound
+    return frames
+
+
+def decode(frames: Sequence[Frame]) -> Message:
+    """Turn frames into a message.
+
+    Raises:
+        WireError: The frames are not exactly one valid message.
+    """
+    check_limits(frames, "message")
+    kind, fields = _read_header(bytes(frames[0]))
+    rest = iter(frames[1:])
+    message = message_of(kind, fields, array=lambda value, where: _unpack(value, rest, where=where))
+    if next(rest, None) is not None:
+        raise WireError(f"{kind}: more frames than declared arrays")
+    return message
+
+
+def check_limits(frames: Sequence[Frame], what: str) -> None:
+    """Check that frames keep the limits on size and number, whatever they contain.
+
+    Raises:
+        WireError: They do not; it begins with `what`.
+    """
+    if not frames:
+        raise WireError(f"{what}: no frames")
+    if len(frames) - 1 > MAX_ARRAYS:
+        raise WireError(f"{what}: {len(frames) - 1} arrays, at most {MAX_ARRAYS} are allowed")
+    sizes = [memoryview(frame).nbytes for frame in frames]
+    if sizes[0] > MAX_HEADER_BYTES:
+        raise WireError(f"{what}: header of {sizes[0]} bytes, at most {MAX_HEADER_BYTES} are allowed")
+    if max(sizes) > MAX_FRAME_BYTES:
+        raise WireError(f"{what}: array of {max(sizes)} bytes, at most {MAX_FRAME_BYTES} are allowed")
+    if sum(sizes) > MAX_TOTAL_BYTES:
+        raise WireError(f"{what}: {sum(sizes)} bytes in all, at most {MAX_TOTAL_BYTES} are allowed")
+
+
+def _read_header(header: Frame) -> tuple[str, Any]:
+    if len(header) < _PREFIX.size:
+        raise WireError(f"header of {len(header)} bytes is too short")
+    magic, protocol = _PREFIX.unpack_from(header)
+    if magic != _MAGIC:
+        raise WireError("not a ludus message")
+    if protocol != PROTOCOL:
+        raise WireError(f"peer speaks protocol {protocol}, this side {PROTOCOL}: install the same ludus on both sides")
+    try:
+        content = msgpack.unpackb(
+            memoryview(header)[_PREFIX.size :], max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0
+        )
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise WireError(f"header is not valid msgpack: {type(error).__name__}: {error}") from None
+    match content:
+        case [str(kind), fields]:
+            return kind, fields
+    raise WireError("header is not [kind, fields]")
+
+
+def _plain(value: Any, *, buffers: list[Frame]) -> Any:
+    """Return what stands in the header for a value that msgpack cannot write."""
+    if attrs.has(type(value)):
+        return fields_of(value)
+    if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
+        raise WireError(f"{shown(value)} of type {type(value).__name__} does not travel")
+    if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
+        raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
+    flat = np.ascontiguousarray(value).reshape(-1)
+    buffers.append(flat.view(np.uint8).data if flat.size else b"")
+    return [value.dtype.str, list(value.shape)]
+
+
+def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
+    match value:
+        case [str(name), list(shape)] if name in DTYPES and all(type(size) is int and size >= 0 for size in shape):
+            dtype = DTYPES[name]
+        case _:
+            raise WireError(f"{where}: expected [dtype, shape] of an array, got {shown(value)}")
+    frame = next(frames, None)
+    if frame is None:
+        raise WireError(f"{where}: its frame is missing")
+    declared, size = math.prod(shape) * dtype.itemsize, memoryview(frame).nbytes
+    if len(shape) > _MAX_DIMENSIONS or declared != size:
+        raise WireError(f"{where}: {name} of shape {str(shape)[:64]} takes {declared} bytes, the frame has {size}")
+    try:
+        array = (np.empty(0, dtype) if 0 in shape else np.frombuffer(frame, dtype)).reshape(shape)
+    except ValueError as error:  # an empty array whose other axes are too long
+        raise WireError(f"{where}: impossible shape {str(shape)[:64]}: {error}") from None
+    check_bools(where, array)
+    array.setflags(write=False)
+    return array
+
+
+def check_bools(where: str, array: np.ndarray) -> None:
+    """Check the bytes of an array if it is one of bools.
+
+    Raises:
+        WireError: Some are neither 0 nor 1, of which NumPy would make anything.
+    """
+    if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise WireError(f"{where[:64]}: a bool array holds bytes other than 0 and 1")
