@@ -83,6 +83,7 @@ class Coordinator:
     ticks: dict[str, int] = field(init=False, factory=dict)  # and how long they were
     errors: dict[str, str] = field(init=False, factory=dict)  # worker → why it ended
     heard_s: dict[str, float] = field(init=False, factory=dict)
+    _learners: dict[str, str] = field(init=False)  # worker → player
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
     _events: deque[tuple[str, dict[str, object]]] = field(init=False, factory=deque)
     _rng: np.random.Generator = field(init=False)
@@ -99,6 +100,7 @@ class Coordinator:
 
     def __attrs_post_init__(self) -> None:
         store = self.league.store
+        self._learners = {learner_name(player): player for player in self.config.players}
         self._rng = generator(self.config.run.seed, "matchmaking")
         saved = store.meta("matchmaking", {})
         self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
@@ -205,17 +207,15 @@ class Coordinator:
                 del self._evaluating[number]
                 self._again.append(fixture)
         answer = Welcome(elapsed_s=self.league.elapsed_s)
-        for player in self.config.players:
-            if peer == learner_name(player):
-                view = self.league.players[player]
-                others = self.decisions - view.decisions
-                answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)
-                if view.generation:
-                    before = self.league.models[f"{player}@{view.births[-1]}"]
-                    answer = evolve(answer, init=before.manifest["init"], version=before.version)
-                saved = self.league.store.checkpoints().get(player)
-                if saved is not None:
-                    answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
+        if player := self._learners.get(peer):
+            view = self.league.players[player]
+            others = self.decisions - view.decisions
+            answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)
+            if view.generation:
+                before = self.league.models[f"{player}@{view.births[-1]}"]
+                answer = evolve(answer, init=before.manifest["init"], version=before.version)
+            if saved := self.league.store.checkpoints().get(player):
+                answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
         self._answer(peer, answer)
         self._remind(peer)
 
@@ -264,13 +264,8 @@ class Coordinator:
             manifest |= {name: getattr(message, name) for name in ("generation", "init", "reason")}
             manifest["elapsed_s"] = self.league.elapsed_s
             # numbered here: a learner and its successor may both have meant the same number
-            participant = self.league.freeze(
-                message.player,
-                hash=message.hash,
-                decisions=message.decisions,
-                version=message.version,
-                manifest=manifest,
-            )
+            said = {name: getattr(message, name) for name in ("hash", "decisions", "version")}
+            participant = self.league.freeze(message.player, manifest=manifest, **said)
             self._admit(message.player, participant)
             self._emit("ludus_model_frozen", player=message.player, model=participant, manifest=manifest)
         view, due = self.league.players[message.player], self._orders.get(message.player)
@@ -290,13 +285,12 @@ class Coordinator:
         self._answer(peer, CheckpointAck(player=message.player, path=message.path))
 
     def _progress(self, peer: str, message: Progress) -> None:
-        for player in self.config.players:
-            if peer == learner_name(player):
-                if message.count > self.league.players[player].decisions:
-                    self.league.set_decisions(player, message.count)
-                    self._dirty = True
-                others = self.decisions - self.league.players[player].decisions
-                self._answers.append((peer, Progress(worker=COORDINATOR, count=others)))
+        if player := self._learners.get(peer):
+            if message.count > self.league.players[player].decisions:
+                self.league.set_decisions(player, message.count)
+                self._dirty = True
+            others = self.decisions - self.league.players[player].decisions
+            self._answers.append((peer, Progress(worker=COORDINATOR, count=others)))
         self._remind(peer)
 
     # -- fixtures ----------------------------------------------------------------------------------------------
@@ -452,9 +446,8 @@ class Coordinator:
 
     def _remind(self, learner: str) -> None:
         """Send a learner the order that it has not followed yet; told twice, it follows once."""
-        for player, order in self._orders.items():
-            if learner == learner_name(player):
-                self._answers.append((learner, order))
+        if order := self._orders.get(self._learners.get(learner, "")):
+            self._answers.append((learner, order))
 
     # -- the run -----------------------------------------------------------------------------------------------
 

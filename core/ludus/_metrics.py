@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -16,8 +17,6 @@ from typing import Any
 
 from ludus.errors import RunError
 from ludus.metrics import Metric
-
-_CHUNK_BYTES = 65536
 
 
 class JsonLines:
@@ -69,16 +68,10 @@ def read_metrics(path: Path) -> Iterator[Metric]:
 
 def _end_of_lines(path: Path) -> int:
     """Return the size of a file up to its last newline, looked for from the end: the file may be that of a long run."""
-    with path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(0, end - _CHUNK_BYTES)
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0
+    if not path.stat().st_size:  # nothing to map
+        return 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.rfind(b"\n") + 1
 
 
 def _parse(line: bytes, *, where: str) -> Iterator[Metric]:

@@ -13,11 +13,15 @@ import math
 from array import array
 from collections.abc import Sequence
 from functools import cache, partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ludus.matchmaker import Rating
+
+Floats: TypeAlias = NDArray[np.float64]
+Indices: TypeAlias = NDArray[np.int64]
 
 #: What is believed of a participant without matches; so weak that a dozen matches outweigh it.
 PRIOR = Rating(0.0, 1000.0, 0)
@@ -47,7 +51,7 @@ class EloTable:
         self._ends = array("q")  # [pairs, 2] participants
         self._points = array("d")  # [pairs, 2] what each of them got
         self._strength = np.zeros(0)  # [fitted] log-odds; the next fit starts from them
-        self._matches: NDArray[np.float64] = np.zeros(0)  # [fitted]
+        self._matches: Floats = np.zeros(0)  # [fitted]
         self._hessian: _Hessian  # at those strengths
         self._ratings: dict[str, Rating] = {}  # those asked for since the last fit
         self._stale = False
@@ -105,20 +109,18 @@ class _Hessian:
         group: ``[n]``: 0 … groups - 1.
     """
 
-    def __init__(
-        self, ends: NDArray[np.int64], weight: NDArray[np.float64], *, fixed: int, group: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, ends: Indices, weight: Floats, *, fixed: int, group: Indices) -> None:
         n, self._fixed, self._group, k = len(group), fixed, group, int(group.max()) + 1
         self._diagonal = np.bincount(ends.ravel(), np.repeat(weight, 2), n) + _PRECISION
         moving = (ends != fixed).all(axis=1)
         self._a, self._b, self._weight = ends[moving, 0], ends[moving, 1], weight[moving]
         between = np.bincount(group[self._a] * k + group[self._b], self._weight, k * k).reshape(k, k)
         common = np.diag(np.bincount(group, self._diagonal, k)) - between - between.T
-        self._common: NDArray[np.float64] = np.linalg.inv(common)
+        self._common: Floats = np.linalg.inv(common)
         self._asked = 0  # deviations
-        self._variance: NDArray[np.float64] | None = None  # of everybody
+        self._variance: Floats | None = None  # of everybody
 
-    def solve(self, right: NDArray[np.float64], *, accuracy: float) -> NDArray[np.float64]:
+    def solve(self, right: Floats, *, accuracy: float) -> Floats:
         """Return ``[n]`` x with H x = `right`, up to an error of `accuracy` relative to x."""
         x, residual = np.zeros_like(right), right
         direction = moved = self._roughly(residual)
@@ -133,13 +135,13 @@ class _Hessian:
             direction = moved + (size / before) * direction
         return x
 
-    def _times(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _times(self, x: Floats) -> Floats:
         """Return H x."""
         n, a, b = len(x), self._a, self._b
         met = np.bincount(a, self._weight * x[b], n) + np.bincount(b, self._weight * x[a], n)
         return np.asarray(self._diagonal * x - met)
 
-    def _roughly(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _roughly(self, x: Floats) -> Floats:
         """Return about H⁻¹ x."""
         common = self._common @ np.bincount(self._group, x, len(self._common))
         return np.asarray(x / self._diagonal + common[self._group])
@@ -161,13 +163,8 @@ class _Hessian:
 
 
 def fit_bradley_terry(
-    ends: NDArray[np.int64],
-    points: NDArray[np.float64],
-    *,
-    fixed: int,
-    start: NDArray[np.float64],
-    group: NDArray[np.int64],
-) -> tuple[NDArray[np.float64], _Hessian]:
+    ends: Indices, points: Floats, *, fixed: int, start: Floats, group: Indices
+) -> tuple[Floats, _Hessian]:
     """Find the strengths that make the points most likely, by Newton's method with step halving.
 
     Args:
@@ -182,9 +179,10 @@ def fit_bradley_terry(
     """
     n, (a, b), games = len(start), ends.T, points.sum(axis=1)
     own = np.bincount(ends.ravel(), points.ravel(), n)
-    strength, last = np.where(np.arange(n) == fixed, 0.0, start), 1.0
+    free = np.arange(n) != fixed
+    strength, last = start * free, 1.0
 
-    def loss(r: NDArray[np.float64]) -> float:
+    def loss(r: Floats) -> float:
         lead = r[a] - r[b]
         surprise = points[:, 0] * np.logaddexp(0.0, -lead) + points[:, 1] * np.logaddexp(0.0, lead)
         return float(np.sum(surprise) + 0.5 * _PRECISION * np.sum(r * r))
@@ -195,9 +193,8 @@ def fit_bradley_terry(
         if last < _TOLERANCE:
             break
         expected = np.bincount(a, games * share, n) + np.bincount(b, games * (1.0 - share), n)
-        gradient = np.where(np.arange(n) == fixed, 0.0, expected - own + _PRECISION * strength)
-        step = hessian.solve(gradient, accuracy=min(0.1, last))
-        step[np.arange(n) == fixed] = 0.0
+        gradient = (expected - own + _PRECISION * strength) * free
+        step = hessian.solve(gradient, accuracy=min(0.1, last)) * free
         size, before = 1.0, loss(strength)
         while loss(strength - size * step) > before + 1e-9 * abs(before) and size > 1e-6:
             size /= 2

@@ -72,17 +72,17 @@ def train(
         RunError: The folder holds a run already.
         LudusError: The run cannot go on; the message says why.
     """
+    path, text = run_dir / "run.toml", dump_config(config)
     with _usable(run_dir):
-        if (run_dir / "run.toml").exists() and not unused(run_dir):
+        if path.exists() and not unused(run_dir):
             raise RunError(
                 f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
                 f"or choose another folder with --run"
             )
     Assembly(config=config, plugins=plugins, run_dir=run_dir).check()
-    text = dump_config(config)
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
-        write_durably(run_dir / "run.toml", text.encode())
+        write_durably(path, text.encode())
         (run_dir / "metrics.jsonl").unlink(missing_ok=True)  # of a start that failed
         return _Run(config, plugins, run_dir, store, say).go(displays)
 
@@ -103,9 +103,9 @@ def resume(
     """
     path = run_dir / "run.toml"
     with _usable(run_dir):
-        found = any((run_dir / name).exists() for name in (DATABASE, "run.toml"))
-    if not found:
-        raise RunError(f"{run_dir} holds no run (no run.toml in it): start one with `ludus train FILE --run {run_dir}`")
+        if not (path.exists() or (run_dir / DATABASE).exists()):
+            start = f"start one with `ludus train FILE --run {run_dir}`"
+            raise RunError(f"{run_dir} holds no run (no run.toml in it): {start}")
     with _usable(run_dir), Store.open(run_dir) as store:
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
@@ -185,16 +185,8 @@ class _Run:
         if self.config.launcher is None:
             raise WorkerError(f"run.launcher {run.launcher!r} is not installed; run.workers = 0 needs none")
         launcher: Launcher = make(self.config.launcher)
-        return launcher.launch(
-            Session(
-                run_dir=self.run_dir,
-                number=session,
-                stall_s=run.stall_s,
-                restarts=run.restarts,
-                say=self.say,
-            ),
-            self._assembly.workers(launcher.cores),
-        )
+        start = Session(run_dir=self.run_dir, number=session, stall_s=run.stall_s, restarts=run.restarts, say=self.say)
+        return launcher.launch(start, self._assembly.workers(launcher.cores))
 
     def _drive(self, crew: Crew) -> Coordinator:
         """Run the league until it is over, or somebody stops it."""
@@ -206,14 +198,13 @@ class _Run:
                 coordinator.handle(peer, message)
             coordinator.pump()
 
-        while not (self._signal or coordinator.finished):
-            tend()
-            try:
+        try:
+            while not (self._signal or coordinator.finished):
+                tend()
                 crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
-            except WorkerError as error:
-                failure = error
-                break
-            self._measure(coordinator)
+                self._measure(coordinator)
+        except WorkerError as error:
+            failure = error
         coordinator.stop(crew.alive)
         killed = crew.finish(timeout_s=_STOP_S, tend=tend)
         tend()
@@ -233,14 +224,13 @@ class _Run:
         for sink in self._sinks:
             sink.write(metrics)
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
-        spent = (
-            time.monotonic() - now
-        )  # with tens of thousands of models a second and more: all ratings are fitted anew
-        self._report_due_s = now + max(self.config.metrics.interval_s, spent / _REPORTING)
+        # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
+        self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
         matches, league = self.config.evaluation.final_matches, coordinator.league
+        each = -(-matches // (2 if coordinator.rotates else 1))
         environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
         spec = environment.spec
         played_before = (record.fixture for record in self.store.fixtures(kind="eval") if record.played)
@@ -252,15 +242,11 @@ class _Run:
                     if self._signal or not player.models or (player.team is not None and opponent in player.models):
                         continue
                     pair = (player.models[-1], opponent)
-                    each = -(-matches // (2 if coordinator.rotates else 1))
                     if (frozenset(pair), each) in known:
                         continue
                     self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
-                    fixtures = coordinator.rating_fixtures(
-                        pair[::-1] if player.team else pair,
-                        each,
-                        reason=_FINAL,
-                    )
+                    sides = pair[::-1] if player.team else pair
+                    fixtures = coordinator.rating_fixtures(sides, each, reason=_FINAL)
                     played = play_out(environment, fixtures, lambda fixture, seat: cache.seated(fixture, seat, spec))
                     league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
                     coordinator.commit()

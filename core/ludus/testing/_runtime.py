@@ -21,7 +21,7 @@ from ludus._sampler import Sampler
 from ludus._store import Store
 from ludus.errors import WireError
 from ludus.launcher import COORDINATOR, Worker, learner_name
-from ludus.wire import Message, kind_of, message_of
+from ludus.wire import Message, message_of
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
@@ -156,12 +156,16 @@ class LeagueRunner:
 
 def _carried(message: Message) -> Message:
     """Return a message as it arrives: its fields checked, its arrays not to be written to."""
-    return message_of(kind_of(message), asdict(message), array=_arrived)
+    fields = asdict(message)
+    for value in fields.values():
+        if isinstance(value, dict):
+            value.update({name: _arrived(part) for name, part in value.items() if isinstance(part, np.ndarray)})
+    return message_of(type(message), fields)
 
 
-def _arrived(array: np.ndarray, where: str) -> np.ndarray:
+def _arrived(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "biuf":
-        raise WireError(f"{where}: arrays of dtype {array.dtype.str} do not travel")
+        raise WireError(f"arrays of dtype {array.dtype.str} do not travel")
     seen = array.view()
     seen.setflags(write=False)
     return seen

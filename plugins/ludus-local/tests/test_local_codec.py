@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from ludus import _messages, wire
+from ludus import _messages
 from ludus._messages import (
     CheckpointAck,
     Credit,
@@ -33,7 +33,7 @@ from ludus_local import codec
 from ludus_local.codec import check_limits, decode, encode
 
 SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-MESSAGES = [kind for kind in wire._kinds.values() if kind.__module__ == _messages.__name__]
+MESSAGES = [kind for kind in codec._kinds.values() if kind.__module__ == _messages.__name__]
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -416,10 +416,10 @@ def test_lies_about_lengths_allocate_little():
 
 def test_kinds_are_the_message_classes():
     """The registry follows the module: adding a class there is all it takes."""
-    assert wire._kinds["Hello"] is Hello
+    assert codec._kinds["Hello"] is Hello
     defined = [value for value in vars(_messages).values() if getattr(value, "__module__", "") == _messages.__name__]
     assert defined == MESSAGES
-    assert "Scenario" not in wire._kinds
+    assert "Scenario" not in codec._kinds
 
 
 def test_more_kinds_can_be_registered(monkeypatch):
@@ -430,10 +430,10 @@ def test_more_kinds_can_be_registered(monkeypatch):
         loudness: float
         sound: collections.abc.Mapping[str, np.ndarray]
 
-    monkeypatch.setattr(wire, "_kinds", dict(wire._kinds))
+    monkeypatch.setattr(codec, "_kinds", dict(codec._kinds))
     said = Whisper(0.5, {"a": np.arange(3)})
     with pytest.raises(WireError, match="Whisper is not a message"):
         encode(said)
-    wire.register(Whisper)
+    codec.register(Whisper)
     heard = decode(encode(said))
     assert (heard.loudness, heard.sound["a"].tolist()) == (0.5, [0, 1, 2])

@@ -17,9 +17,9 @@ import numpy as np
 from attrs import field, frozen
 from ludus.errors import WireError
 from ludus.segment import SegmentBatch
-from ludus.wire import Segments, register
+from ludus.wire import Segments
 
-from ludus_local.codec import MAX_TOTAL_BYTES, check_bools
+from ludus_local.codec import MAX_TOTAL_BYTES, check_bools, register
 from ludus_local.memory import ArraySpec, Layout
 from ludus_local.slots import Slot, SlotReader
 

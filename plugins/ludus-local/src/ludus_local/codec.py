@@ -5,8 +5,8 @@
     frame 0     magic "LUDS" | protocol version, uint16 little endian | msgpack [kind, {field: value}]
     frame 1…n   the buffers of the arrays, in the order in which the header declares them
 
-In the header an array is ``[dtype, shape]``. The receiver lets `ludus.wire.message_of` check the fields, so a header
-needs no type tags.
+In the header an array is ``[dtype, shape]``. The receiver lets `ludus.wire.message_of` check the fields against the
+type hints, so a header needs no type tags.
 
 Nothing a peer sends can make `decode` raise anything but `WireError`, run code, or allocate more than the frames
 themselves take. Decoded arrays are read-only views on the frames, not necessarily aligned: copy what is kept.
@@ -17,14 +17,14 @@ from __future__ import annotations
 import functools
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
 import msgpack
 import numpy as np
 from ludus.errors import WireError
-from ludus.wire import PROTOCOL, Message, fields_of, kind_of, message_of, shown
+from ludus.wire import KINDS, PROTOCOL, Message, message_of
 
 __all__ = [
     "DTYPES",
@@ -37,6 +37,7 @@ __all__ = [
     "check_limits",
     "decode",
     "encode",
+    "register",
 ]
 
 Frame: TypeAlias = bytes | memoryview
@@ -63,10 +64,12 @@ def encode(message: Message) -> list[Frame]:
     Raises:
         WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
     """
-    kind = kind_of(message)
+    kind = type(message).__name__
+    if _kinds.get(kind) is not type(message):
+        raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
     buffers: list[Frame] = []
     try:
-        header = msgpack.packb([kind, fields_of(message)], default=functools.partial(_plain, buffers=buffers))
+        header = msgpack.packb([kind, _fields(message)], default=functools.partial(_plain, buffers=buffers))
     except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
         raise WireError(f"{kind} cannot be sent: {error}") from None
     frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
@@ -83,11 +86,19 @@ def decode(frames: Sequence[Frame]) -> Message:
     """
     check_limits(frames, "message")
     kind, fields = _read_header(bytes(frames[0]))
+    message_class = _kinds.get(kind)
+    if message_class is None:
+        raise WireError(f"unknown message kind {kind[:64]!r}")
+    expected = attrs.fields_dict(message_class)
+    if type(fields) is not dict or fields.keys() != expected.keys():
+        raise WireError(f"{kind} has {_shown(fields)}, expected exactly the fields {', '.join(expected)}")
     rest = iter(frames[1:])
-    message = message_of(kind, fields, array=lambda value, where: _unpack(value, rest, where=where))
+    for name, attribute in expected.items():
+        if attribute.type == Mapping[str, np.ndarray] and type(fields[name]) is dict:
+            fields[name] = {key: _unpack(value, rest, where=f"{kind}.{name}") for key, value in fields[name].items()}
     if next(rest, None) is not None:
         raise WireError(f"{kind}: more frames than declared arrays")
-    return message
+    return message_of(message_class, fields)
 
 
 def check_limits(frames: Sequence[Frame], what: str) -> None:
@@ -129,12 +140,29 @@ def _read_header(header: Frame) -> tuple[str, Any]:
     raise WireError("header is not [kind, fields]")
 
 
+_kinds: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS}
+
+
+def register(*kinds: type[Message]) -> None:
+    """Let messages of more kinds travel, such as those that only links say to each other."""
+    for kind in kinds:
+        _kinds[kind.__name__] = attrs.resolve_types(kind, localns={"np": np})
+
+
+def _shown(value: Any) -> str:
+    return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    return {name: getattr(message, name) for name in attrs.fields_dict(type(message))}
+
+
 def _plain(value: Any, *, buffers: list[Frame]) -> Any:
     """Return what stands in the header for a value that msgpack cannot write."""
     if attrs.has(type(value)):
-        return fields_of(value)
+        return _fields(value)
     if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
-        raise WireError(f"{shown(value)} of type {type(value).__name__} does not travel")
+        raise WireError(f"{_shown(value)} of type {type(value).__name__} does not travel")
     if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
         raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
     flat = np.ascontiguousarray(value).reshape(-1)
@@ -147,7 +175,7 @@ def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
         case [str(name), list(shape)] if name in DTYPES and all(type(size) is int and size >= 0 for size in shape):
             dtype = DTYPES[name]
         case _:
-            raise WireError(f"{where}: expected [dtype, shape] of an array, got {shown(value)}")
+            raise WireError(f"{where}: expected [dtype, shape] of an array, got {_shown(value)}")
     frame = next(frames, None)
     if frame is None:
         raise WireError(f"{where}: its frame is missing")

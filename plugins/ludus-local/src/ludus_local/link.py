@@ -21,10 +21,11 @@ from attrs import define, evolve, field, frozen
 from ludus.algorithm import Weights
 from ludus.errors import ContractError, LinkError, WireError
 from ludus.launcher import Link, Shapes
-from ludus.wire import Credit, Hello, Segments, register
+from ludus.wire import Credit, Hello, Segments
 
 from ludus_local.board import Board, BoardReader
 from ludus_local.carriage import Parcel, pack, unpack, ways
+from ludus_local.codec import register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import Slot, SlotReader, Slots
 
