@@ -259,11 +259,11 @@ class LiveActor(PolicyActor):
         self._column[seats.streams] = -1
 
     def _final(self, seats: Seats, everyone: View, cut: np.ndarray, columns: np.ndarray) -> None:
-        # masks of seats that do not act are undefined, and nothing is decided here: only values are wanted
+        # nothing is decided here: values are wanted, and the mask for who learns from what would be done next
         privileged, mask = self.privileged(seats), everyone.action_mask
         view = View(
             observation={name: leaf[cut] for name, leaf in everyone.observation.items()},
-            action_mask=None if mask is None else np.ones_like(mask[cut]),
+            action_mask=None if mask is None else _known(mask[cut], self.recorder.layout.labels),
             reward=everyone.reward[cut],
         )
         decision = self.decide(seats, view, privileged, rows_of(self._state, seats.streams))
@@ -282,6 +282,12 @@ class LiveActor(PolicyActor):
         # at once: one more entry in the same tick, of a match that ends, would not fit
         if self.recorder.full:
             self.blocks.append(self.recorder.flush())
+
+
+def _known(mask: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
+    """Return ``mask [n, A]`` with everything legal in rows that leave some label no choice, where nobody knows."""
+    legal = np.logical_or.reduceat(mask, np.cumsum([0, *labels[:-1]]), axis=1)
+    return np.asarray(mask | ~np.all(legal, axis=1, keepdims=True))
 
 
 def restart(policy: Policy, state: Leaves, streams: np.ndarray) -> None:

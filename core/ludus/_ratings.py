@@ -71,14 +71,13 @@ class EloTable:
         """Return a rating in Elo points; `PRIOR` for somebody without matches."""
         if self._stale:
             self._fit()
-        if participant not in self._index:
-            return PRIOR
-        if participant not in self._ratings:
+        known = self._ratings.get(participant)
+        if known is None and participant in self._index:
             i = self._index[participant]
             # Rounded, so that the last bits do not tell in which order the matches came: a restart must change nothing.
             mean, matches = round(float(self._strength[i]) * _POINTS, 6), round(float(self._matches[i]))
-            self._ratings[participant] = Rating(mean, cache(partial(self._hessian.deviation, i)), matches)
-        return self._ratings[participant]
+            known = self._ratings[participant] = Rating(mean, cache(partial(self._hessian.deviation, i)), matches)
+        return known or PRIOR
 
     def _fit(self) -> None:
         n = len(self._index)

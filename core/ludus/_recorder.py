@@ -31,12 +31,14 @@ class SegmentLayout:
         arrays: Flat name (as in `SegmentBatch.arrays`) to shape and dtype of one entry.
         state: Recurrent state leaves of one stream: shape and dtype.
         noted: Which of the arrays hold the opponents' evaluations.
+        labels: The number of choices of every action label; empty for real-valued actions.
     """
 
     decisions: int
     arrays: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
     state: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]] = field(factory=dict)
     noted: tuple[str, ...] = ()
+    labels: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, role: Role, *, fields: tuple[Field, ...], decisions: int, state: Leaves | None = None) -> SegmentLayout:
@@ -64,7 +66,8 @@ class SegmentLayout:
         arrays["elapsed_ticks"] = ((), np.dtype(np.int32))
         shapes = {name: (leaf.shape[1:], leaf.dtype) for name, leaf in (state or {}).items()}
         noted = tuple(f"extras/{extra.name}" for extra in fields if extra.source == "opponents")
-        return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted)
+        labels = label_sizes(role.action_space)
+        return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted, labels=labels)
 
 
 #: Names, shapes and dtypes → memory for them, with whatever an earlier block left in it; None where there is no room.

@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import AgentActor, LiveActor, PolicyActor, PolicyAgent
+from ludus._actors import AgentActor, LiveActor, PolicyActor, PolicyAgent, _known
 from ludus._play import Play
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
@@ -142,7 +142,7 @@ def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
 
 
 def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
-    """With everything legal, as nothing is decided there."""
+    """With everything legal where the game leaves no choice."""
     actor = live(rows=1, decisions=8)
     game = scripted({"player": (0, 1)}, 1, truncated=True, masked=3)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
@@ -151,6 +151,37 @@ def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
     assert batch.decided[:4, 0].tolist() == [True, True, True, False]
     assert batch.truncated[2, 0]
     assert actor.policy.masks[-1].all()
+
+
+@pytest.mark.parametrize("interface", [None, Double()])
+def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, interface):
+    """What would be legal if the match went on, as the player sees it; for whom the game does not say: everything."""
+    shown = np.array([[[True, True, False, False], [False] * 4]])
+    seen = shown[..., ::-1] if interface else shown
+
+    class Reversed(Double):
+        def observe(self, view, streams):
+            return attrs.evolve(super().observe(view, streams), action_mask=view.action_mask[:, ::-1])
+
+    class Masked(scripted):
+        def _tick(self, ended, *, stepped):
+            tick = super()._tick(ended, stepped=stepped)
+            tick.roles["player"].action_mask = shown if ended.any() else np.ones((1, 2, 4), bool)
+            return tick
+
+    actor = live(rows=1, decisions=8, interface=interface and Reversed())
+    play(Masked({"player": (0, 1)}, 1, truncated=True), fixture_of("aa", matches=1), {"a": actor})
+    (batch,) = segments(actor)
+    assert batch.decided[:4, 0].tolist() == [True, True, True, False]
+    assert batch.action_mask[3].tolist() == [seen[0, 0].tolist(), [True] * 4]
+    assert batch.action_mask[:3].all()
+
+
+def test_every_label_needs_a_choice_in_a_mask():
+    """Else nobody knows what would be legal, and everything is."""
+    mask = np.array([[1, 0, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1]], bool)
+    known = np.array([[1, 0, 0, 0, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
+    assert (_known(mask, (2, 3)) == known).all()
 
 
 def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):

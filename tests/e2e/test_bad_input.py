@@ -34,12 +34,12 @@ def refused(result, *lines, status=1):
 @pytest.mark.parametrize(
     ("setting", "line"),
     [
-        ("run.minuts=3", r"error: .*run\.toml:run\.minuts: unknown key.*"),
-        ('run.workers="two"', r"error: .*run\.toml:run\.workers: expected an integer, got 'two'"),
-        ("run.stall_s=0", r"error: .*run\.toml:run\.stall_s: expected a number ≥ 1, got 0"),
+        ("run.minuts=3", r"error: --set run\.minuts: unknown key.*"),
+        ('run.workers="two"', r"error: --set run\.workers: expected an integer, got 'two'"),
+        ("run.stall_s=0", r"error: --set run\.stall_s: expected a number ≥ 1, got 0"),
         (
             'environment.name="starcraft"',
-            r"error: .*run\.toml:environment\.name: no installed plugin provides .*; plugins are added with: pip .*",
+            r"error: --set environment\.name: no installed plugin provides .*; plugins are added with: pip .*",
         ),
         ("nonsense", r"error: --set nonsense: expected key\.path=value"),
     ],
@@ -55,7 +55,7 @@ def test_all_mistakes_are_told_at_once(ludus, toml):
     refused(
         ludus("train", path),
         r"error: .*run\.toml:run\.minuts: unknown key.*",
-        r"error: .*run\.toml:run\.workers: expected a number ≥ 0, got -1",
+        r"error: .*run\.toml:run\.workers: expected a whole number ≥ 0, got -1",
         r"error: .*run\.toml:environment\.name: .* — did you mean 'dummy-count'\? — installed: .*",
     )
 

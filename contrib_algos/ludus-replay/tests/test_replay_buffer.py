@@ -80,6 +80,19 @@ def test_draws_are_the_newest_transitions_as_they_were(make_replay, make_batch, 
         assert drawn == {start: history[start] for start in expected}
 
 
+def test_a_truncated_match_bootstraps_from_what_would_be_legal(make_replay, make_batch):
+    """The mask recorded with its final observation is that of the next decision."""
+    replay, batch = make_replay(), make_batch(3)
+    final = ~batch.decided[1:] & batch.truncated[:-1]
+    assert final.any()
+    batch.action_mask[1:][final] = np.arange(batch.action_mask.shape[2]) == 0
+    replay.add(rows_of(replay, batch, n_step=1))
+    drawn = replay.sample(2000, np.random.default_rng(0))
+    ends = np.isin(drawn.next_observation["speed"][:, 0], batch.observation["speed"][1:][final])
+    assert ends.any()
+    assert (drawn.next_action_mask[ends] == (np.arange(batch.action_mask.shape[2]) == 0)).all()
+
+
 def test_draws_are_copies(make_replay, make_batch):
     """Whoever changes them changes nothing else."""
     replay = make_replay()

@@ -209,6 +209,7 @@ def test_matches_are_cut_off():
     act(env, 0, 0)
     tick = act(env, 0, 1)
     assert (tick.truncated.tolist(), tick.terminated.tolist()) == ([True], [False])
+    assert tick.roles["player"].action_mask.sum(axis=2).tolist() == [[7, 0]]  # the first would move next
     assert tick.outcome.tolist() == [[0.5, 0.5]]
     assert env.spec.max_ticks == 2
 

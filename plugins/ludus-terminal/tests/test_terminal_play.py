@@ -385,7 +385,7 @@ def test_overrides_of_a_run(ludus, run_dir):
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("rival@live", "rival@live is no frozen model; name one, for example rival@1, or a scripted agent"),
+        ("rival@live", "rival@live is no frozen model; name one, for example rival@latest, or a scripted agent"),
         ("hreo@1", "not in this league"),
         ("nobody", "not in this league"),
     ],

@@ -125,6 +125,7 @@ class Match:
     def _end(self, *, terminated: bool) -> None:
         for player in self._players:
             self._show(player)
+            self._mask[player] = False if terminated else self._state.legal_actions_mask(player)
         self._tick.terminated[...] = terminated
         self._tick.truncated[...] = not terminated
         self._tick.outcome[:] = _points(self._returns)

@@ -404,7 +404,8 @@ class _Teams:
             return None
         only_first = np.concatenate([np.arange(n) == 0 for n in sizes])  # [A]
         legal = np.ones_like(only_first) if tick.action_mask is None else tick.action_mask
-        mask = np.where(tick.acting[..., None], legal, only_first)  # [B, S, A]
+        alive = tick.acting | ~tick.acting.any(axis=1, keepdims=True)  # nobody acts where a match was truncated
+        mask = np.where(alive[..., None], legal, only_first)  # [B, S, A]
         joint: np.ndarray = mask[:, self._seats]  # [B, G, K, A]
         return joint.reshape(*joint.shape[:2], -1)
 
