@@ -110,13 +110,13 @@ def resume(
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
+        Assembly(config=config, plugins=plugins, run_dir=run_dir).check(store)
         counters, run = store.counters(), config.run
         minutes = counters.get("elapsed_s", 0.0) / 60
         decisions = sum(count for name, count in counters.items() if name.startswith("decisions/"))
         if overrides and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
             done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
             raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {_MORE}")
-        Assembly(config=config, plugins=plugins, run_dir=run_dir).check(store)
         if overrides:
             write_durably(path, dump_config(config).encode())
         return _Run(config, plugins, run_dir, store, say).go(displays)
