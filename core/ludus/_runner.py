@@ -114,7 +114,8 @@ def resume(
         counters, run = store.counters(), config.run
         minutes = counters.get("elapsed_s", 0.0) / 60
         decisions = sum(count for name, count in counters.items() if name.startswith("decisions/"))
-        if overrides and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
+        limited = any(override.startswith(("run.minutes", "run.decisions")) for override in overrides)
+        if limited and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
             done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
             raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {_MORE}")
         if overrides:
