@@ -236,7 +236,7 @@ class Learner:
             return None
         staleness = np.maximum(self.version - batch.version, 0)
         used = batch.length > 0
-        self._meter.received += batch.num_decisions
+        self._meter.totals["received"] += batch.num_decisions
         self._meter.saw(staleness[used])
         others = used & (batch.version < self._oldest)
         stale = used & ~others & (staleness > self.options.max_staleness)
@@ -354,7 +354,7 @@ class Learner:
         arrays |= {f"state/{name}": array for name, array in self.trainer.state().items()}
         counts = {"version": self.version, "decisions": self.decisions, "frozen_at": self._frozen_at}
         counts |= {"generation": self._generation, "oldest": self._oldest}
-        counters = {name: float(count) for name, count in (counts | self._meter.totals()).items()}
+        counters = {name: float(count) for name, count in (counts | self._meter.totals).items()}
         with usable(self.run_dir):
             path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()

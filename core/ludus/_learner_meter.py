@@ -15,17 +15,20 @@ _TOTALS = ("received", "samples", "updates", "gradient_steps")
 
 @define
 class LearnerMeter:
-    """Counts between two reports, and totals over the run."""
+    """Counts between two reports, and totals over the run.
 
-    received: int = 0
-    samples: int = 0
-    updates: int = 0
-    gradient_steps: int = 0
+    Attributes:
+        totals: What a resumed run counts on from: decisions received, samples, updates and gradient steps.
+        idle_s: How long it has waited for data.
+        drops: Segments and updates that were not used, by reason.
+    """
+
+    totals: Counter[str] = field(factory=lambda: Counter(dict.fromkeys(_TOTALS, 0)))
     idle_s: float = 0.0
     drops: Counter[str] = field(factory=Counter)
     _latest: dict[str, float] = field(factory=dict)
     _staleness: list[np.ndarray] = field(factory=list)
-    _at: tuple[float, int, int, float] | None = None
+    _at: tuple[float, Counter[str], float] | None = None
     _idle_since: float | None = None
 
     def waits(self, now: float) -> None:
@@ -45,38 +48,31 @@ class LearnerMeter:
 
     def trained(self, result: UpdateResult) -> None:
         """Note an update."""
-        self.samples += result.samples
-        self.updates += 1
-        self.gradient_steps += result.gradient_steps
+        self.totals.update(samples=result.samples, updates=1, gradient_steps=result.gradient_steps)
         self._latest = dict(result.metrics)
-
-    def totals(self) -> dict[str, int]:
-        """Return what a resumed run counts on from."""
-        return {name: getattr(self, name) for name in _TOTALS}
 
     def restore(self, totals: dict[str, Any]) -> None:
         """Count on from `totals`."""
-        for name in _TOTALS:
-            setattr(self, name, int(totals[name]))
+        self.totals = Counter({name: int(totals[name]) for name in _TOTALS})
 
     def report(self, now: float) -> dict[str, float] | None:
         """Return the values for one report, None when the last one is less than a second old."""
         if self._at is None:
-            self._at = (now, self.samples, self.updates, self.idle_s)
+            self._at = (now, self.totals.copy(), self.idle_s)
             return None
-        since, samples, updates, idle_s = self._at
+        since, before, idle_s = self._at
         if now - since < 1.0:
             return None
         if self._idle_since is not None:
             self.goes_on(now)
             self.waits(now)
-        self._at = (now, self.samples, self.updates, self.idle_s)
+        totals = self.totals.copy()
+        self._at = (now, totals, self.idle_s)
         values = {
-            "samples_per_s": (self.samples - samples) / (now - since),
-            "updates_per_s": (self.updates - updates) / (now - since),
-            "updates": float(self.updates),
+            **{f"{name}_per_s": (totals[name] - before[name]) / (now - since) for name in ("samples", "updates")},
+            "updates": float(totals["updates"]),
             "idle_share": (self.idle_s - idle_s) / (now - since),
-            "sample_reuse": self.samples / max(self.received, 1),
+            "sample_reuse": totals["samples"] / max(totals["received"], 1),
             **{f"dropped_{reason}": float(count) for reason, count in self.drops.items()},
             **self._latest,
         }

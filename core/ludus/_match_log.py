@@ -216,11 +216,10 @@ class MatchLog:
             kind: Only ``"train"`` or only ``"eval"`` matches.
         """
         columns = ", ".join(f"f.{column}" for column in FIXTURE_COLUMNS)
-        where = "" if kind is None else "WHERE f.kind = :kind"
         order, limit = ("ASC", "") if last is None else ("DESC", "LIMIT :last")
         sql = (
             f"SELECT m.number, m.ticks, m.outcome, {columns} FROM matches m JOIN fixtures f ON f.id = m.fixture"  # noqa: S608
-            f" {where} ORDER BY m.fixture {order}, m.number {order} {limit}"
+            f" WHERE :kind IS NULL OR f.kind = :kind ORDER BY m.fixture {order}, m.number {order} {limit}"
         )
         rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last})
         for number, ticks, outcome, *rest in rows if last is None else reversed(list(rows)):

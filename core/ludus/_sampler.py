@@ -8,7 +8,7 @@ piece of work and says whether there was any. Evaluators are samplers without li
 from __future__ import annotations
 
 import os
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -97,10 +97,8 @@ class Sampler:
     _report: int = field(init=False, default=0)
     _held: int = field(init=False, default=0)  # calls of `work` since results were sent
     _metered: tuple[float, int, int] = field(init=False, default=(-1.0, 0, 0))
-    _ended: int = field(init=False, default=0)  # matches since the last metrics, and sums over them
-    _returns: float = field(init=False, default=0.0)
-    _length: int = field(init=False, default=0)
-    _parts: dict[str, float] = field(init=False, factory=dict)
+    _ended: int = field(init=False, default=0)  # matches since the last metrics
+    _sums: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))  # over them, by metric
 
     def __attrs_post_init__(self) -> None:
         self._lanes = {player: _Lane(actor) for player, actor in self.live.items()}
@@ -222,11 +220,10 @@ class Sampler:
     def _take_results(self, arrays: dict[str, np.ndarray]) -> None:
         returns = arrays.pop("returns")
         for name in [name for name in arrays if name.startswith("part/")]:
-            whose = name.removeprefix("part/")
-            self._parts[whose] = self._parts.get(whose, 0.0) + float(arrays.pop(name).sum())
+            self._sums[f"return/{name.removeprefix('part/')}"] += float(arrays.pop(name).sum())
         self._ended += returns.shape[0]
-        self._returns += float(returns.mean(axis=1).sum())
-        self._length += int(arrays["ticks"].sum())
+        self._sums["return_mean"] += float(returns.mean(axis=1).sum())
+        self._sums["match_ticks"] += int(arrays["ticks"].sum())
         self._results.append(arrays)
 
     def _flush_results(self) -> None:
@@ -260,13 +257,11 @@ class Sampler:
                 "decisions_per_s": (self._play.decisions - decisions) / (now - since),
                 "waiting": float(not all(lane.open for lane in self._lanes.values())),
             }
-            if self._ended:
-                values |= {"return_mean": self._returns / self._ended, "match_ticks": self._length / self._ended}
-                values |= {f"return/{name}": total / self._ended for name, total in self._parts.items()}
+            values |= {name: total / self._ended for name, total in self._sums.items()}
             self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
         self._metered = (now, self._play.ticks, self._play.decisions)
-        self._ended, self._returns, self._length = 0, 0.0, 0
-        self._parts.clear()
+        self._ended = 0
+        self._sums.clear()
 
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
         participant = fixture.seats[seat]

@@ -437,7 +437,7 @@ def test_a_checkpoint_holds_everything(tmp_path):
     other.welcome(models=0, checkpoint=saved.path, checkpoint_hash=saved.hash)
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
     assert (other.learner.version, other.learner.decisions) == (1, 10)
-    assert other.learner._meter.totals() == desk.learner._meter.totals()
+    assert other.learner._meter.totals == desk.learner._meter.totals
 
 
 @pytest.mark.parametrize("folder", ["models", "learners"])
