@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 Message: TypeAlias = attrs.AttrsInstance
-M = TypeVar("M", bound=Message)
+_M = TypeVar("_M", bound=Message)
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
 PROTOCOL = 6
@@ -48,7 +48,7 @@ KINDS: tuple[type[Message], ...] = tuple(
 converter.register_structure_hook(np.ndarray, lambda array, _: array)  # made by the launcher
 
 
-def message_of(kind: type[M], fields: dict[str, Any]) -> M:
+def message_of(kind: type[_M], fields: dict[str, Any]) -> _M:
     """Make the message that somebody sent.
 
     Args:
