@@ -228,7 +228,7 @@ class Assembly:
             for role in self.spec.roles:
                 make_agent(anchor.agent, self.spec, role.name)
         if store is not None:
-            open_league(store, self.config, self.spec)
+            store.declare(**_taking_part(self.config, self.spec))
             for player, saved in store.checkpoints().items():
                 if player in self.config.players:
                     arrays, _ = load_checkpoint(self.run_dir, saved.path, saved.hash)
@@ -413,9 +413,14 @@ def _kin(config: RunConfig) -> dict[str, str]:
 
 def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> League:
     """Return the league of a store with the players of a configuration."""
+    return League(store, **_taking_part(config, spec))
+
+
+def _taking_part(config: RunConfig, spec: EnvironmentSpec) -> dict[str, Any]:
+    """Return the players, anchors and seats of a league."""
     roles = {name: learned_role(player, spec) for name, player in config.players.items()}
     players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
-    return League(store, players=players, anchors=tuple(config.anchors), seats=spec.seats)
+    return {"players": players, "anchors": tuple(config.anchors), "seats": spec.seats}
 
 
 def enlist(spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None) -> Worker:

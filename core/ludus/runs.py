@@ -201,8 +201,12 @@ class Run(AbstractContextManager["Run"]):
         return self._store.recompute_payoffs()
 
     def checkpoints(self) -> Mapping[str, Checkpoint]:
-        """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``."""
-        return self._store.checkpoints()
+        """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``.
+
+        They are those of now, not of the snapshot: a run that goes on soon deletes those that it has replaced.
+        """
+        with Store.read(self.folder) as now:
+            return now.checkpoints()
 
     def damage(self) -> list[str]:
         """Return what the database finds wrong with its file, one line each."""

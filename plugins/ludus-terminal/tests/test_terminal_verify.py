@@ -130,13 +130,14 @@ def test_a_flipped_bit_is_noticed_in_any_file(run, pattern, who):
 def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
     """A run that goes on commits a newer one and deletes the old; what the newer one is decides."""
     with open_run(run) as snapshot:  # from here on the snapshot is fixed
+        replaced = snapshot.checkpoints()["main"]
         with Store.open(run) as store:
             saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
             store.put_checkpoint(
                 Checkpoint(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2, counters={})
             )
             store.commit()
-        (run / snapshot.checkpoints()["main"].path).unlink()
+        (run / replaced.path).unlink()
         assert verify(snapshot) == []
         (run / saved.path).unlink()
         assert [problem.partition(":")[0] for problem in verify(snapshot)] == ["checkpoint of main"]

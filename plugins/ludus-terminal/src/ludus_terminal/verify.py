@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from ludus.errors import ModelError, StoreError
-from ludus.runs import ModelRecord, Run, check_model, load_checkpoint, load_manifest, open_run
+from ludus.runs import ModelRecord, Run, check_model, load_checkpoint, load_manifest
 
 __all__ = ["verify"]
 
@@ -92,17 +92,13 @@ def _pools(run: Run) -> Iterator[str]:
 
 def _checkpoints(run: Run) -> Iterator[str]:
     for player in run.checkpoints():
-        complaints = list(_checkpoint(run, player))
-        for _ in range(_LOOKS):
-            if complaints:  # a run that goes on may have replaced it since it was opened
-                with open_run(run.folder) as now:
-                    complaints = list(_checkpoint(now, player))
+        complaints: list[str] = []
+        for _ in range(_LOOKS):  # a run that goes on may have replaced it since it was looked up
+            saved = run.checkpoints()[player]
+            complaints = [*_complaint(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)]
+            if not complaints:
+                break
         yield from complaints
-
-
-def _checkpoint(run: Run, player: str) -> Iterator[str]:
-    saved = run.checkpoints()[player]
-    return _complaint(f"checkpoint of {player}", load_checkpoint, run.folder, saved.path, saved.hash)
 
 
 def _complaint(subject: str, load: Callable[..., object], *arguments: object) -> Iterator[str]:
