@@ -42,7 +42,7 @@ def samplers(setup: Setup) -> Curve:
     """Return the cost by samplers of a run."""
     found = {}
     for count in SAMPLERS:
-        run = played(setup.dump(**Shape(workers=count, matches=64).of(setup)), seconds=WINDOW_S, warmup_s=5.0)
+        run = played(setup.dump(**Shape(workers=count, matches=64).sections), seconds=WINDOW_S, warmup_s=5.0)
         found[count] = 1e6 * run.cores / summarize(run.per_s).median
     return found
 
