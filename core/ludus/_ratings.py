@@ -4,7 +4,7 @@
 first anchor, else (without anchors) the mean of everybody rated.
 
 Leagues grow to thousands of models of which each has met a few, so everything here is a sum over pairs that have met,
-and no matrix of all pairs is ever made.
+and no fit makes a matrix of all pairs.
 """
 
 from __future__ import annotations
