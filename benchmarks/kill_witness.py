@@ -17,8 +17,8 @@ import numpy as np
 from attrs import define, field
 from ludus._league import League
 from ludus._metrics import read_metrics
-from ludus._ratings import PRIOR, EloTable
 from ludus._store import Store
+from ludus_ratings.elo_table import PRIOR, EloTable
 
 _DEPTH = 16  # models of a player whose matches count for its live weights
 
@@ -67,7 +67,7 @@ def _kept(was: Any, now: Any) -> bool:
 
 def recount(store: Store) -> list[str]:
     """Return what differs between a league and its log, one line each; none if all is well."""
-    league = League.of(store)
+    league = League.of(store, EloTable)
     both, rated, trained = _count(store)
     return [
         *_payoffs(league, both),
@@ -131,7 +131,7 @@ def _payoffs(league: League, counts: Counts) -> Iterator[str]:
 
 
 def _ratings(league: League, rated: Counts) -> Iterator[str]:
-    table = EloTable(league.anchors)
+    table = EloTable(anchors=league.anchors)
     for (a, b), count in sorted(rated.items()):
         if not (a.endswith("+") or b.endswith("+")):
             table.add(a, b, count.astype(np.int64))
@@ -196,7 +196,7 @@ def _counters(league: League, store: Store, trained: int) -> Iterator[str]:
 def misreported(folder: Path) -> list[str]:
     """Return what a coordinator that stopped cleanly knew otherwise than its log; it reports once more at its end."""
     with Store.read(folder) as store:
-        league = League.of(store)
+        league = League.of(store, EloTable)
         counters = store.counters()
     told: Mapping[str, float] = {metric.name: metric.value for metric in read_metrics(folder / "metrics.jsonl")}
     shares = sum(view.share for view in league.players.values())

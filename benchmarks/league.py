@@ -24,6 +24,7 @@ from ludus.environment import Seat
 from ludus.matchmaker import Matchmaker
 from ludus.rule import Rule
 from ludus.testing import EloWorld, RockPaperScissors, SpinningTop, SyntheticLeague, SyntheticPlayer, World
+from ludus_ratings.elo_table import EloTable
 
 STEPS = 600
 SIZES = (10, 500, 5000)
@@ -70,7 +71,9 @@ def alone(matchmaker: Matchmaker, **given: Any) -> Callable[[World, int], Synthe
     def league(world: World, seed: int) -> SyntheticLeague:
         player = SyntheticPlayer(matchmaker=matchmaker, **given)
         rate = make("matchmaker", "uncertain", pools=("own",), deviation=0.1)
-        return SyntheticLeague(world=world, players={"main": player}, seed=seed, evaluation=rate, rated=4)
+        return SyntheticLeague(
+            world=world, players={"main": player}, seed=seed, evaluation=rate, ratings=EloTable(), rated=4
+        )
 
     return league
 
@@ -114,7 +117,8 @@ def dis_league(world: World, seed: int) -> SyntheticLeague:
         make("rule", "restart-from", source="main", decisions=12800),
     ]
     tournament = make("matchmaker", "tournament", candidates=5, enough_matches=8, top=2)
-    return SyntheticLeague(world=world, players=players, rules=rules, seed=seed, evaluation=tournament, rated=8)
+    rating = {"evaluation": tournament, "ratings": EloTable(), "rated": 8}
+    return SyntheticLeague(world=world, players=players, rules=rules, seed=seed, **rating)
 
 
 def contestants() -> dict[str, Callable[[World, int], SyntheticLeague]]:
@@ -236,7 +240,7 @@ def league_of(folder: Path, models: int) -> League:
     """Return a real league of one player with so many models in its pool, all of them met many times."""
     store = Store.create(folder, {"seed": 1})
     seats = (Seat("player", 0, 0), Seat("player", 1, 1))
-    league = League(store, players={"main": ("player", None)}, anchors=("random",), seats=seats)
+    league = League(store, players={"main": ("player", None)}, anchors=("random",), seats=seats, ratings=EloTable)
     rng, keeper = np.random.default_rng(0), make("matchmaker", "latest-self-play", capacity=10_000, long_models=10)
     for i in range(1, models + 1):
         model = league.freeze("main", hash=f"{i:064x}", decisions=i, version=i, manifest={})

@@ -16,6 +16,7 @@ from ludus._league import League
 from ludus._messages import Fixture
 from ludus._store import Store
 from ludus.environment import Seat
+from ludus_ratings.elo_table import EloTable
 
 _SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 
@@ -23,7 +24,7 @@ _SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 def make_league(folder: Path) -> League:
     """Return a fresh league of one player and one anchor."""
     store = Store.create(folder, {"seed": 1})
-    league = League(store, players={"main": ("player", None)}, anchors=["random"], seats=_SEATS)
+    league = League(store, players={"main": ("player", None)}, anchors=["random"], seats=_SEATS, ratings=EloTable)
     store.commit()
     return league
 
@@ -94,7 +95,7 @@ def measure_queries(folder: Path, models: int) -> None:
     print(f"of one rating {1e3 * (time.perf_counter() - start):.1f} ms")
     print(f"{models} models: all ratings {_ms(lambda: [league.rating(name).mean for name in names]):.2f} ms")
     start = time.perf_counter()
-    League.of(league.store)
+    League.of(league.store, EloTable)
     print(f"{models} models: rebuilt from the store in {1e3 * (time.perf_counter() - start):.0f} ms")
     league.store.close()
 

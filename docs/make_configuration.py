@@ -50,6 +50,7 @@ _CHOICES = {  # written by name in TOML, so the type of the field says nothing t
     "matchmaker": "name of a matchmaker",
     "interfaces": "list of names of interfaces",
     "agent": "name of an agent",
+    "rating": "name of a rating",
     "rules": "list of names of rules",
     "sinks": "list of names of metric sinks",
 }

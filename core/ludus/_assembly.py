@@ -181,7 +181,7 @@ class Assembly:
         return Coordinator(
             config=self.config,
             spec=self.spec,
-            league=open_league(store, self.config, self.spec),
+            league=League(store, **self._taking_part(), ratings=partial(make, self.config.league.rating)),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
             evaluation=make_evaluation_matchmaker(self.plugins, self.config),
             rules=[make(rule) for rule in self.config.league.rules],
@@ -224,11 +224,12 @@ class Assembly:
             make_matchmaker(self.plugins, chosen)
         for rule in self.config.league.rules:
             make(rule)
+        make(self.config.league.rating, anchors=tuple(self.config.anchors), seats=self.spec.seats)
         for anchor in self.config.anchors.values():
             for role in self.spec.roles:
                 make_agent(anchor.agent, self.spec, role.name)
         if store is not None:
-            store.declare(**_taking_part(self.config, self.spec))
+            store.declare(**self._taking_part())
             for player, saved in store.checkpoints().items():
                 if player in self.config.players:
                     arrays, _ = load_checkpoint(self.run_dir, saved.path, saved.hash)
@@ -342,6 +343,12 @@ class Assembly:
             streams=rows * len(spec.seats),
         )
 
+    def _taking_part(self) -> dict[str, Any]:
+        """Return the players, anchors and seats of the league."""
+        roles = {name: learned_role(player, self.spec) for name, player in self.config.players.items()}
+        players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
+        return {"players": players, "anchors": tuple(self.config.anchors), "seats": self.spec.seats}
+
     def _manifest(self, player: str) -> dict[str, Any]:
         chosen = self.config.players[player]
         versions = {report.distribution: report.version for report in self.plugins.reports if report.status == "ok"}
@@ -409,18 +416,6 @@ def _kin(config: RunConfig) -> dict[str, str]:
     """Return for every player the first one whose models have the same architecture."""
     kinds = {name: (p.algorithm, p.network, p.interfaces, p.role) for name, p in config.players.items()}
     return {name: next(other for other in kinds if kinds[other] == kind) for name, kind in kinds.items()}
-
-
-def open_league(store: Store, config: RunConfig, spec: EnvironmentSpec) -> League:
-    """Return the league of a store with the players of a configuration."""
-    return League(store, **_taking_part(config, spec))
-
-
-def _taking_part(config: RunConfig, spec: EnvironmentSpec) -> dict[str, Any]:
-    """Return the players, anchors and seats of a league."""
-    roles = {name: learned_role(player, spec) for name, player in config.players.items()}
-    players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
-    return {"players": players, "anchors": tuple(config.anchors), "seats": spec.seats}
 
 
 def enlist(spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None) -> Worker:

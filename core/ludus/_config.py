@@ -25,6 +25,8 @@ from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml
 from ludus.option import Check, at_least, name, option
 
+_RATING = "elo"
+
 
 @frozen(kw_only=True)
 class RunSection:
@@ -107,8 +109,9 @@ class AnchorConfig:
 
 @frozen(kw_only=True)
 class LeagueSection:
-    """``[league]``: what changes in it while it runs."""
+    """``[league]``: how it rates, and what changes in it while it runs."""
 
+    rating: Chosen = option(_RATING, help="Component that rates frozen models and anchors by the rating matches.")
     rules: tuple[Chosen, ...] = option((), help="Rules, by name, asked in this order.")
     every_matches: int = option(1000, at_least(1), help="Training matches between two looks at the rules.")
 
@@ -217,6 +220,20 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
     }
     reader.check()
     return RunConfig(**sections, data=data, reader=reader)
+
+
+def read_rating(path: Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> Chosen:
+    """Return how the run of a TOML file rates, whatever else of it is not installed; arguments as for `load_config`.
+
+    Raises:
+        ConfigError: The method is not installed, or has other options; or the file cannot be read.
+    """
+    data = apply_overrides(read_toml(path) if path.exists() else {}, overrides)
+    reader = Reader(plugins, f"{path}:", overrides)
+    rating = reader.section(data, "league").choose("rating", "rating", default=_RATING)
+    reader.check()
+    assert rating is not None
+    return rating
 
 
 def dump_config(config: RunConfig) -> str:
@@ -347,7 +364,8 @@ def _check_name(reader: Reader, section: str, word: str) -> None:
 
 
 def _read_league(section: Section) -> LeagueSection | None:
-    return section.build(LeagueSection, rules=section.choose_many("rule", "rules"))
+    rating = section.choose("rating", "rating", default=_RATING)
+    return section.build(LeagueSection, rating=rating, rules=section.choose_many("rule", "rules"))
 
 
 def _read_evaluation(section: Section) -> EvaluationSection | None:

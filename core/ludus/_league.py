@@ -7,7 +7,7 @@ Participants are names (see `ludus.matchmaker`). Player ``p`` starts as the live
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,13 +17,12 @@ from ludus._match_log import Recorded
 from ludus._messages import Fixture
 from ludus._participants import inherited, parse, unnumbered
 from ludus._payoffs import Payoffs
-from ludus._ratings import EloTable
 from ludus._records import ModelRecord
 from ludus._store import Player, Store
 from ludus._structuring import did_you_mean
 from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
-from ludus.matchmaker import PlayerView, PoolChange, Rating
+from ludus.matchmaker import PlayerView, PoolChange, Rating, RatingTable
 
 
 class League:
@@ -34,6 +33,7 @@ class League:
         players: Role and team by player; the team is None where a player may take any.
         anchors: The scripted participants.
         seats: The seats of a match, in the environment's order.
+        ratings: Makes the table of ratings, called with ``anchors=`` and ``seats=``; None: nobody is rated.
 
     Attributes:
         players: The players by name.
@@ -49,6 +49,7 @@ class League:
         players: Mapping[str, Player],
         anchors: Sequence[str],
         seats: tuple[Seat, ...],
+        ratings: Callable[..., RatingTable] | None = None,
     ) -> None:
         self.store = store
         self.seats = seats
@@ -63,13 +64,13 @@ class League:
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self._payoffs = Payoffs(lambda participant: inherited(participant, self.players))
-        self._elo = EloTable(anchors)
+        self._ratings = ratings and ratings(anchors=self.anchors, seats=seats)
         self._load()
 
     @classmethod
-    def of(cls, store: Store) -> League:
-        """Return the league as the store describes it, for looking at."""
-        return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats())
+    def of(cls, store: Store, ratings: Callable[..., RatingTable] | None = None) -> League:
+        """Return the league as the store describes it, for looking at; without `ratings` nobody is rated."""
+        return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats(), ratings=ratings)
 
     def _load(self) -> None:
         self._add_models(self.store.models())
@@ -78,6 +79,7 @@ class League:
                 self._change_pool(record.change)
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
+        self._replay(0)
         counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
         for name, view in self.players.items():
             decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, view.share)
@@ -120,8 +122,8 @@ class League:
         return self._payoffs.recent(player, [unnumbered(name) for name in opponents])
 
     def rating(self, participant: str) -> Rating:
-        """Return the Elo rating from evaluation matches; an unrated participant has the prior with 0 matches."""
-        return self._elo.rating(participant)
+        """Return the rating from evaluation matches; an unrated participant has the prior with 0 matches."""
+        return self._ratings.rating(participant) if self._ratings else Rating(0.0, np.inf, 0)
 
     # --- what the coordinator does --------------------------------------------------------------------------------
 
@@ -172,6 +174,8 @@ class League:
             self._count(kind, a, b, count)
             if a.endswith("+") and self._is_current(a) and self._is_current(b):
                 self._payoffs.add_recent(parse(a).player, unnumbered(b), count)
+        if rated := [new.fixture.id for new in recorded.fixtures if new.fixture.kind == "eval"]:
+            self._replay(min(rated))
         return recorded
 
     def freeze(self, player: str, *, hash: str, decisions: int, version: int, manifest: Mapping[str, Any]) -> str:
@@ -283,5 +287,9 @@ class League:
 
     def _count(self, kind: str, a: str, b: str, count: np.ndarray) -> None:
         self._payoffs.add(a, b, count)
-        if kind == "eval" and not (a.endswith("+") or b.endswith("+")):
-            self._elo.add(a, b, count)
+        if self._ratings and kind == "eval" and not (a.endswith("+") or b.endswith("+")):
+            self._ratings.add(a, b, count)
+
+    def _replay(self, first: int) -> None:
+        if self._ratings:
+            self._ratings.replay(first, self.store.matches(kind="eval", first=first))

@@ -208,20 +208,21 @@ class MatchLog:
             accumulate(total, tally([known[i] for i in ids], starts, outcome, teams=teams))
         return total
 
-    def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
+    def matches(self, *, last: int | None = None, kind: str | None = None, first: int = 0) -> Iterator[MatchRecord]:
         """Return the log ordered by fixture and number.
 
         Args:
             last: Only so many from its end.
             kind: Only ``"train"`` or only ``"eval"`` matches.
+            first: Only fixtures from this id on.
         """
         columns = ", ".join(f"f.{column}" for column in FIXTURE_COLUMNS)
         order, limit = ("ASC", "") if last is None else ("DESC", "LIMIT :last")
         sql = (
-            f"SELECT m.number, m.ticks, m.outcome, {columns} FROM matches m JOIN fixtures f ON f.id = m.fixture"  # noqa: S608
-            f" WHERE :kind IS NULL OR f.kind = :kind ORDER BY m.fixture {order}, m.number {order} {limit}"
+            f"SELECT m.number, m.ticks, m.outcome, {columns} FROM fixtures f CROSS JOIN matches m ON m.fixture = f.id"  # noqa: S608
+            f" WHERE f.id >= :first AND f.kind = ifnull(:kind, f.kind) ORDER BY f.id {order}, m.number {order} {limit}"
         )
-        rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last})
+        rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last, "first": first})
         for number, ticks, outcome, *rest in rows if last is None else reversed(list(rows)):
             fixture = fixture_of(rest)
             yield MatchRecord(

@@ -20,7 +20,7 @@ from attrs import evolve, field, frozen
 
 from ludus import hookspecs
 from ludus._cli import BUILT_IN
-from ludus.component import KINDS, Component
+from ludus.component import KIND_OF_HOOK, Component
 from ludus.errors import PluginError, UnknownComponent
 
 #: The entry-point group of plugins.
@@ -30,12 +30,11 @@ ALLOW_VARIABLE = "LUDUS_ALLOW_PLUGINS"
 #: Comma-separated plugins not to load; stronger than the above. Inherited by worker processes.
 BLOCK_VARIABLE = "LUDUS_BLOCK_PLUGINS"
 
+#: Where the components that a run uses by default come from.
+_HOMES = {("launcher", "local"): "ludus-local", ("rating", "elo"): "ludus-ratings"}
 _HOOKS = tuple(name for name in hookspecs.__all__ if name.startswith("ludus_"))
-_KIND_OF_HOOK = {
-    hook: kind for kind in KINDS for hook in _HOOKS if hook.startswith(f"ludus_register_{kind.replace('-', '_')}")
-}
 #: The hooks that tell of something that happened; all others register components.
-EVENTS = tuple(name for name in _HOOKS if name not in _KIND_OF_HOOK)
+EVENTS = tuple(name for name in _HOOKS if name not in KIND_OF_HOOK)
 
 _log = logging.getLogger("ludus.plugins")
 
@@ -174,7 +173,7 @@ class Plugins:
         if close:
             parts.append(f"did you mean {close[0]!r}?")
         listing = f"installed: {', '.join(installed)}" if installed else f"no {kind} is installed"
-        parts.append(f"{listing}; plugins are added with: pip install ludus-…")
+        parts.append(f"{listing}; plugins are added with: pip install {_HOMES.get((kind, name), 'ludus-…')}")
         missing = [report.name for report in self.reports if report.status != "ok"]
         if missing:
             parts.append(f"not loaded: {', '.join(missing)} (see ludus plugins)")
@@ -282,7 +281,7 @@ def _unknown_hooks(manager: pluggy.PluginManager, plugin: object) -> str:
 
 def _offers(manager: pluggy.PluginManager) -> dict[str, tuple[Component, ...]]:
     offers = {}
-    for hook, kind in _KIND_OF_HOOK.items():
+    for hook, kind in KIND_OF_HOOK.items():
         caller = getattr(manager.hook, hook)
         if caller.get_hookimpls():
             offers[kind] = _checked(hook, caller())

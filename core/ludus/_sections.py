@@ -91,14 +91,15 @@ class Section:
         """Remember what is wrong at a key of this table."""
         self.reader.problems.append(Problem((*self.path, *below), text))
 
-    def choose(self, kind: str, key: str, *, required: bool = False) -> Chosen | None:
-        """Take the component of `kind` that `key` names, with its options."""
-        if key not in self.table:
+    def choose(self, kind: str, key: str, *, required: bool = False, default: str | None = None) -> Chosen | None:
+        """Take the component of `kind` that `key` names, or else `default`, with its options."""
+        wanted = self.table.pop(key, default)
+        if wanted is None:
             if required:
                 names = ", ".join(self.reader.plugins.components(kind)) or "none is"
                 self.problem(f"missing; expected the name of an installed {kind} ({names} installed)", key)
             return None
-        return self.take(kind, self.table.pop(key), key)
+        return self.take(kind, wanted, key)
 
     def choose_many(self, kind: str, key: str) -> tuple[Chosen, ...]:
         """Take the components of `kind` that the list `key` names."""

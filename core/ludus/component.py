@@ -8,25 +8,21 @@ from typing import Any
 
 from attrs import field, frozen, validators
 
+from ludus import hookspecs
 from ludus.errors import PluginError
 from ludus.option import Check, name
 
-__all__ = ["KINDS", "Component"]
+__all__ = ["KINDS", "KIND_OF_HOOK", "Component"]
 
-#: Every kind of component, in the order in which `ludus plugins` lists them.
-KINDS = (
-    "environment",
-    "interface",
-    "agent",
-    "network",
-    "inference",
-    "algorithm",
-    "matchmaker",
-    "rule",
-    "launcher",
-    "metric-sink",
-    "command",
-)
+_REGISTER = "ludus_register_"
+
+#: Every kind of component by the hook that offers it, in the order in which `ludus plugins` lists them.
+KIND_OF_HOOK = {
+    hook: hook.removeprefix(_REGISTER).removesuffix("s").replace("_", "-")
+    for hook in vars(hookspecs)
+    if hook.startswith(_REGISTER)
+}
+KINDS = tuple(KIND_OF_HOOK.values())
 
 
 def _is_import_path(value: object) -> bool:

@@ -37,6 +37,7 @@ __all__ = [
     "ludus_register_matchmakers",
     "ludus_register_metric_sinks",
     "ludus_register_networks",
+    "ludus_register_ratings",
     "ludus_register_rules",
 ]
 
@@ -48,7 +49,8 @@ hookimpl = pluggy.HookimplMarker("ludus")
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Registration: called once when plugins are loaded, in every process. Each returns components; none has arguments.
+# Registration: called once when plugins are loaded, in every process. Each returns components; none has arguments. The
+# hooks are the kinds of components (`ludus.component.KINDS`), by their names and in this order.
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +137,19 @@ def ludus_register_matchmakers() -> Iterable[Component]:
     Returns:
         Components whose factory is called as ``factory(config, build=build)`` in the coordinator, and returns an
         `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures.
+
+    Since 0.1.
+    """
+
+
+@hookspec
+def ludus_register_ratings() -> Iterable[Component]:
+    """Offer methods of rating.
+
+    Returns:
+        Components whose factory is called as ``factory(config, anchors=names, seats=seats)`` in the coordinator and
+        by whoever reads a run, and returns an `ludus.matchmaker.RatingTable`. `seats` are those of a match, as in
+        `ludus.environment.EnvironmentSpec.seats`.
 
     Since 0.1.
     """

@@ -12,15 +12,18 @@ who can fill the other team.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from attrs import field, frozen
 
 from ludus.environment import Scenario
 
-__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating"]
+if TYPE_CHECKING:
+    from ludus._records import MatchRecord
+
+__all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating", "RatingTable"]
 
 
 @frozen(kw_only=True)
@@ -76,6 +79,41 @@ class Rating:
     def deviation(self) -> float:
         """Return one standard deviation."""
         return _called(self._deviation)
+
+
+class RatingTable(Protocol):
+    """Rates the participants of a league by the evaluation matches between its frozen models and anchors.
+
+    It is made anew at every start and told of all these matches; it remembers nothing besides, so a restart changes no
+    rating. It takes results by `add` or by `replay`, and does nothing in the other one.
+
+    Tables and pictures write ratings as whole numbers, as is usual for Elo points, where 400 are odds of 10 to 1. A
+    method with another unit is best brought to that scale.
+    """
+
+    def add(self, a: str, b: str, count: np.ndarray) -> None:
+        """Take what is new between two participants; for methods to which only the sums matter.
+
+        Args:
+            a: One of them.
+            b: The other one; there is a call for (b, a) with the mirrored counts too.
+            count: ``[3] int64``: wins, draws, losses of a.
+        """
+
+    def replay(self, first: int, matches: Iterable[MatchRecord]) -> None:
+        """Take the log from a fixture on; for methods to which the order matters, or who was in a team with whom.
+
+        Results of several fixtures arrive mixed. So that their order is that of the log nevertheless, whatever the
+        table knows of the fixtures from `first` on is to be forgotten: all of it that has been played comes again.
+
+        Args:
+            first: The id of a fixture.
+            matches: Evaluation matches (`ludus.runs.MatchRecord`) in the order of the log; read from the store when
+                they are asked for, and only during this call. In some, live weights play; these are not to be rated.
+        """
+
+    def rating(self, participant: str) -> Rating:
+        """Return the rating; somebody without matches has the prior with 0 matches."""
 
 
 class LeagueView(Protocol):

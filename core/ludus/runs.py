@@ -15,14 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ludus._build import learned_role, make_agent, make_environment
-from ludus._config import RunConfig, choose_components, load_config, parse_config
+from ludus._build import learned_role, make, make_agent, make_environment
+from ludus._config import RunConfig, choose_components, load_config, parse_config, read_rating
 from ludus._evaluation import play_matches
 from ludus._league import League
 from ludus._metrics import read_metrics
@@ -78,6 +78,7 @@ def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
     Raises:
         RunError: The folder holds no run.
         StoreError: The league is damaged or was written by a newer ludus.
+        ConfigError: Its method of rating is not installed.
     """
     return Run(Path(folder), overrides=overrides)
 
@@ -90,7 +91,7 @@ class Run(AbstractContextManager["Run"]):
 
     Attributes:
         folder: The run folder.
-        league: What matchmakers see: players, anchors, pools by name, payoffs by pair, Elo ratings.
+        league: What matchmakers see: players, anchors, pools by name, payoffs by pair, ratings.
         seats: The seats of a match, in the order of a fixture's participants.
         models: All frozen models by participant, in the order in which they were frozen.
         pools: The members of every pool, oldest first.
@@ -103,7 +104,8 @@ class Run(AbstractContextManager["Run"]):
         self._overrides = overrides
         self._store = Store.read(folder)
         try:
-            self._league = self.league = League.of(self._store)
+            rating = read_rating(folder / "run.toml", overrides=overrides, plugins=self.plugins)
+            self._league = self.league = League.of(self._store, partial(make, rating))
         except BaseException:
             self._store.close()
             raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus._assembly import Assembly, open_league
+from ludus._assembly import Assembly
 from ludus._build import make_environment
 from ludus._config import parse_config
 from ludus._models import save_arrays
@@ -133,7 +133,8 @@ def test_a_league_knows_who_plays_which_team(assemble, tmp_path):
     for environment, team, players in (("dummy-count", None, {"main": {}}), ("dummy-guess", 1, {"main": {"role": "seeker"}})):  # fmt: skip # noqa: E501
         assembly = assemble(environment=environment, players=players)
         with Store.create(tmp_path / environment, {}) as store:
-            assert open_league(store, assembly.config, spec_of(assembly)).players["main"].team == team
+            coordinator = assembly.coordinator(store, link=None, clock=lambda: 0.0)
+            assert coordinator.league.players["main"].team == team
 
 
 def test_an_anchor_that_is_not_configured_is_told(assemble):

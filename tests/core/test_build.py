@@ -128,6 +128,7 @@ OFFERS = {
     ),
     "agent": (component("bot", Made), component("stranger", Made, environments=("chess",))),
     "launcher": (component("local", Made),),
+    "rating": (component("elo", Made),),
     "metric-sink": (component("console", Made),),
 }
 
@@ -330,6 +331,12 @@ def test_evaluation_section_without_matchmaker(configure, plugins):
     """Asking the evaluation section for a matchmaker it does not choose is an error."""
     with pytest.raises(ConfigError, match=r"evaluation\.matchmaker: missing"):
         make_matchmaker(plugins, configure().evaluation)
+
+
+def test_rating(configure):
+    """It is told of anchors and seats."""
+    made = make(configure().league.rating, anchors=("a",), seats=())
+    assert made.arguments == {"anchors": ("a",), "seats": ()}
 
 
 def test_sink_and_launcher(configure, tmp_path):

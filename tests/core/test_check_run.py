@@ -51,7 +51,7 @@ agent = "dummy-random"
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
     """Leave out whatever else is installed."""
-    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy")
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings")
 
 
 @pytest.fixture
@@ -113,6 +113,7 @@ def test_a_good_file(path):
         "player main",
         "anchor perfect",
         "matchmaking",
+        "matchmaking",
         "processes",
     ]
     assert time.perf_counter() - started < 15
@@ -126,7 +127,24 @@ def test_two_roles(tmp_path):
     assert found["fail"] == []
     assert any(line.startswith("player hider: after its interfaces it sees ") for line in found["ok"])
     assert "anchor random: agent dummy-random plays hider, seeker" in found["ok"]
-    assert sum(line.startswith("matchmaking: ") for line in found["ok"]) == 2
+    matchmaking = [line for line in found["ok"] if line.startswith("matchmaking: ")]
+    assert len(matchmaking) == 3
+    assert matchmaking[-1] == "matchmaking: rating elo: everybody is 0 ± 1000 at first"
+
+
+def test_a_rating_that_is_not_installed(path):
+    """One line says what was meant."""
+    [problem] = findings(path, "league.rating=opensikll")["fail"]
+    assert problem.startswith("configuration: --set league.rating: no installed plugin provides the rating 'opensikll'")
+    assert "did you mean 'openskill'?" in problem
+
+
+def test_a_rating_that_cannot_be_made(path, monkeypatch):
+    """It is tried before a run is."""
+    broken(monkeypatch, "elo", lambda _inner: 1 / 0)
+    assert findings(path)["fail"] == [
+        "matchmaking: rating 'elo' failed: ZeroDivisionError: division by zero — LUDUS_DEBUG=1 shows where"
+    ]
 
 
 def test_mistakes_in_the_file_are_all_listed(path):
@@ -426,4 +444,4 @@ def test_a_missing_file_is_a_finding(tmp_path):
 
 def test_everything_installed_is_used_by_default(path):
     """The plugins need not be given."""
-    assert next(check_run(path)).text == "dummy"
+    assert next(check_run(path)).text == "dummy, ratings"

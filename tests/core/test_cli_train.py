@@ -51,7 +51,7 @@ def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):
 def test_without_other_plugins_a_run_is_as_good(toml, tmp_path, monkeypatch):
     """It is only not shown."""
     monkeypatch.setenv(ALLOW_VARIABLE, "ludus-dummy")
-    text = invoke(train, toml(run={"decisions": 64}), "--run", tmp_path / "r")
+    text = invoke(train, toml(run={"decisions": 64}, league={"rating": "dummy-share"}), "--run", tmp_path / "r")
     assert "stopped: 64 decisions are learned\ngo on with: ludus resume" in text
     assert "interval" not in text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from types import ModuleType
 
@@ -23,6 +24,7 @@ from ludus._config import (
     load_config,
     matchmaker_part,
     parse_config,
+    read_rating,
 )
 from ludus._plugins import PluginReport, Plugins
 from ludus._toml import apply_overrides
@@ -83,6 +85,7 @@ OFFERS = {
     "interface": (component("stack", GameConfig), component("broken", BrokenConfig)),
     "agent": (component("bot", AlgoConfig, environments=("game",)), component("stranger", environments=("plain",))),
     "rule": (component("fair"), component("strict", GameConfig)),
+    "rating": (component("elo"), component("glicko", GameConfig)),
     "launcher": (component("local"), component("cloud", GameConfig)),
     "metric-sink": (component("console"), component("board", GameConfig)),
 }
@@ -254,6 +257,39 @@ def test_no_launcher_is_needed_in_one_process(plugins):
     assert parse(plugins, "run.launcher=absent", "run.workers=0").launcher is None
 
 
+def test_ratings_are_chosen_by_name(plugins):
+    """With a table of options; without a word it is elo."""
+    assert parse(plugins).league.rating.name == "elo"
+    chosen = parse(plugins, "league.rating=glicko", "league.glicko.width=4").league.rating
+    assert (chosen.name, chosen.config) == ("glicko", GameConfig(width=4))
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [
+        ("launcher", "run.launcher: no installed plugin provides the launcher 'local' — .*: pip install ludus-local"),
+        ("rating", "league.rating: no installed plugin provides the rating 'elo' — .*: pip install ludus-ratings"),
+    ],
+)
+def test_a_default_that_is_not_installed_names_its_package(kind, problem):
+    """In one line."""
+    offers = {other: components for other, components in OFFERS.items() if other != kind}
+    report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=offers)
+    [found] = problems(Plugins([(report, None)]))
+    assert re.fullmatch(problem, found)
+
+
+def test_how_a_run_rates_can_be_read_alone(plugins, tmp_path):
+    """Whatever else of the file is not installed; without a file it is the default."""
+    path = tmp_path / "run.toml"
+    assert read_rating(path, plugins=plugins).name == "elo"
+    path.write_text('[environment]\nname = "gone"\n[league]\nrating = "glicko"\nrules = ["gone"]\n')
+    assert read_rating(path, plugins=plugins).config == GameConfig()
+    assert read_rating(path, overrides=["league.glicko.width=3"], plugins=plugins).config == GameConfig(width=3)
+    with pytest.raises(ConfigError, match=r"--set league\.rating: .*did you mean 'glicko'"):
+        read_rating(path, overrides=["league.rating=glico"], plugins=plugins)
+
+
 def test_load_names_the_file(plugins, tmp_path):
     """Errors begin with the path as the user gave it, those of overrides with the option."""
     path = tmp_path / "mine.toml"
@@ -363,6 +399,7 @@ def test_one_mistake(plugins, override, problem):
         ("players.main.matchmaker=pfps", "players.main.matchmaker", "pfsp"),
         ('players.main.interfaces=["stack", "stak"]', "players.main.interfaces.1", "stack"),
         ("run.launcher=locla", "run.launcher", "local"),
+        ("league.rating=eol", "league.rating", "elo"),
         ('metrics.sinks=["bord"]', "metrics.sinks.0", "board"),
     ],
 )

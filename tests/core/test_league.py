@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import attrs
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from ludus._store import Store
 from ludus.environment import Scenario, Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import LeagueView, PoolChange, Rating
+from ludus_dummy.config import ShareConfig
+from ludus_dummy.rating import ShareTable
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 PLAYERS = {"main": ("player", None), "exploiter": ("player", 1)}
@@ -23,7 +27,7 @@ ANCHORS = ("random", "strong")
 def league(tmp_path):
     """Return a new league of two players and two anchors."""
     with Store.create(tmp_path / "run", {"seed": 1}) as store:
-        yield League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS)
+        yield League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS, ratings=partial(ShareTable, ShareConfig()))
 
 
 def freeze(league, player="main", *, times=1):
@@ -298,10 +302,45 @@ def test_only_evaluations_of_fixed_participants_are_rated(league):
     freeze(league)
     play(league, "main@1", "random", [1] * 10)
     play(league, "main@1+", "random", [1] * 10, kind="eval")
-    assert league.rating("main@1") == Rating(0.0, 1000.0, 0)
+    assert league.rating("main@1") == Rating(50.0, 50 / 2**0.5, 0)
     play(league, "main@1", "random", [1] * 10 + [0] * 2, kind="eval")
     rating = league.rating("main@1")
-    assert (rating.mean > 100, rating.matches, league.rating("random").mean) == (True, 12, 0.0)
+    assert (rating.mean, rating.matches) == (100 * 11 / 14, 12)
+
+
+class Reader:
+    """A table that keeps what it is told of the log."""
+
+    def __init__(self, *, anchors, seats):
+        self.made = (anchors, seats)
+        self.told = []
+
+    def add(self, a, b, count):
+        """Leave sums alone."""
+
+    def replay(self, first, matches):
+        """Keep fixture and number of every match."""
+        self.told.append((first, [(match.fixture.id, match.number) for match in matches]))
+
+
+def test_a_table_is_told_the_log_from_the_oldest_fixture_that_is_new(tmp_path):
+    """All evaluation matches in the order of the log, however their results arrive; nothing of the training."""
+    with Store.create(tmp_path / "run", {}) as store:
+        league = League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS, ratings=Reader)
+        table = league._ratings
+        freeze(league)
+        play(league, "main@1", "random", [1], kind="eval")  # fixture 1
+        play(league, "main@1", "random", [1])
+        late = [league.create_fixture(planned(["main@1", "strong"], kind="eval", matches=2)).id for _ in range(2)]
+        for fixture, number in ((late[1], 1), (late[0], 1), (late[1], 0)):
+            row = {"fixture": np.array([fixture]), "number": np.array([number]), "ticks": np.ones(1, np.int32)}
+            league.record(row | {"outcome": np.array([[1, 0]], np.float32)})
+        assert late == [3, 4]
+        assert table.made == (ANCHORS, SEATS)
+        later = [(4, [(4, 1)]), (3, [(3, 1), (4, 1)]), (4, [(4, 0), (4, 1)])]
+        assert table.told == [(0, []), (1, [(1, 0)]), *later]
+        again = League.of(store, Reader)._ratings
+        assert again.told == [(0, [(1, 0), (3, 1), (4, 0), (4, 1)])]
 
 
 # --- restarts -----------------------------------------------------------------------------------------------------
@@ -318,9 +357,11 @@ def test_a_restart_changes_nothing_that_can_be_seen(league):
     league.apply([PoolChange(pool="p", model="main@1", enters=False)])
     league.set_decisions("main", 12345)
     league.store.commit()
-    assert state(League.of(league.store)) == state(league)
+    ratings = partial(ShareTable, ShareConfig())
+    assert state(League.of(league.store, ratings)) == state(league)
     with Store.read(league.store.run_dir) as store:
-        assert state(League.of(store)) == state(league)
+        assert state(League.of(store, ratings)) == state(league)
+    assert League.of(league.store).rating("main@2") == Rating(0.0, np.inf, 0)
 
 
 def test_a_league_opens_in_one_go(league, monkeypatch):

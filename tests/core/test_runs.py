@@ -273,7 +273,7 @@ def test_no_run_is_an_error(tmp_path):
 def test_a_run_that_cannot_be_read_is_closed(folder, monkeypatch):
     """No connection stays behind."""
     closed = []
-    monkeypatch.setattr("ludus.runs.League.of", lambda _store: (_ for _ in ()).throw(StoreError("damaged")))
+    monkeypatch.setattr("ludus.runs.League.of", lambda *_: (_ for _ in ()).throw(StoreError("damaged")))
     monkeypatch.setattr(Store, "close", lambda store: (closed.append(store), store._db.close()))
     with pytest.raises(StoreError, match="damaged"):
         Run(folder)

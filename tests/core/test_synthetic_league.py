@@ -7,6 +7,8 @@ import pytest
 from ludus.matchmaker import LeagueView, Pairing, PoolChange
 from ludus.rule import Freeze, Reset, Share
 from ludus.testing import EloWorld, SyntheticLeague, SyntheticPlayer
+from ludus_dummy.config import ShareConfig
+from ludus_dummy.rating import ShareTable
 
 
 class Meets:
@@ -40,12 +42,12 @@ class Says:
         return changes
 
 
-def league(*, rules=(), evaluation=None, anchors=None, meets=None, **players):
+def league(*, rules=(), anchors=None, meets=None, rating=None, **players):
     """Return a league of players that meet themselves."""
     players = players or {"main": {}}
     made = {name: SyntheticPlayer(**{"matchmaker": Meets(meets), **given}) for name, given in players.items()}
     return SyntheticLeague(
-        world=EloWorld(), players=made, rules=rules, evaluation=evaluation, anchors=anchors or {"zero": np.zeros(1)}
+        world=EloWorld(), players=made, rules=rules, anchors=anchors or {"zero": np.zeros(1)}, **(rating or {})
     )
 
 
@@ -90,12 +92,14 @@ def test_results_follow_the_true_win_rates():
 
 
 def test_rated_pairs_move_ratings():
-    """Anchors stay where they are."""
-    made = league(main={"freeze_every": 1, "rate": 100.0}, evaluation=Meets(pair=("main@1", "zero")))
-    made.run(1)
-    assert made.rating("main@1").mean > 0
-    assert made.rating("main@1").matches == 4 * 8
-    assert made.rating("zero").mean == 0
+    """By the table that is given; without one nobody is rated."""
+    rated = {"evaluation": Meets(pair=("main@1", "zero"))}
+    table = ShareTable(ShareConfig(), anchors=(), seats=())
+    for rating, matches in ((rated, 0), (rated | {"ratings": table}, 4 * 8)):
+        made = league(main={"freeze_every": 1, "rate": 100.0}, rating=rating)
+        made.run(1)
+        assert made.rating("main@1").matches == matches
+    assert made.rating("main@1").mean > 50 > made.rating("zero").mean
 
 
 def test_players_train_by_their_shares():

@@ -7,6 +7,7 @@ from ludus.testing._environment import check_environment
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
 from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
+from ludus.testing._rating import check_rating
 from ludus.testing._rule import check_rule
 from ludus.testing._run import Finding, check_run
 from ludus.testing._runtime import LeagueRunner, league_runner
@@ -28,6 +29,7 @@ __all__ = [
     "check_inference",
     "check_interface",
     "check_matchmaker",
+    "check_rating",
     "check_rule",
     "check_run",
     "fake_leagues",

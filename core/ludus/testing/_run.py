@@ -293,7 +293,7 @@ def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> FakeLeague:
 
 
 def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
-    """Ask every matchmaker for a first fixture and a first evaluation, and every rule for its first changes."""
+    """Ask every matchmaker for a first fixture and an evaluation, every rule for its first changes, and the rating."""
     spec = environment.spec
     league = _fresh_league(config, spec)
     known = {player.live for player in league.players.values()} | set(league.anchors)
@@ -310,6 +310,9 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
     for chosen in config.league.rules:
         changes = [str(change) for change in make(chosen).decide(league, rng)]
         yield f"rule {chosen.name} would first change {', '.join(changes) or 'nothing'}"
+    chosen = config.league.rating
+    rating = make(chosen, anchors=league.anchors, seats=spec.seats).rating("")
+    yield f"rating {chosen.name}: everybody is {rating.mean:.0f} ± {rating.deviation:.0f} at first"
 
 
 def _check_participants(who: str, participants: Sequence[str], expected: int, known: set[str]) -> None:

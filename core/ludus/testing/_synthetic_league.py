@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,8 +12,7 @@ from attrs import define, field, frozen
 
 from ludus._participants import inherited, parse, unnumbered
 from ludus._payoffs import Payoffs
-from ludus._ratings import EloTable
-from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating
+from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 from ludus.testing._worlds import World
 
@@ -51,7 +51,8 @@ class SyntheticLeague:
         world: What strategies are and who wins.
         players: By name.
         rules: Asked after every `rules_every` steps.
-        evaluation: Chooses pairs to rate; None: nobody is rated.
+        evaluation: Chooses pairs to rate; None: no pairs are.
+        ratings: What rates them, by sums of results; None: nobody is rated.
         rated: Pairs that are rated after every step.
         anchors: Strategies that do not change, by name.
         seed: Of everything random.
@@ -72,6 +73,7 @@ class SyntheticLeague:
     setup: Mapping[str, SyntheticPlayer] = field(alias="players")
     rules: Sequence[Rule] = ()
     evaluation: Matchmaker | None = None
+    ratings: RatingTable | None = None
     rated: int = 4
     anchor_strategies: Mapping[str, np.ndarray] = field(factory=dict, alias="anchors")
     seed: int = 0
@@ -88,7 +90,6 @@ class SyntheticLeague:
     reasons: list[str] = field(init=False, factory=list)
     _views: dict[str, PlayerView] = field(init=False, factory=dict)
     _payoffs: Payoffs = field(init=False)
-    _elo: EloTable = field(init=False)
     _rng: np.random.Generator = field(init=False)
     _frozen_s: dict[str, float] = field(init=False, factory=dict)
     _dealt: dict[str, float] = field(init=False, factory=dict)
@@ -97,7 +98,6 @@ class SyntheticLeague:
         self._rng = np.random.default_rng(self.seed)
         self._payoffs, self.players = Payoffs(lambda name: inherited(name, self._views)), self._views
         self.anchors = tuple(self.anchor_strategies)
-        self._elo = EloTable(self.anchors)
         self.strategies |= self.anchor_strategies
         for name, player in self.setup.items():
             view = PlayerView(
@@ -137,8 +137,8 @@ class SyntheticLeague:
         return self._payoffs.recent(player, [unnumbered(name) for name in opponents])
 
     def rating(self, participant: str) -> Rating:
-        """Return the Elo rating from the rated pairs."""
-        return self._elo.rating(participant)
+        """Return the rating from the rated pairs."""
+        return self.ratings.rating(participant) if self.ratings else Rating(0.0, math.inf, 0)
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -226,8 +226,8 @@ class SyntheticLeague:
             self._payoffs.add(a, b, mine)
             if a.endswith("+"):
                 self._payoffs.add_recent(unnumbered(a), unnumbered(b), mine)
-            if rated and not (a.endswith("+") or b.endswith("+")):
-                self._elo.add(a, b, mine)
+            if self.ratings and rated and not (a.endswith("+") or b.endswith("+")):
+                self.ratings.add(a, b, mine)
 
     def _apply(self, changes: Iterable[Change]) -> None:
         for change in changes:

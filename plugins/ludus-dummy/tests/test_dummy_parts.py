@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,15 +18,24 @@ from ludus.launcher import Session, WorkerSpec
 from ludus.metrics import Metric
 from ludus.network import NetworkRequest
 from ludus.runs import open_run
-from ludus.testing import FakeLeague, check_interface, check_matchmaker, fake_player, opponent_shares
+from ludus.testing import FakeLeague, check_interface, check_matchmaker, check_rating, fake_player, opponent_shares
 from ludus_dummy.agents import Perfect, Random
-from ludus_dummy.config import CountConfig, GuessConfig, LinearConfig, PerfectConfig, ScaleConfig, UniformConfig
+from ludus_dummy.config import (
+    CountConfig,
+    GuessConfig,
+    LinearConfig,
+    PerfectConfig,
+    ScaleConfig,
+    ShareConfig,
+    UniformConfig,
+)
 from ludus_dummy.count import Count
 from ludus_dummy.guess import Guess
 from ludus_dummy.interfaces import Reverse, Scale
 from ludus_dummy.launcher import Threads
 from ludus_dummy.matchmaker import Uniform
 from ludus_dummy.networks import linear
+from ludus_dummy.rating import ShareTable
 from ludus_dummy.sink import Memory
 
 LEAGUE = """
@@ -39,6 +49,10 @@ matches = 8
 [players.main]
 algorithm = "dummy-gradient"
 matchmaker = "dummy-uniform"
+[league]
+rating = "dummy-share"
+[league.dummy-share]
+prior_matches = 8
 [evaluation]
 enabled = false
 final_matches = 0
@@ -194,6 +208,17 @@ def test_matchmaker_lets_the_oldest_go():
         (player.models[2], True),
         (player.models[0], False),
     ]
+
+
+def test_rating_by_hand():
+    """Three wins and a draw are 3.5 of 4 points, and with four drawn matches 5.5 of 8."""
+    check_rating(partial(ShareTable, ShareConfig()))
+    table = ShareTable(ShareConfig(prior_matches=4), anchors=(), seats=())
+    table.add("a", "b", np.array([3, 1, 0]))
+    rating = table.rating("a")
+    assert (rating.mean, rating.matches) == (100 * 5.5 / 8, 4)
+    assert rating.deviation == pytest.approx(50 / 8**0.5)
+    assert (table.rating("c").mean, table.rating("c").matches) == (50, 0)
 
 
 def test_launcher_runs_a_league(tmp_path):

@@ -13,6 +13,7 @@ from ludus._models import save_arrays
 from ludus._store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
+from ludus_ratings.elo_table import EloTable
 from ludus_terminal.league import league as command
 
 DUEL = (Seat("player", 0, 0), Seat("player", 1, 1))
@@ -23,7 +24,7 @@ class Written:
 
     def __init__(self, store, players, anchors, seats):
         self.store, self.folder = store, store.run_dir
-        self.league = League(store, players=players, anchors=anchors, seats=seats)
+        self.league = League(store, players=players, anchors=anchors, seats=seats, ratings=EloTable)
 
     def freeze(self, player, **manifest):
         """Write a model file and freeze it; its parent is the model before it unless given."""

@@ -23,7 +23,7 @@ agent = "dummy-perfect"
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
     """Leave out whatever else is installed."""
-    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,terminal")
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,terminal")
 
 
 @pytest.fixture
@@ -61,4 +61,4 @@ def test_json(path, capsys):
     assert main(["check", str(path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["ok"] is True
-    assert data["findings"][0] == {"status": "ok", "subject": "plugins", "text": "dummy, terminal"}
+    assert data["findings"][0] == {"status": "ok", "subject": "plugins", "text": "dummy, ratings, terminal"}

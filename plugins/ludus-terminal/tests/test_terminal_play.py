@@ -23,7 +23,7 @@ MODULE = "ludus_test_play_components"
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
     """Leave out whatever else is installed."""
-    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,terminal")
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,terminal")
 
 
 @pytest.fixture
@@ -348,7 +348,7 @@ def run_dir(tmp_path_factory):
         '[anchors.rock]\nagent = "dummy-perfect"\n'
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("LUDUS_ALLOW_PLUGINS", "dummy")
+        patch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings")
         assert main(["train", str(folder / "count.toml"), "--run", str(folder / "run")]) == 0
     return folder / "run"
 

@@ -82,3 +82,10 @@ class RestartsConfig:
     """Options of the rule ``dummy-reset``."""
 
     models: int = option(4, at_least(1), help="models that a generation freezes before the player starts anew")
+
+
+@frozen(kw_only=True)
+class ShareConfig:
+    """Options of the rating ``dummy-share``."""
+
+    prior_matches: int = option(2, at_least(1), help="drawn matches that everybody begins with")

@@ -123,6 +123,19 @@ def ludus_register_matchmakers() -> list[Component]:
 
 
 @hookimpl
+def ludus_register_ratings() -> list[Component]:
+    """Offer a rating that counts points."""
+    return [
+        Component(
+            name="dummy-share",
+            factory="ludus_dummy.rating:ShareTable",
+            config="ludus_dummy.config:ShareConfig",
+            summary="The share of points that a participant got, in percent.",
+        )
+    ]
+
+
+@hookimpl
 def ludus_register_rules() -> list[Component]:
     """Offer a rule that lets players start anew."""
     return [

@@ -19,9 +19,9 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-from ludus_ratings.bradley_terry import Z95, bradley_terry
 from ludus_ratings.elo import ELO_POINTS
 from ludus_ratings.payoff import checked_points, components
+from ludus_ratings.strengths import Z95, bradley_terry
 
 __all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "direct_evidence"]
 

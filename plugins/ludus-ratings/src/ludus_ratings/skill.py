@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from openskill.models import PlackettLuceRating
-
-__all__ = ["Skill", "TeamMatch", "openskill_ratings"]
+__all__ = ["Skill", "Skills", "TeamMatch", "openskill_ratings"]
 
 
 @frozen
@@ -26,6 +22,12 @@ class TeamMatch:
     teams: Sequence[Sequence[str]]
     outcome: Sequence[float]
 
+    @classmethod
+    def seated(cls, teams: Sequence[int], participants: Sequence[str], outcome: Sequence[float]) -> TeamMatch:
+        """Return a match from the team and the participant of every seat."""
+        seats = list(zip(teams, participants, strict=True))
+        return cls([[name for team, name in seats if team == number] for number in range(len(outcome))], outcome)
+
 
 @frozen
 class Skill:
@@ -34,6 +36,40 @@ class Skill:
     mu: float
     sigma: float
     matches: int
+
+
+class Skills:
+    """Skills that go up and down with every match.
+
+    Attributes:
+        known: Those of everybody who has played, by name; the next match builds on them.
+        unknown: That of everybody else.
+        beta: How much luck a match holds, in the unit of skills.
+
+    Raises:
+        ModuleNotFoundError: openskill is not installed (``pip install ludus-ratings[openskill]``).
+    """
+
+    def __init__(self) -> None:
+        from openskill.models import PlackettLuce  # noqa: PLC0415 - optional, and half a second to import
+
+        self._model = PlackettLuce()
+        self.known: dict[str, Skill] = {}
+        self.unknown = Skill(self._model.mu, self._model.sigma, 0)
+        self.beta = self._model.beta
+
+    def rate(self, match: TeamMatch) -> None:
+        """Learn from a match. One in which somebody sits in two teams tells nothing."""
+        sides = [sorted(set(team)) for team in match.teams]
+        names = [name for side in sides for name in side]
+        if len(set(names)) < len(names):
+            return
+        before = [[self.known.get(name, self.unknown) for name in side] for side in sides]
+        rated = [[self._model.rating(mu=skill.mu, sigma=skill.sigma) for skill in side] for side in before]
+        after = self._model.rate(rated, ranks=[-points for points in match.outcome])
+        for side, olds, news in zip(sides, before, after, strict=True):
+            for name, old, new in zip(side, olds, news, strict=True):
+                self.known[name] = Skill(new.mu, new.sigma, old.matches + 1)
 
 
 def openskill_ratings(matches: Iterable[TeamMatch]) -> Mapping[str, Skill]:
@@ -46,20 +82,7 @@ def openskill_ratings(matches: Iterable[TeamMatch]) -> Mapping[str, Skill]:
     Raises:
         ModuleNotFoundError: openskill is not installed (``pip install ludus-ratings[openskill]``).
     """
-    from openskill.models import PlackettLuce  # noqa: PLC0415 - optional, and half a second to import
-
-    model = PlackettLuce()
-    known: dict[str, PlackettLuceRating] = {}
-    played: dict[str, int] = {}
+    skills = Skills()
     for match in matches:
-        sides = [sorted(set(team)) for team in match.teams]
-        names = [name for side in sides for name in side]
-        if len(set(names)) < len(names):
-            continue
-        before = [[known.get(name) or model.rating(name=name) for name in side] for side in sides]
-        after = model.rate(before, ranks=[-points for points in match.outcome])
-        for side, team in zip(sides, after, strict=True):
-            for name, rating in zip(side, team, strict=True):
-                known[name] = rating
-                played[name] = played.get(name, 0) + 1
-    return {name: Skill(rating.mu, rating.sigma, played[name]) for name, rating in known.items()}
+        skills.rate(match)
+    return skills.known

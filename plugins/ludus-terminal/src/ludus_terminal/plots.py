@@ -113,7 +113,7 @@ def _ratings(run: Run, figure: Figure) -> bool:
         if run.league.rating(anchor).matches:
             axes.axhline(run.league.rating(anchor).mean, color="0.6", ls=":", lw=1)
             axes.annotate(anchor, (1, run.league.rating(anchor).mean), xycoords=("axes fraction", "data"), fontsize=7)
-    axes.set(xlabel="minutes of training", ylabel="Elo, with 95 % interval", title="Ratings of frozen models")
+    axes.set(xlabel="minutes of training", ylabel="rating, with 95 % interval", title="Ratings of frozen models")
     axes.legend(fontsize=8)
     return True
 

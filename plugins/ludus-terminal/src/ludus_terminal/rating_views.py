@@ -98,7 +98,7 @@ def _ratings(run: Run, *, method: str) -> Data:
 
 
 def _bradley_terry(run: Run, table_: Evaluations) -> Mapping[str, Rating]:
-    """Return the league's own ratings: the same prior, and the same anchor as zero, so the same numbers."""
+    """Return the ratings of a league that rates by elo: the same prior and zero, so the same numbers."""
     anchors = run.league.anchors
     zero = "random" if "random" in anchors else next(iter(anchors), None)
     fit = bradley_terry(table_.points, reference=table_.names.index(zero) if zero in table_.names else None)
@@ -136,13 +136,8 @@ def _score(match: MatchRecord, team: int, other: int) -> float:
 
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
-    def teams(match: MatchRecord) -> list[list[str]]:
-        sides: list[list[str]] = [[] for _ in range(run.league.num_teams)]
-        for seat, participant in zip(run.seats, match.fixture.seats, strict=True):
-            sides[seat.team].append(participant)
-        return sides
-
-    log = (TeamMatch(teams(match), match.outcome) for match in _evaluation_matches(run))
+    teams = [seat.team for seat in run.seats]
+    log = (TeamMatch.seated(teams, match.fixture.seats, match.outcome) for match in _evaluation_matches(run))
     try:
         skills = openskill_ratings(log)
     except ModuleNotFoundError as error:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._ratings import PRIOR, EloTable, _Hessian
 from ludus.matchmaker import Rating
+from ludus.testing import check_rating
+from ludus_ratings.elo_table import PRIOR, EloTable
+from ludus_ratings.fit import Hessian
 
 
 def ratings_of(table):
@@ -19,7 +23,7 @@ def ratings_of(table):
 
 def table_of(records, anchors=()):
     """Return a table with the given ``{(a, b): (wins, draws, losses)}``, entered from both sides."""
-    table = EloTable(anchors)
+    table = EloTable(anchors=anchors)
     for (a, b), counts in records.items():
         table.add(a, b, np.array(counts))
         table.add(b, a, np.array(counts[::-1]))
@@ -115,7 +119,7 @@ def test_without_anchors_the_mean_is_0():
 
 def test_the_unrated_have_the_prior():
     """Somebody without matches is unknown, and so is everybody in an empty table."""
-    assert EloTable(["random"]).rating("a") == PRIOR
+    assert EloTable(anchors=["random"]).rating("a") == PRIOR
     assert table_of({("a", "b"): (1, 0, 0)}).rating("c") == PRIOR
     assert PRIOR.matches == 0
 
@@ -231,8 +235,8 @@ def test_a_fit_needs_memory_for_pairs_that_met():
 def test_a_long_history_takes_few_steps(monkeypatch):
     """A chain of 1,500 models is solved in far fewer steps than it is long, and one result more in few of those."""
     steps = []
-    times = _Hessian._times
-    monkeypatch.setattr(_Hessian, "_times", lambda self, x: steps.append(1) or times(self, x))
+    times = Hessian._times
+    monkeypatch.setattr(Hessian, "_times", lambda self, x: steps.append(1) or times(self, x))
     table = table_of(history(1500), ["random"])
     table.rating("m@1500")
     assert len(steps) < 300
@@ -246,8 +250,8 @@ def test_a_long_history_takes_few_steps(monkeypatch):
 def test_a_deviation_is_computed_when_it_is_read(monkeypatch):
     """All means cost one fit; a deviation is solved for once, and is that of the fit that the rating is from."""
     asked = []
-    deviation = _Hessian.deviation
-    monkeypatch.setattr(_Hessian, "deviation", lambda self, i: asked.append(i) or deviation(self, i))
+    deviation = Hessian.deviation
+    monkeypatch.setattr(Hessian, "deviation", lambda self, i: asked.append(i) or deviation(self, i))
     table = table_of(history(20), ["random"])
     ratings = ratings_of(table)
     assert not asked
@@ -264,3 +268,15 @@ def test_a_rating_with_a_function_is_like_one_with_a_number():
     lazy, plain = Rating(1.0, lambda: 2.0, 3), Rating(1.0, 2.0, 3)
     assert (lazy, hash(lazy), repr(lazy), lazy.deviation) == (plain, hash(plain), repr(plain), 2.0)
     assert lazy != Rating(1.0, 2.5, 3)
+
+
+def test_it_keeps_the_contract():
+    """The kit finds nothing wrong."""
+    check_rating(EloTable)
+
+
+def test_it_imports_nothing_heavy():
+    """A run that rates by elo starts without openskill and what that needs."""
+    code = "import ludus_ratings.elo_table, sys; print({'openskill', 'scipy', 'torch'} & {*sys.modules})"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "set()\n"
