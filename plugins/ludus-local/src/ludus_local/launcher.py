@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 __all__ = ["LocalCrew", "LocalLauncher"]
+
+_GATHER_S = 0.02
 
 
 class LocalLauncher:
@@ -54,6 +57,7 @@ class LocalCrew:
         self._sockets = private_ipc_dir()
         self._endpoint = ZmqEndpoint(COORDINATOR)
         self._supervisor = Supervisor(session=session, sockets=self._sockets)
+        self._received_s = -_GATHER_S
 
     def start(self, workers: Sequence[WorkerSpec]) -> None:
         """Listen, and start the workers.
@@ -71,8 +75,14 @@ class LocalCrew:
         return self._endpoint.send(peer, message)
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what workers said, waiting so long for the first."""
-        return self._endpoint.receive(timeout_s)
+        """Return what workers said, waiting so long for the first.
+
+        Less often than they speak, as what is said in between then shares one commit of the league.
+        """
+        time.sleep(max(0.0, self._received_s + _GATHER_S - time.monotonic()))
+        messages = self._endpoint.receive(timeout_s)
+        self._received_s = time.monotonic()
+        return messages
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """Restart workers that ended or have been silent for too long.
