@@ -63,7 +63,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     """
     path = run_dir / DATABASE if create else _existing(run_dir)
     again = create and unused(run_dir)
-    with _opening(path):
+    with sound(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -100,7 +100,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     uri = f"file:{quote(str(path.resolve()))}?{mode}"
-    with _opening(path):
+    with sound(path):
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
         connection.execute("BEGIN")
     return _checked(connection, path)
@@ -114,11 +114,23 @@ def _existing(run_dir: Path) -> Path:
 
 
 @contextmanager
-def _opening(path: Path) -> Iterator[None]:
+def sound(path: Path) -> Iterator[None]:
+    """Turn what SQLite refuses into an error that says what to do.
+
+    Raises:
+        StoreError: The database is damaged, or the disk is full or cannot be written.
+    """
     try:
         yield
     except sqlite3.Error as error:
-        raise StoreError(f"{path}: cannot be opened: {error}; restore it from a copy of the run") from error
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: sqlite3.Error) -> StoreError:
+    """Return the error to raise; only what is damaged needs a copy: SQLite calls a full disk an operational error."""
+    if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+        return StoreError(f"{path}: {error}; make room or rights there and go on with `ludus resume {path.parent}`")
+    return StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run")
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
@@ -128,7 +140,7 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
         connection.execute("SELECT count(*) FROM meta").fetchone()
     except sqlite3.Error as error:
         connection.close()
-        raise StoreError(f"{path}: not a league database: {error}; restore it from a copy of the run") from error
+        raise _refusal(path, error) from error
     if version != SCHEMA_VERSION:
         connection.close()
         raise StoreError(f"{path}: schema {version}, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it")

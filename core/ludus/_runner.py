@@ -6,7 +6,6 @@ Both ways drive the same coordinator, learners, samplers and evaluator; they dif
 from __future__ import annotations
 
 import signal
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ from ludus._build import make, make_environment
 from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config
 from ludus._coordinator import Coordinator
-from ludus._database import DATABASE, unused
+from ludus._database import DATABASE, sound, unused
 from ludus._evaluation import play_out
 from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
@@ -30,7 +29,7 @@ from ludus._plugins import Plugins
 from ludus._report import measure, milestones, summarize
 from ludus._sections import Chosen
 from ludus._store import Store
-from ludus.errors import LudusError, RunError, StoreError, WorkerError
+from ludus.errors import LudusError, RunError, WorkerError
 from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
 
@@ -126,11 +125,8 @@ def resume(
 @contextmanager
 def _usable(run_dir: Path) -> Iterator[None]:
     """Turn what the file system or the database refuses into an error that says what to do."""
-    try:
-        with usable(run_dir):
-            yield
-    except sqlite3.Error as error:
-        raise StoreError(f"{run_dir / DATABASE}: {error}; restore it from a copy of the run") from error
+    with usable(run_dir), sound(run_dir / DATABASE):
+        yield
 
 
 @define

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -140,7 +142,7 @@ def test_creation_is_all_or_nothing(tmp_path):
     """A writer that dies while creating leaves a folder in which a league can be created."""
     connect_writer(tmp_path, create=True).close()
     assert (tmp_path / "league.sqlite").exists()
-    with pytest.raises(StoreError, match="not a league database"):
+    with pytest.raises(StoreError, match="not a sound league database: no such table"):
         Store.open(tmp_path)
     make(tmp_path).close()
 
@@ -272,6 +274,44 @@ def test_a_full_disk_is_one_clear_error(store):
     store.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
     assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
+
+
+MAKE_ROOM = r"make room or rights there and go on with `ludus resume .*`$"
+
+
+def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypatch):
+    """Nothing is damaged that a copy would cure; with room the folder takes a league."""
+    connect, made = sqlite3.connect, []
+
+    def connect_to_full(*given, **options):
+        made.append(connect(*given, **options))
+        made[-1].execute("PRAGMA max_page_count = 4")
+        return made[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect_to_full)
+        with pytest.raises(StoreError, match=rf"league\.sqlite: database or disk is full; {MAKE_ROOM}"):
+            Store.create(tmp_path, {})
+    made[-1].close()
+    make(tmp_path).close()
+
+
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
+def test_opening_a_league_on_a_full_disk_is_one_clear_error(store, tmp_path, open_store):
+    """SQLite needs room for what it shares between processes, as after a crash."""
+    store.commit()
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    for name in ("league.sqlite", "league.sqlite-wal"):
+        shutil.copy(store.run_dir / name, crashed)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))  # no file may grow beyond
+    try:
+        with pytest.raises(StoreError, match=rf"crashed/league\.sqlite: disk I/O error; {MAKE_ROOM}"):
+            open_store(crashed)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    open_store(crashed).close()
 
 
 @pytest.mark.parametrize(
