@@ -28,8 +28,9 @@ lint: install
 
 types: install
 	$(BIN)/mypy core/ludus
-	for folder in plugins/*/src contrib_envs/*/src contrib_algos/*/src; do \
-		if [ -d $$folder ]; then $(BIN)/mypy $$folder || exit 1; fi; done
+	$(BIN)/mypy benchmarks/*.py docs/*.py examples/*.py
+	for part in plugins/*/src contrib_envs/*/src contrib_algos/*/src examples/*/src examples/*/run.py; do \
+		if [ -e $$part ]; then MYPYPATH=examples $(BIN)/mypy $$part || exit 1; fi; done
 
 format: install
 	$(BIN)/ruff check --fix .

@@ -218,8 +218,8 @@ def holds(proof: dict[str, Any], variant: dict[str, Any]) -> bool | None:
         return None
     scores = [seed["score"] for seed in variant["seeds"].values()]
     if variant["solves"]:
-        return min(scores) >= proof["solved"]
-    return max(scores) <= proof["unsolved"]
+        return bool(min(scores) >= proof["solved"])
+    return bool(max(scores) <= proof["unsolved"])
 
 
 def table(results: dict[str, Any]) -> Iterator[str]:

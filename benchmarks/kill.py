@@ -342,7 +342,7 @@ def campaign(league: League, count: int) -> list[Kill]:
 def table(kills: Sequence[Kill]) -> str:
     """Return one line per kind of process."""
     head = ("killed", "kills", "lost matches", "lost models", "verify failures", "orphans", "went on after, s")
-    rows = [head]
+    rows: list[tuple[str, ...]] = [head]
     for victim in LEAGUE_VICTIMS:
         of = [one for one in kills if one.victim == victim]
         if of:

@@ -62,7 +62,7 @@ def _facts(store: Store) -> dict[str, Any]:
 def _kept(was: Any, now: Any) -> bool:
     if now is None:
         return False
-    return now[: len(was)] == was if isinstance(was, list) else now >= was
+    return bool(now[: len(was)] == was if isinstance(was, list) else now >= was)
 
 
 def recount(store: Store) -> list[str]:

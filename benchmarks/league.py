@@ -41,7 +41,9 @@ _PLUGINS = load_plugins()
 def make(kind: str, name: str, **options: Any) -> Any:
     """Return a component with these options; its parts have their defaults."""
     component = _PLUGINS.get(kind, name)
-    config = component.load_config()(**options)
+    make_config = component.load_config()
+    assert make_config is not None, f"{name} has no options"
+    config = make_config(**options)
     if kind == "rule":
         return component.load_factory()(config)
     return component.load_factory()(config, build=lambda part: make(kind, part))
@@ -262,7 +264,7 @@ def _play(league: League, pairs: Sequence[tuple[str, str]], rng: np.random.Gener
         ids.append(league.create_fixture(fixture).id)
     n = 4 * len(ids)
     won = rng.integers(0, 2, n).astype(np.float32)
-    arrays = {"number": np.tile(np.arange(4), len(ids)), "ticks": np.ones(n, np.int32)}
+    arrays: dict[str, np.ndarray] = {"number": np.tile(np.arange(4), len(ids)), "ticks": np.ones(n, np.int32)}
     league.record({"fixture": np.repeat(ids, 4), "outcome": np.stack([won, 1 - won], axis=1), **arrays})
 
 

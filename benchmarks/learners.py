@@ -183,11 +183,12 @@ def make_ppo_case(name: str, network: str, arguments: argparse.Namespace) -> Cas
     context = AlgorithmContext(role=role, build_network=built)
     # what calls oneDNN by itself cannot be compiled
     common = {"precision": arguments.precision, "cpu_kernels": "torch" if arguments.compile else "onednn"}
-    algorithm: Any = {
+    algorithms: dict[str, Callable[[], Any]] = {
         "ppo": lambda: PPO(PPOConfig(**common), context=context),
         "rnd-ppo": lambda: RNDPPO(RNDPPOConfig(**common), context=context),
         "mappo": lambda: make_mappo(MAPPOConfig(**common), context=context),
-    }[name]()
+    }
+    algorithm = algorithms[name]()
     state = algorithm.make_policy().initial_state(1)
     built.copies.clear()
     trainer = algorithm.make_trainer(seed=0, device=arguments.device)

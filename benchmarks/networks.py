@@ -70,10 +70,11 @@ def step(made: nn.Module, request: NetworkRequest, rows: int) -> Callable[[], ob
     def call() -> None:
         if isinstance(made, RecurrentNetwork):
             starts = torch.rand(lead) < START_SHARE
-            outputs, _ = made.unroll(*groups, made.initial_state(lead[1]), starts=starts)
+            outputs, _ = made.unroll(*groups, made.initial_state(rows // ENTRIES), starts=starts)
         else:
             outputs, _ = made(*groups, {})
-        torch.stack([output.square().mean() for output in outputs.values()]).sum().backward()
+        loss = torch.stack([output.square().mean() for output in outputs.values()]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
 
     return call
 

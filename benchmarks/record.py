@@ -88,7 +88,7 @@ def main() -> None:
     for command, arguments in chosen.items():
         print(f"ludus bench {command} {' '.join(arguments)}", flush=True)
         found[command] = run(command, arguments)
-    machine = next((result["machine"] for result in found.values() if "machine" in result), {})
+    machine: dict[str, Any] = next((result["machine"] for result in found.values() if "machine" in result), {})
     text = [f"# {options.name}", "", ", ".join(f"{key} {number(value)}" for key, value in machine.items())]
     for command, result in found.items():
         text += ["", f"## ludus bench {' '.join((command, *chosen[command]))}", "", *rows(result)]

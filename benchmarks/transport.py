@@ -220,7 +220,8 @@ def copy_into(batch: dict[str, np.ndarray], block: SegmentBatch) -> None:
 def local(layout: SegmentLayout, entry: dict[str, np.ndarray], blocks: int) -> float:
     """Return the processor seconds of the same blocks without a way between: recorded and copied."""
     made = Recorder(layout, STREAMS)
-    streams, batch, start = made.open(STREAMS), {}, 0.0
+    batch: dict[str, np.ndarray] = {}
+    streams, start = made.open(STREAMS), 0.0
     spare = [{name: np.ones_like(array) for name, array in made._arrays.items()} for _ in range(2)]
     lent = itertools.cycle(spare)
     made.lend = lambda _: next(lent)
