@@ -38,8 +38,8 @@ from ludus._store import Store
 from ludus._structuring import Problem
 from ludus._version import __version__
 from ludus.agent import Agent
-from ludus.algorithm import Policy, Trainer, Weights
-from ludus.environment import EnvironmentSpec
+from ludus.algorithm import Algorithm, Trainer, Weights
+from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface
 from ludus.launcher import Link, Memory, Place, Worker, WorkerSpec, learner_name
@@ -168,9 +168,8 @@ class Assembly:
             ModelError: The model to start from cannot be loaded.
         """
         run, chosen = self.config.run, self.config.players[player]
-        role, _ = player_role(chosen, learned_role(chosen, self.spec))
         seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
-        trainer = make_algorithm(chosen, role).make_trainer(seed=seed, device=run.device)
+        trainer = self._played(player, self.spec)[2].make_trainer(seed=seed, device=run.device)
         path = self.run_dir / "models" / init if init else Path(chosen.init)
         if init or chosen.init:
             trainer.load_weights(load_arrays(path.parent, path.stem))
@@ -218,9 +217,8 @@ class Assembly:
             LudusError: The run would not start.
         """
         self.check_options()
-        for chosen in self.config.players.values():
-            role, _ = player_role(chosen, learned_role(chosen, self.spec))
-            make_algorithm(chosen, role)
+        for player, chosen in self.config.players.items():
+            self._played(player, self.spec)
             make_matchmaker(self.plugins, chosen)
         for rule in self.config.league.rules:
             make(rule)
@@ -301,8 +299,8 @@ class Assembly:
             return AgentActor(self.anchor(participant, role, spec), rng)
 
         def stack(player: str) -> StackActor:
-            policy, interface = self._frozen(player, spec, site=self._site(worker, player))
-            return StackActor(policy=policy, interface=interface, rng=rng, streams=streams)
+            _, interface, algorithm = self._played(player, spec, self._site(worker, player))
+            return StackActor(policy=algorithm.make_policy(), interface=interface, rng=rng, streams=streams)
 
         return ActorCache(
             anchor=anchor,
@@ -324,10 +322,7 @@ class Assembly:
             rows: Matches played at once.
             memory: Where its blocks are recorded; on the heap without.
         """
-        chosen = self.config.players[player]
-        role, interface = player_role(chosen, learned_role(chosen, spec))
-        site = self._site(worker, player)
-        algorithm = make_algorithm(chosen, role, runtime=self.config.inference, site=site)
+        role, interface, algorithm = self._played(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
         layout = SegmentLayout.of(
             role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
@@ -375,7 +370,8 @@ class Assembly:
         Raises:
             ModelError: The weights do not fit the player's network.
         """
-        policy, interface = self._frozen(player, spec)
+        _, interface, algorithm = self._played(player, spec)
+        policy = algorithm.make_policy()
         policy.load(weights)
         return PolicyAgent(policy, rows * len(spec.seats), deterministic, interface)
 
@@ -390,13 +386,13 @@ class Assembly:
             raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(anchors)}")
         return make_agent(anchors[participant].agent, spec, role)
 
-    def _frozen(
-        self, player: str, spec: EnvironmentSpec, *, site: Site | None = None
-    ) -> tuple[Policy, Interface | None]:
-        """Return a policy for models of a player, without weights, and the interface before it."""
+    def _played(
+        self, player: str, spec: EnvironmentSpec, site: Site | None = None
+    ) -> tuple[Role, Interface | None, Algorithm]:
+        """Return a player's role as it sees it, the interface before it, and its algorithm."""
         chosen = self.config.players[player]
         role, interface = player_role(chosen, learned_role(chosen, spec))
-        return make_algorithm(chosen, role, runtime=self.config.inference, site=site).make_policy(), interface
+        return role, interface, make_algorithm(chosen, role, runtime=self.config.inference, site=site)
 
     def _site(self, worker: str, player: str) -> Site | None:
         """Return where a worker's runtimes for a player run; None where they have no service."""
