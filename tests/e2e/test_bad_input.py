@@ -290,7 +290,7 @@ def test_a_broken_environment_ends_the_run_with_one_line(ludus, install, toml, t
 
 
 @pytest.mark.slow
-def test_an_environment_that_hangs_is_given_up(ludus, install, toml):
+def test_an_environment_that_hangs_is_given_up(ludus, install, toml, tmp_path):
     """A worker that is silent for `run.stall_s` is restarted, at last in vain; its log says where it hung."""
     path = faulty(toml, install, "hang", stall_s=6, restarts=1)
     result = ludus("train", path, "--run", "run", "--workers", 1, timeout_s=80)
@@ -299,14 +299,8 @@ def test_an_environment_that_hangs_is_given_up(ludus, install, toml):
         r"error: sampler-0: was silent for 6 s and was killed — 2 times within a minute; see run/logs/sampler-0\.log",
     )
     assert "sampler-0: was silent for 6 s and was killed — restarted; see run/logs/sampler-0.log\n" in result.output
-
-
-@pytest.mark.slow
-def test_the_log_of_a_hung_worker_says_where_it_hung(ludus, install, toml, tmp_path):
-    """As a traceback with the environment's own line."""
-    path = faulty(toml, install, "hang", stall_s=6)
-    assert ludus("train", path, "--run", "run", "--workers", 1, timeout_s=80).status == 1
-    assert re.search(r"faulty\.py\", line \d+ in step", (tmp_path / "run/logs/sampler-0.log").read_text("utf-8"))
+    hung = re.findall(r"faulty\.py\", line \d+ in step", (tmp_path / "run/logs/sampler-0.log").read_text("utf-8"))
+    assert len(hung) == 2
 
 
 def test_a_hung_run_in_one_process_can_be_interrupted(install, toml, tmp_path, plugin_path):

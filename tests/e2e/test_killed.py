@@ -125,36 +125,6 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
     assert not any(map(campaign.is_alive, pids.values()))
 
 
-@pytest.mark.slow
-def test_a_stopped_sampler_is_replaced(campaign, league):
-    """After `run.stall_s` of silence."""
-    run = league("run.stall_s=6")
-    run.train()
-    run.wait_for(is_training)
-    first = run.pids["sampler-0"]
-    os.kill(first, signal.SIGSTOP)
-    before = run.state
-    run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
-    assert not campaign.is_alive(first)
-    assert "sampler-0: was silent for 6 s and was killed — restarted; see " in run.output
-
-
-@pytest.mark.slow
-def test_a_stopped_coordinator_blames_nobody(league):
-    """While it hears nothing itself, workers are not silent; afterwards the same ones go on."""
-    run = league("run.stall_s=6")
-    run.train()
-    run.wait_for(is_training)
-    pids = run.pids
-    os.kill(pids["coordinator"], signal.SIGSTOP)
-    time.sleep(8)
-    os.kill(pids["coordinator"], signal.SIGCONT)
-    before = run.state
-    run.wait_for(lambda state: state.has_passed(before))
-    assert run.pids == pids
-    assert "restarted" not in run.output
-
-
 def test_a_start_that_was_killed_halfway_can_be_resumed(league):
     """The database is there first; it holds what the missing run.toml said."""
     run = league()
@@ -166,3 +136,40 @@ def test_a_start_that_was_killed_halfway_can_be_resumed(league):
     run.resume()
     run.wait_for(lambda state: state.has_passed(before))
     assert (run.folder / "run.toml").read_text(encoding="utf-8").startswith("[run]")
+
+
+@pytest.fixture(scope="module")
+def impatient(campaign, tmp_path_factory):
+    """Return a league that replaces a worker after 6 seconds of silence."""
+    run = campaign.League(tmp_path_factory.mktemp("impatient") / "run", settings=(*campaign.SETTINGS, "run.stall_s=6"))
+    run.train()
+    yield run
+    run.close()
+
+
+@pytest.mark.slow
+def test_a_stopped_sampler_is_replaced(campaign, impatient):
+    """After `run.stall_s` of silence."""
+    run = impatient
+    run.wait_for(is_training)
+    first = run.pids["sampler-0"]
+    os.kill(first, signal.SIGSTOP)
+    before = run.state
+    run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
+    assert not campaign.is_alive(first)
+    assert "sampler-0: was silent for 6 s and was killed — restarted; see " in run.output
+
+
+@pytest.mark.slow
+def test_a_stopped_coordinator_blames_nobody(impatient):
+    """While it hears nothing itself, workers are not silent; afterwards the same ones go on."""
+    run = impatient
+    run.wait_for(is_training)
+    pids, said = run.pids, len(run.output)
+    os.kill(pids["coordinator"], signal.SIGSTOP)
+    time.sleep(8)
+    os.kill(pids["coordinator"], signal.SIGCONT)
+    before = run.state
+    run.wait_for(lambda state: state.has_passed(before))
+    assert run.pids == pids
+    assert "restarted" not in run.output[said:]

@@ -94,7 +94,7 @@ def test_tictactoe_is_learned_by_self_play(ludus):
 @pytest.mark.slow
 def test_cartpole_is_learned(ludus):
     """A game of one seat through the adapter of Gymnasium: from some 20 ticks to more than 150."""
-    told = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=100000")
+    told = train(ludus, EXAMPLES / "cartpole.toml", "run.minutes=0", "run.decisions=60000")
     newest = told["players"]["main_agent"]["newest"]
     result = ludus("eval", "run", newest, "--matches", 50, "--json")
     assert json.loads(result.output)["mean_return"] > 150

@@ -48,7 +48,7 @@ POLE = """
 [run]
 seed = {seed}
 workers = 0
-decisions = 40_000
+decisions = 30_000
 [environment]
 name = "gymnasium"
 [environment.gymnasium]

@@ -13,7 +13,7 @@ RUN = """
 [run]
 seed = 1
 minutes = 0
-decisions = 250_000
+decisions = 150_000
 
 [environment]
 name = "corridor"
@@ -27,7 +27,7 @@ rows_per_fixture = 64
 algorithm = "ALGORITHM"
 network = "mlp"
 matchmaker = "latest-self-play"
-freeze_every_decisions = 250_000
+freeze_every_decisions = 150_000
 
 [players.main.ALGORITHM]
 learning_rate = 1e-3

@@ -50,7 +50,7 @@ VALUES = {
 def shown(values, *, terminal=True):
     """Return the lines that a terminal shows while the table is there, without borders."""
     out = io.StringIO()
-    console = Console(file=out, width=200, force_terminal=terminal, color_system=None)
+    console = Console(file=out, width=200, height=50, force_terminal=terminal, color_system=None)
     table = LiveTable(None, run_dir=Path(), console=console)
     try:
         table.write([Metric(name=name, value=value, decisions=5, elapsed_s=61.0) for name, value in values.items()])
