@@ -75,7 +75,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
                 raise RunError(f"{run_dir} already holds a league; resume it, or choose another folder")
             schema = _SCHEMA.read_text(encoding="utf-8")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION};")
-    return _checked(connection, path)
+        return _checked(connection, path)
 
 
 def unused(run_dir: Path) -> bool:
@@ -103,7 +103,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     with sound(path):
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
         connection.execute("BEGIN")
-    return _checked(connection, path)
+        return _checked(connection, path)
 
 
 def _existing(run_dir: Path) -> Path:
@@ -123,14 +123,10 @@ def sound(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _refusal(path, error) from error
-
-
-def _refusal(path: Path, error: sqlite3.Error) -> StoreError:
-    """Return the error to raise; only what is damaged needs a copy: SQLite calls a full disk an operational error."""
-    if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
-        return StoreError(f"{path}: {error}; make room or rights there and go on with `ludus resume {path.parent}`")
-    return StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run")
+        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):  # as for a full disk
+            cure = f"make room or rights there and go on with `ludus resume {path.parent}`"
+            raise StoreError(f"{path}: {error}; {cure}") from error
+        raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
@@ -138,9 +134,9 @@ def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         connection.execute("SELECT count(*) FROM meta").fetchone()
-    except sqlite3.Error as error:
+    except sqlite3.Error:
         connection.close()
-        raise _refusal(path, error) from error
+        raise
     if version != SCHEMA_VERSION:
         connection.close()
         raise StoreError(f"{path}: schema {version}, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it")

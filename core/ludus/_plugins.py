@@ -242,7 +242,8 @@ def _load(
             )
             return evolve(report, status="refused", problems=(problem,)), None
         manager = _manage(plugin)
-        return evolve(report, offers=_offers(manager), listens=_listens(manager)), manager
+        listens = tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
+        return evolve(report, offers=_offers(manager), listens=listens), manager
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
         _log.debug("plugin %s failed to load", report.name, exc_info=True)
         why = str(error) if isinstance(error, PluginError) else _one_line(error)
@@ -309,10 +310,6 @@ def _checked(hook: str, answers: list[Any]) -> tuple[Component, ...]:
     if twice:
         raise PluginError(f"{hook} returned two components named {', '.join(map(repr, twice))}")
     return tuple(components)
-
-
-def _listens(manager: pluggy.PluginManager) -> tuple[str, ...]:
-    return tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
 
 
 def _providers(reports: Sequence[PluginReport]) -> dict[tuple[str, str], list[_Provider]]:

@@ -279,9 +279,8 @@ class Recorder:
 
 
 _STATE = "initial_state/"
-_ONCE = ("length", "version")
 # What must not be left from an earlier block; where nothing was decided, the rest is undefined.
-_MARKS = ("terminated", "truncated", "decided", "reward", "elapsed_ticks", *_ONCE)
+_MARKS = ("terminated", "truncated", "decided", "reward", "elapsed_ticks", "length", "version")
 
 
 def _rows(array: np.ndarray) -> np.ndarray:

@@ -115,8 +115,7 @@ class Eager:
         """Return heads and state of one slot for the groups of leaves (observation, privileged, state)."""
         from torch.func import functional_call  # noqa: PLC0415 - as above
 
-        weights = self._slots[slot] if slot else None
-        heads, state = self._module(*leaves) if weights is None else functional_call(self._module, weights, leaves)
+        heads, state = functional_call(self._module, self._slots[slot], leaves) if slot else self._module(*leaves)
         return heads, state
 
 
