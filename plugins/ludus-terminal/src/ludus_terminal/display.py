@@ -135,19 +135,22 @@ def _table(values: Mapping[str, float], elapsed_s: float) -> Table:
 
 
 def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
-    """Return what the table says of one player, by label; nothing is invented where nothing is known."""
+    """Return what the table says of one player, by label; nothing is invented where nothing is known.
+
+    How strong it is comes first: low terminals show no more than that.
+    """
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
-    cells = {"decisions learned from": f"{league['decisions']:,.0f}"}
+    cells = {"decisions learned from": f"{league['decisions']:,.0f}", "frozen models": f"{league['models']:.0f}"}
+    rated = "rating" in league
+    cells["rating of newest"] = f"{league['rating']:.0f} ± {2 * league['rating_deviation']:.0f}" if rated else "-"
+    cells |= {f"score v {anchor}": text for anchor, text in _scores(league).items()}
     for numbers, labels in ((_below(values, "sampling/"), _SAMPLING), (learner, _LEARNER)):
         cells |= {
             label: format(numbers[name], style) if name in numbers else "-" for label, (name, style) in labels.items()
         }
-    cells["frozen models"] = f"{league['models']:.0f}"
     drops = [f"{name.removeprefix('dropped_')} {n:,.0f}" for name, n in learner.items() if name.startswith("dropped_")]
     cells["dropped"] = ", ".join(drops) or "-"
-    rated = "rating" in league
-    cells["rating of newest"] = f"{league['rating']:.0f} ± {2 * league['rating_deviation']:.0f}" if rated else "-"
-    return cells | {f"score v {anchor}": text for anchor, text in _scores(league).items()}
+    return cells
 
 
 def _below(values: Mapping[str, float], prefix: str) -> dict[str, float]:
