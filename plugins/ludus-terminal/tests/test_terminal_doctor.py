@@ -203,3 +203,19 @@ def test_small_machines(monkeypatch):
     monkeypatch.setattr(doctor, "_usable_cores", lambda: 1)
     monkeypatch.setattr(doctor.os, "sysconf", lambda name: 1000)
     assert [finding.status for finding in doctor._machine()] == ["warn", "warn"]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "wide", "status"),
+    [("SkylakeX", True, "ok"), ("Haswell", True, "warn"), ("Haswell", False, "ok"), ("neoverse", False, "ok")],
+)
+def test_products_by_kernels_that_the_processor_has_outgrown_are_a_warning(monkeypatch, kernels, wide, status):
+    """It says what to set; BLAS libraries of others are of no account."""
+    numpys = {"internal_api": "openblas", "filepath": "/x/numpy.libs/b.so", "version": "0.3", "architecture": kernels}
+    others = numpys | {"filepath": "/x/scipy.libs/b.so", "architecture": "Haswell"}
+    monkeypatch.setattr("threadpoolctl.threadpool_info", lambda: [others, numpys])
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"avx512_f": wide})
+    (finding,) = doctor._products()
+    assert (finding.check, finding.status) == ("numpy products", status)
+    assert kernels in finding.seen
+    assert ("OPENBLAS_CORETYPE" in finding.action) == (status == "warn")

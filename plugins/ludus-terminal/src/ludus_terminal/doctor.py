@@ -25,6 +25,7 @@ __all__ = ["Finding", "diagnose", "doctor"]
 
 _GIB = 1024**3
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_WIDE_KERNELS = ("SkylakeX", "Cooperlake", "SapphireRapids")  # OpenBLAS's names of those for AVX-512
 _STYLES = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -82,6 +83,7 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
         _dependencies,
         _torch,
         _threads,
+        _products,
         _plugins,
         lambda: _folder("run folder", run_dir),
         lambda: _folder("temporary folder", Path(tempfile.gettempdir())),
@@ -176,6 +178,26 @@ def _threads() -> Iterator[Finding]:
         yield _judge(variable, fine, seen=value, action=f"set it to a number from 1 to {cores}, or unset it")
     if not any(variable in os.environ for variable in _THREAD_VARIABLES):
         yield Finding(check="threads", status="ok", seen="no limit set in the environment")
+
+
+def _products() -> Iterator[Finding]:
+    """Look at what NumPy multiplies with: samplers decide by that through `ludus-inference`, which brings the probe."""
+    importlib.import_module("numpy")
+    capabilities: dict[str, object] = getattr(importlib.import_module("torch").cpu, "get_capabilities", dict)()
+    try:
+        probe = importlib.import_module("threadpoolctl")
+    except ModuleNotFoundError:
+        return
+    for library in probe.threadpool_info():
+        if library["internal_api"] == "openblas" and "numpy" in library["filepath"]:
+            kernels = library.get("architecture")
+            yield _judge(
+                "numpy products",
+                kernels in _WIDE_KERNELS or not capabilities.get("avx512_f"),
+                seen=f"OpenBLAS {library['version']} with kernels for {kernels}",
+                action="the processor has AVX-512 and small networks decide up to 1.7 times as fast with it: unset "
+                "OPENBLAS_CORETYPE, or set it to SkylakeX where that does not help",
+            )
 
 
 def _plugins() -> Iterator[Finding]:
