@@ -6,20 +6,27 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
 from attrs import evolve
-from ludus._messages import CheckpointAck, ResultsAck, Stop
+from ludus._messages import CheckpointAck, Progress, ResultsAck, Stop
 from ludus.errors import WorkerError
-from ludus.launcher import Session, WorkerSpec
+from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus_local.launcher import LocalCrew
 from ludus_local.processes import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
+from ludus_local.transport import ZmqEndpoint, ipc_address
 
 SLEEP = "import time; time.sleep(60)"
 LEAVE = "import sys; sys.exit(3)"
 SPEC = WorkerSpec(name="sampler-0", threads=2)
+
+
+def make_crew(folder):
+    """Return a crew without workers."""
+    return LocalCrew(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, say=print))
 
 
 class Scripts:
@@ -197,7 +204,7 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
 
     monkeypatch.setattr("ludus_local.launcher.Supervisor", Recorder)
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    crew = LocalCrew(Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=print))
+    crew = make_crew(tmp_path)
     try:
         crew.send("learner-main", CheckpointAck(player="main", path="learners/main/00000001.safetensors"))
         crew.send("sampler-0", ResultsAck(report=1))
@@ -205,6 +212,32 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
     finally:
         crew._endpoint.close()
     assert crew._supervisor == ["learner-main", "sampler-0"]
+
+
+def test_messages_are_gathered(tmp_path, monkeypatch):
+    """What is said between two rounds comes together, in its order; the first round never waits."""
+    monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
+    monkeypatch.setattr("ludus_local.launcher._GATHER_S", 1.0)
+    crew = make_crew(tmp_path)
+    crew.start([])
+    worker = ZmqEndpoint("sampler-0")
+    worker.connect(COORDINATOR, ipc_address(tmp_path, COORDINATOR))
+
+    def speak():
+        for count in (1, 2):
+            worker.send(COORDINATOR, Progress(worker="sampler-0", count=count))
+            time.sleep(0.05)
+
+    try:
+        worker.send(COORDINATOR, Progress(worker="sampler-0", count=0))
+        assert crew.receive(10.0) == [("sampler-0", Progress(worker="sampler-0", count=0))]
+        talk = threading.Thread(target=speak)
+        talk.start()
+        assert [message.count for _, message in crew.receive(10.0)] == [1, 2]
+        talk.join()
+    finally:
+        worker.close()
+        crew.close()
 
 
 def test_services_need_not_commit_anything(tmp_path, monkeypatch):
