@@ -107,3 +107,8 @@ class PPOConfig:
         help="what the network computes in while it learns; weights, losses and Adam stay in 32 bits; "
         "auto: bf16 where the processor multiplies it natively",
     )
+    compile: bool = option(
+        False,
+        help="let torch compile losses and gradients of networks without memory; takes a compiler for C++ and some "
+        "seconds at the start; they are computed as they are where that fails",
+    )

@@ -158,5 +158,22 @@ def _product(
     scalars: Sequence[float] = (),
 ) -> Tensor:
     """Return ``activation(inputs @ weight.T + bias)``."""
-    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, name, list(scalars), "")
+    compute = torch.ops.ludus_ppo.product if torch.compiler.is_compiling() else _onednn_product
+    outputs: Tensor = compute(inputs, weight, bias, name, list(scalars))
     return outputs
+
+
+def _onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: str, scalars: list[float]) -> Tensor:
+    outputs: Tensor = torch.ops.mkldnn._linear_pointwise(inputs, weight, bias, name, scalars, "")
+    return outputs
+
+
+# The same under a name of its own: the compiler knows oneDNN's only with weights that never change.
+_LIBRARY = torch.library.Library("ludus_ppo", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY.define(  # type: ignore[no-untyped-call]
+    "product(Tensor inputs, Tensor weight, Tensor? bias, str name, float[] scalars) -> Tensor"
+)
+_LIBRARY.impl("product", _onednn_product, "CPU")  # type: ignore[no-untyped-call]
+_LIBRARY.impl(  # type: ignore[no-untyped-call]
+    "product", lambda inputs, weight, *_: inputs.new_empty(inputs.shape[0], weight.shape[0]), "Meta"
+)

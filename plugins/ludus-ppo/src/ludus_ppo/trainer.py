@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from typing import TypeAlias
 
 import attrs
 import numpy as np
@@ -17,6 +18,7 @@ from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
 from ludus_ppo.advantages import Present, RewardStream, estimate
+from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
 from ludus_ppo.gradients import ChunkedGradient, torch_threads
@@ -47,6 +49,9 @@ _ROWS_AT_ONCE = 8192  # where no gradient is needed
 # Of the running mean and mean square of returns, per update.
 _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
+
+_Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
+_LossFunction: TypeAlias = Callable[[nn.Module, Rows, float], _Losses]
 
 
 @frozen
@@ -99,6 +104,9 @@ class PPOTrainer:
             use_onednn(self._trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
         self._gradient = ChunkedGradient(self._trained, threads)
+        # loops over the entries of segments take the compiler minutes
+        compiles = config.compile and model.recurrent is None
+        self._losses_of = Compilable(self._losses, compiled=compiles)
         self._optimizer = make_adam(self._parameters, config)
         named = dict(model.named_parameters())
         if auxiliary is not None:
@@ -292,6 +300,18 @@ class PPOTrainer:
 
     def _backward(self, trained: nn.Module, rows: Rows, *, share: float, schedules: Schedules) -> _ChunkResult:
         """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the modules trained."""
+        weights = [share, share * self._config.vf_coef, -share * schedules.ent_coef]
+        weights += [share] * (self._auxiliary is not None)
+
+        def differentiate(losses_of: _LossFunction) -> _ChunkResult:
+            losses, log_prob, used = losses_of(trained, rows, schedules.clip_epsilon)
+            torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
+            return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
+
+        return self._losses_of.used_by(differentiate, undo=trained.zero_grad)
+
+    def _losses(self, trained: nn.Module, rows: Rows, clip_epsilon: float) -> _Losses:
+        """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
         model, *auxiliary = trained.children()
         with self._autocast():
             parameters, values = self._evaluate(model, rows)
@@ -301,14 +321,12 @@ class PPOTrainer:
             parameters, action=rows.action, extras=rows.extras, mask=rows.action_mask
         )
         losses = (
-            -self._objective(log_prob, rows, used=used, clip_epsilon=schedules.clip_epsilon),
+            -self._objective(log_prob, rows, used=used, clip_epsilon=clip_epsilon),
             self._value_loss(values, rows),
             mean_over_labels_used(entropy, used=used),
             *others,
         )
-        weights = (share, share * self._config.vf_coef, -share * schedules.ent_coef, *[share] * len(others))
-        torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
-        return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
+        return losses, log_prob, used
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)

@@ -1,0 +1,86 @@
+"""Losses and gradients compiled by torch: equal to those that are not, and given up where compiling fails."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+import torch
+from ludus_ppo.compiling import Compilable
+
+COMPILE = "ludus_ppo.compiling.torch.compile"
+
+
+def broken(function):
+    """Compile to something that fails when it is called, half of its work done."""
+
+    def call(*arguments):
+        function(*arguments).backward()
+        raise RuntimeError("no compiler\nand more")
+
+    return call
+
+
+def gradient_by(compilable, weight):
+    """Return the gradient of weight² that a compilable makes."""
+
+    def work(square):
+        square(weight).backward()
+        return weight.grad.item()
+
+    def undo():
+        weight.grad = None
+
+    return compilable.used_by(work, undo=undo)
+
+
+def test_a_failure_is_told_once_and_leaves_nothing_behind(monkeypatch, caplog):
+    """The gradient is that of the plain function alone, then and afterwards."""
+    monkeypatch.setattr(COMPILE, broken)
+    compilable = Compilable(torch.square, compiled=True)
+    for _ in range(3):
+        weight = torch.tensor(3.0, requires_grad=True)
+        assert gradient_by(compilable, weight) == 6.0
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "RuntimeError: no compiler)" in record.getMessage()
+
+
+def test_errors_of_the_plain_function_are_told_as_they_are(monkeypatch, caplog):
+    """They are no reason to give the compiled one up."""
+    monkeypatch.setattr(COMPILE, lambda function: function)
+    compilable = Compilable(torch.square, compiled=True)
+    with pytest.raises(RuntimeError, match="scalar"):
+        gradient_by(compilable, torch.ones(2, requires_grad=True))
+    assert not caplog.records
+    assert compilable._compiled is not None
+
+
+@pytest.mark.parametrize(("wanted", "recurrent", "compiled"), [(True, False, 1), (False, False, 0), (True, True, 0)])
+def test_networks_without_memory_are_compiled_where_that_is_wanted(make_ppo, monkeypatch, wanted, recurrent, compiled):
+    """Nothing is compiled by default."""
+    asked = []
+    monkeypatch.setattr(COMPILE, lambda function: asked.append(function) or function)
+    ppo = make_ppo(compile=wanted)
+    if recurrent:
+        monkeypatch.setattr("ludus_ppo.networks.ActorCritic.recurrent", property(lambda _: object()), raising=False)
+    ppo.make_trainer(seed=1)
+    assert len(asked) == compiled
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
+def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog):
+    """Batches of several sizes, a clip range that changes, and every metric."""
+    pytest.importorskip("torch._inductor")
+    options = {"num_minibatches": 2, "clip_epsilon_final": 0.1, "learning_rate": 1e-2}
+    plain, compiled = (make_ppo(compile=flag, **options).make_trainer(seed=1) for flag in (False, True))
+    for step, segments in enumerate((6, 5, 7, 6)):
+        batch = make_batch(make_ppo(), segments=segments)
+        one, other = (trainer.update(batch, progress=step / 4) for trainer in (plain, compiled))
+        assert other.metrics == pytest.approx(one.metrics, rel=1e-3, abs=1e-5)
+    for name, array in plain.weights().items():
+        np.testing.assert_allclose(compiled.weights()[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+    assert not [record for record in caplog.records if record.name.startswith("ludus")]
+    assert compiled._losses_of._compiled is not None
