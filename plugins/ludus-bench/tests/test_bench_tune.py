@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from ludus_bench.tune import Choice, candidates, smallest_of_best, snippet
+from ludus_bench.tune import Choice, best_of, candidates, smallest_of_best, snippet
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -17,34 +17,51 @@ def test_the_smallest_of_nearly_equal_sizes_is_taken():
     """3 % more speed do not pay for twice the memory and staleness."""
     assert smallest_of_best({64: 50.0, 128: 98.0, 256: 100.0}) == 128
     assert smallest_of_best({64: 50.0, 128: 96.0, 256: 100.0}) == 256
+    assert smallest_of_best({64: 50.0, 128: 96.0, 256: 100.0}, enough=60.0) == 128
 
 
 def test_the_slower_side_decides():
     """A sampler of 100/s and a learner of 60/s on two cores play and learn 60/s."""
-    best = candidates(100.0, {1: 60.0}, cores=2, players=1)[0]
-    assert best == Choice(workers=1, learner_threads=1, promised=60.0)
+    best = candidates({64: 100.0}, {1: 60.0}, cores=2, players=1)[0]
+    assert best == Choice(workers=1, learner_threads=1, matches=64, promised=60.0)
+
+
+def test_no_more_matches_than_learners_need():
+    """Half as much again as they learn, from all samplers together; all there is where that is not reached."""
+    sampling = {64: 100.0, 128: 160.0, 256: 200.0, 512: 203.0}
+    found = {choice.workers: choice for choice in candidates(sampling, {1: 100.0}, cores=2, players=1)}
+    assert (found[1].matches, found[1].promised) == (128, 100.0)
+    assert found[2].matches == 64
+    assert candidates(sampling, {1: 150.0}, cores=2, players=1)[0].matches == 256
+
+
+def test_fewer_threads_win_where_they_are_nearly_as_fast():
+    """A difference within the noise is no reason to compute with more threads than cores."""
+    few, many = (Choice(workers=n, learner_threads=1, matches=64, promised=1.0) for n in (1, 2))
+    assert best_of({many: 100.0, few: 98.0}, players=1) == few
+    assert best_of({many: 100.0, few: 90.0}, players=1) == many
 
 
 def test_cores_go_to_the_slower_side():
     """On four cores, three samplers feed a learner that is three times as fast."""
-    assert candidates(100.0, {1: 300.0, 2: 310.0}, cores=4, players=1)[0].workers == 3
-    assert candidates(300.0, {1: 100.0, 2: 190.0}, cores=4, players=1)[0].learner_threads == 2
+    assert candidates({64: 100.0}, {1: 300.0, 2: 310.0}, cores=4, players=1)[0].workers == 3
+    assert candidates({64: 300.0}, {1: 100.0, 2: 190.0}, cores=4, players=1)[0].learner_threads == 2
 
 
 def test_more_threads_than_cores_share_them():
     """Two players and a sampler on two cores: two thirds of what each could do."""
-    best = candidates(100.0, {1: 50.0}, cores=2, players=2)[0]
+    best = candidates({64: 100.0}, {1: 50.0}, cores=2, players=2)[0]
     assert best.threads(players=2) == 3
     assert best.promised == pytest.approx(100.0 * 2 / 3)
 
 
 def test_the_lines_set_what_was_chosen():
     """They are TOML."""
-    best = Choice(workers=3, learner_threads=2, promised=1.0)
-    text = snippet(best, matches=128, option=("players.main.ppo.num_minibatches", 4))
+    best = Choice(workers=3, learner_threads=2, matches=128, promised=1.0)
+    text = snippet(best, option=("players.main.ppo.num_minibatches", 4))
     assert tomllib.loads(text) == {
         "run": {"workers": 3, "learner_threads": 2},
         "sampling": {"matches": 128},
         "players": {"main": {"ppo": {"num_minibatches": 4}}},
     }
-    assert "players" not in tomllib.loads(snippet(best, matches=1, option=None))
+    assert "players" not in tomllib.loads(snippet(best, option=None))

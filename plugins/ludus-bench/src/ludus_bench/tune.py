@@ -18,11 +18,12 @@ from ludus_bench.selfplay import Shape, played
 from ludus_bench.single import record, said_of
 from ludus_bench.timing import Plan, Rate, measure, summarize
 
-__all__ = ["Choice", "bench_tune", "candidates", "smallest_of_best", "snippet"]
+__all__ = ["Choice", "bench_tune", "best_of", "candidates", "smallest_of_best", "snippet"]
 
 _MATCHES = (64, 128, 256, 512, 1024)
 _MINIBATCHES = (1024, 2048, 4096)
 _NEAR = 0.97  # a smaller number that reaches so much of the best rate is preferred
+_SPARE = 1.5  # how much faster samplers should be: in a run they also report, and not all is learned from
 _STARTING_S = 12.0  # what a run takes before its window
 
 
@@ -32,6 +33,7 @@ class Choice:
 
     workers: int
     learner_threads: int
+    matches: int
     promised: float
 
     def threads(self, players: int) -> int:
@@ -39,36 +41,37 @@ class Choice:
         return self.workers + players * self.learner_threads
 
 
-def smallest_of_best(rates: dict[int, float]) -> int:
-    """Return the smallest key whose rate is nearly the highest: what is smaller uses less memory and is fresher."""
-    best = max(rates.values())
-    return min(key for key, rate in rates.items() if rate >= _NEAR * best)
+def smallest_of_best(rates: dict[int, float], *, enough: float = math.inf) -> int:
+    """Return the smallest key whose rate is nearly the highest or enough: it uses less memory, and is fresher."""
+    wanted = min(enough, _NEAR * max(rates.values()))
+    return min(key for key, rate in rates.items() if rate >= wanted)
 
 
-def candidates(sampling: float, updates: dict[int, float], *, cores: float, players: int) -> list[Choice]:
+def candidates(sampling: dict[int, float], updates: dict[int, float], *, cores: float, players: int) -> list[Choice]:
     """Return ways to spread a run over the cores, the most promising first.
 
     Samplers and learners run side by side, so the slower side decides; where they are more than the cores they
     share them evenly.
 
     Args:
-        sampling: Decisions per second of one sampler on one core.
+        sampling: Matches to decisions per second of one sampler on one core.
         updates: Threads to decisions per second of one learner.
         cores: What there is.
         players: Learners.
     """
     found = []
     for workers, (threads, update) in itertools.product(range(1, max(2, math.floor(cores) + 1)), updates.items()):
-        busy = workers + players * threads
-        share = min(1.0, cores / busy)
-        found.append(
-            Choice(
-                workers=workers,
-                learner_threads=threads,
-                promised=share * min(workers * sampling, players * update),
-            )
-        )
+        busy, learned = workers + players * threads, players * update
+        matches = smallest_of_best(sampling, enough=_SPARE * learned / workers)
+        promised = min(1.0, cores / busy) * min(workers * sampling[matches], learned)
+        found.append(Choice(workers=workers, learner_threads=threads, matches=matches, promised=promised))
     return sorted(found, key=lambda choice: (-choice.promised, choice.threads(players)))
+
+
+def best_of(runs: dict[Choice, float], *, players: int) -> Choice:
+    """Return the choice with the fewest threads of those that are nearly as fast as the fastest."""
+    best = max(runs.values())
+    return min((choice for choice in runs if runs[choice] >= _NEAR * best), key=lambda choice: choice.threads(players))
 
 
 def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
@@ -84,22 +87,21 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     """
     end, cores, players = time.monotonic() + seconds, available_cores(), len(setup.players)
     sampling = _try_matches(setup, plan)
-    matches = smallest_of_best({count: rate.median for count, rate in sampling.items()})
     sizes = _try_minibatches(setup, plan)
-    size = smallest_of_best({rows: rate.median for rows, rate in sizes.items()})
+    size = smallest_of_best(_medians(sizes))
     tuned = setup if size == 0 else setup.with_minibatch(size)
     updates = _try_threads(tuned, plan, cores=cores)
-    medians = {threads: rate.median for threads, rate in updates.items()}
-    choices = candidates(sampling[matches].median, medians, cores=cores, players=players)
-    runs = _try_runs(tuned, choices, matches=matches, end=end)
-    best = max(runs, key=lambda choice: summarize(runs[choice]).median) if runs else choices[0]
+    choices = candidates(_medians(sampling), _medians(updates), cores=cores, players=players)
+    runs = _try_runs(tuned, choices, end=end)
+    played_per_s = {choice: summarize(rates).median for choice, rates in runs.items()}
+    best = best_of(played_per_s, players=players) if runs else choices[0]
     figures = [
         *_figures("sampling_per_s", "matches", sampling),
         *_figures("update_per_s", "minibatch", {rows: rate for rows, rate in sizes.items() if rows}),
         *_figures("update_per_s", "learner_threads", updates),
         *(_run_figure(choice, rates) for choice, rates in runs.items()),
     ]
-    toml = snippet(best, matches=matches, option=tuned.minibatch_option if size else None)
+    toml = snippet(best, option=tuned.minibatch_option if size else None)
     warning = oversubscription(best.threads(players), cores)
     return Report(
         command="tune",
@@ -110,7 +112,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
             "best": {
                 "workers": best.workers,
                 "learner_threads": best.learner_threads,
-                "matches": matches,
+                "matches": best.matches,
                 "minibatch": size or None,
             },
             "promised_per_s": best.promised,
@@ -121,21 +123,24 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     )
 
 
+def _medians(rates: dict[int, Rate]) -> dict[int, float]:
+    return {key: rate.median for key, rate in rates.items()}
+
+
 def _small(size: int) -> str:
     said = f"minibatches of {size} rows change what is learned, not only how fast: compare before you keep them"
     return said if size else ""
 
 
-def snippet(best: Choice, *, matches: int, option: tuple[str, int] | None) -> str:
+def snippet(best: Choice, *, option: tuple[str, int] | None) -> str:
     """Return the TOML lines that set a choice.
 
     Args:
         best: What to set.
-        matches: Matches of each sampler.
         option: Dotted key and value of the algorithm's number of minibatches; None where it has none.
     """
     lines = ["[run]", f"workers = {best.workers}", f"learner_threads = {best.learner_threads}"]
-    lines += ["", "[sampling]", f"matches = {matches}"]
+    lines += ["", "[sampling]", f"matches = {best.matches}"]
     if option is not None:
         table, _, key = option[0].rpartition(".")
         lines += ["", f"[{table}]", f"{key} = {option[1]}"]
@@ -164,12 +169,10 @@ def _try_minibatches(setup: Setup, plan: Plan) -> dict[int, Rate]:
 
 
 def _try_threads(setup: Setup, plan: Plan, *, cores: float) -> dict[int, Rate]:
-    learned = setup.learned()
-    updating = Updating.of(learned, record(setup, learned.trainer.batch_decisions))
-    found = {}
+    recorded, found = record(setup, setup.learned().trainer.batch_decisions), {}
     for threads in _doubled(max(1, math.floor(cores))):
-        with limit_threads(threads):
-            found[threads] = measure({"": updating.work}, plan)[""]
+        with limit_threads(threads):  # from the start: a trainer divides its work among as many as there are then
+            found[threads] = measure({"": Updating.of(setup.learned(), recorded).work}, plan)[""]
     return found
 
 
@@ -177,14 +180,14 @@ def _doubled(most: int) -> Sequence[int]:
     return [2**power for power in range(most.bit_length()) if 2**power <= most]
 
 
-def _try_runs(setup: Setup, choices: Sequence[Choice], *, matches: int, end: float) -> dict[Choice, tuple[float, ...]]:
+def _try_runs(setup: Setup, choices: Sequence[Choice], *, end: float) -> dict[Choice, tuple[float, ...]]:
     """Return the decisions per second of the most promising choices as whole runs, as many as there is time for."""
     found: dict[Choice, tuple[float, ...]] = {}
     for choice in choices[:3]:
         window = min(15.0, (end - time.monotonic()) / 2 - _STARTING_S)
         if window < 3.0:
             break
-        shape = Shape(workers=choice.workers, matches=matches, learner_threads=choice.learner_threads)
+        shape = Shape(workers=choice.workers, matches=choice.matches, learner_threads=choice.learner_threads)
         result = played(setup.dump(**shape.sections), seconds=window, warmup_s=2.0)
         found[choice] = result.per_s
     return found
@@ -196,6 +199,6 @@ def _figures(name: str, key: str, rates: dict[int, Rate]) -> list[Figure]:
 
 
 def _run_figure(choice: Choice, rates: tuple[float, ...]) -> Figure:
-    at = {"workers": choice.workers, "learner_threads": choice.learner_threads}
+    at = {"workers": choice.workers, "learner_threads": choice.learner_threads, "matches": choice.matches}
     limit = Limit(value=choice.promised, of="the parts measured alone, the slower side deciding")
     return Figure(name="run_decisions_per_s", summary=summarize(rates), limit=limit, at=at)
