@@ -163,13 +163,15 @@ class SegmentBatch:
             raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
 
     def split(self, decisions: int) -> list[SegmentBatch]:
-        """Return parts of about `decisions` trainable decisions or a little more, as views of whole segments.
+        """Return parts of about `decisions` trainable decisions or more, as views of whole segments.
+
+        As many as there can be with 0.92 of that each, so that a block of nearly two batches is not taken for one.
 
         Args:
             decisions: ≥ 1.
         """
         counts = self.counts()
-        parts = min(max(1, int(counts.sum()) // decisions), max(1, self.num_segments))
+        parts = min(max(1, int(counts.sum() / (0.92 * decisions))), max(1, self.num_segments))
         if parts == 1:
             return [self]
         ends = np.searchsorted(np.cumsum(counts), counts.sum() * np.arange(1, parts) / parts) + 1
