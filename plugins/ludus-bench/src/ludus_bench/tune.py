@@ -23,7 +23,7 @@ __all__ = ["Choice", "bench_tune", "best_of", "candidates", "smallest_of_best", 
 _MATCHES = (64, 128, 256, 512, 1024)
 _MINIBATCHES = (1024, 2048, 4096)
 _NEAR = 0.97  # a smaller number that reaches so much of the best rate is preferred
-_SPARE = 1.5  # how much faster samplers should be: in a run they also report, and not all is learned from
+_SPARE = 2.0  # how much faster samplers should be: in a run they also report, and not all is learned from
 _STARTING_S = 12.0  # what a run takes before its window
 
 
