@@ -169,7 +169,8 @@ class Assembly:
         """
         run, chosen = self.config.run, self.config.players[player]
         seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
-        trainer = self._played(player, self.spec)[2].make_trainer(seed=seed, device=run.device)
+        _, _, algorithm = self._parts_of(player, self.spec)
+        trainer = algorithm.make_trainer(seed=seed, device=run.device)
         path = self.run_dir / "models" / init if init else Path(chosen.init)
         if init or chosen.init:
             trainer.load_weights(load_arrays(path.parent, path.stem))
@@ -218,7 +219,7 @@ class Assembly:
         """
         self.check_options()
         for player, chosen in self.config.players.items():
-            self._played(player, self.spec)
+            self._parts_of(player, self.spec)
             make_matchmaker(self.plugins, chosen)
         for rule in self.config.league.rules:
             make(rule)
@@ -299,7 +300,7 @@ class Assembly:
             return AgentActor(self.anchor(participant, role, spec), rng)
 
         def stack(player: str) -> StackActor:
-            _, interface, algorithm = self._played(player, spec, self._site(worker, player))
+            _, interface, algorithm = self._parts_of(player, spec, self._site(worker, player))
             return StackActor(policy=algorithm.make_policy(), interface=interface, rng=rng, streams=streams)
 
         return ActorCache(
@@ -322,7 +323,7 @@ class Assembly:
             rows: Matches played at once.
             memory: Where its blocks are recorded; on the heap without.
         """
-        role, interface, algorithm = self._played(player, spec, self._site(worker, player))
+        role, interface, algorithm = self._parts_of(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
         layout = SegmentLayout.of(
             role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
@@ -370,7 +371,7 @@ class Assembly:
         Raises:
             ModelError: The weights do not fit the player's network.
         """
-        _, interface, algorithm = self._played(player, spec)
+        _, interface, algorithm = self._parts_of(player, spec)
         policy = algorithm.make_policy()
         policy.load(weights)
         return PolicyAgent(policy, rows * len(spec.seats), deterministic, interface)
@@ -386,7 +387,7 @@ class Assembly:
             raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(anchors)}")
         return make_agent(anchors[participant].agent, spec, role)
 
-    def _played(
+    def _parts_of(
         self, player: str, spec: EnvironmentSpec, site: Site | None = None
     ) -> tuple[Role, Interface | None, Algorithm]:
         """Return a player's role as it sees it, the interface before it, and its algorithm."""

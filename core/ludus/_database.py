@@ -123,7 +123,8 @@ def sound(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):  # as for a full disk
+        # what the machine refuses is of this class (room, rights, locks); a missing table too, but the file lacks that
+        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
             cure = f"make room or rights there and go on with `ludus resume {path.parent}`"
             raise StoreError(f"{path}: {error}; {cure}") from error
         raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error

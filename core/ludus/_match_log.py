@@ -218,6 +218,7 @@ class MatchLog:
         """
         columns = ", ".join(f"f.{column}" for column in FIXTURE_COLUMNS)
         order, limit = ("ASC", "") if last is None else ("DESC", "LIMIT :last")
+        # CROSS: fixtures first, in this order, whatever SQLite thinks of their number; else it may read the whole log
         sql = (
             f"SELECT m.number, m.ticks, m.outcome, {columns} FROM fixtures f CROSS JOIN matches m ON m.fixture = f.id"  # noqa: S608
             f" WHERE f.id >= :first AND f.kind = ifnull(:kind, f.kind) ORDER BY f.id {order}, m.number {order} {limit}"

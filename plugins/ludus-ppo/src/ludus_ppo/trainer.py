@@ -104,9 +104,8 @@ class PPOTrainer:
             use_onednn(self._trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
         self._gradient = ChunkedGradient(self._trained, threads)
-        # loops over the entries of segments take the compiler minutes
-        compiles = config.compile and model.recurrent is None
-        self._losses_of = Compilable(self._losses, compiled=compiles)
+        # not networks with memory: the compiler would unroll their loops over the entries of segments
+        self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         self._optimizer = make_adam(self._parameters, config)
         named = dict(model.named_parameters())
         if auxiliary is not None:
