@@ -165,12 +165,13 @@ def _players(league: League, store: Store) -> Iterator[str]:
         mine = [model for model in store.models() if model.player == name]
         generations = [model.manifest.get("generation", 0) for model in mine]
         begun = [i for i, step in enumerate(np.diff([0, *generations])) if step]
+        learned = np.maximum.accumulate([0, *(model.decisions for model in mine)])[1:]
         expected = {
             "models": tuple(f"{name}@{i}" for i in range(1, len(mine) + 1)),
             "live": f"{name}@{len(mine)}+",
             "births": (0, *(i + 1 for i in begun)),
-            "born_decisions": mine[begun[-1]].decisions if begun else 0,
-            "frozen_decisions": mine[-1].decisions if mine else 0,
+            "born_decisions": int(learned[begun[-1]]) if begun else 0,
+            "frozen_decisions": int(learned[-1]) if mine else 0,
             "share": store.meta("matchmaking", {}).get("shares", {}).get(name, 1.0),
         }
         for what, value in expected.items():

@@ -208,13 +208,15 @@ class Coordinator:
                 self._again.append(fixture)
         answer = Welcome(elapsed_s=self.league.elapsed_s)
         if player := self._learners.get(peer):
-            view = self.league.players[player]
-            others = self.decisions - view.decisions
+            saved, view = self.league.store.checkpoints().get(player), self.league.players[player]
+            # what it has learned since is lost: were it counted, rules could find the player due again and again
+            self.league.set_decisions(player, max(saved.decisions if saved else 0, view.frozen_decisions))
+            others = self.decisions - self.league.players[player].decisions
             answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)
             if view.generation:
                 before = self.league.models[f"{player}@{view.births[-1]}"]
                 answer = evolve(answer, init=before.manifest["init"], version=before.version)
-            if saved := self.league.store.checkpoints().get(player):
+            if saved:
                 answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
         self._answer(peer, answer)
         self._remind(peer)

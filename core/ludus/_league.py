@@ -264,10 +264,11 @@ class League:
             added.setdefault(model.player, []).append(model)
         for player in self.players.keys() & added:
             view, new = self.players[player], added[player]
-            births, born = view.births, view.born_decisions
+            births, born, decisions = view.births, view.born_decisions, view.frozen_decisions
             for model in new:
+                decisions = max(decisions, model.decisions)  # a learner may have gone on from an older checkpoint
                 if model.manifest.get("generation", 0) >= len(births):
-                    births, born = (*births, model.number), model.decisions
+                    births, born = (*births, model.number), decisions
                     self._payoffs.forget_recent(player)
             self.players[player] = attrs.evolve(
                 view,
@@ -275,7 +276,7 @@ class League:
                 models=(*view.models, *(model.participant for model in new)),
                 births=births,
                 born_decisions=born,
-                frozen_decisions=new[-1].decisions,
+                frozen_decisions=decisions,
             )
 
     def _change_pool(self, change: PoolChange) -> None:

@@ -222,8 +222,8 @@ class Learner:
             self._queue.pass_over(sender, message.block)
         else:
             self._queue.add(sender, message.block, batch, decisions=self.trainer.batch_decisions)
-            if not self._ready:
-                sender.acked = max(sender.acked, message.block)
+        if not self._ready:  # of dropped blocks, too: what waits is not learned from before others come
+            sender.acked = max(sender.acked, message.block)
         if sender.acked >= message.block:
             self._grant(sender)
 

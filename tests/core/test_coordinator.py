@@ -332,13 +332,39 @@ def test_a_learner_is_told_where_to_go_on(league):
     assert tell(runner, Hello(worker="sampler-0"))[0].models == 0
 
 
+def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
+    """Decisions are those that its successor goes on from, or models would seem to be overdue."""
+    runner = league()
+    saved = Checkpoint(player="main", path="learners/main/1", hash="a", version=4, decisions=150, counters={})
+    tell(runner, Progress(worker="learner-main", count=400), peer="learner-main")
+    tell(runner, Hello(worker="learner-main"), peer="learner-main")
+    assert runner.coordinator.decisions == 0
+    freeze(runner, 1)
+    tell(runner, saved, peer="learner-main")
+    tell(runner, Progress(worker="learner-main", count=400), peer="learner-main")
+    assert runner.coordinator.decisions == 400
+    tell(runner, Hello(worker="learner-main"), peer="learner-main")
+    assert runner.coordinator.decisions == 150
+
+
+def test_decisions_never_fall_behind_a_model(league):
+    """Though a learner may go on from a checkpoint that is older, and freeze again before it has caught up."""
+    runner = league()
+    freeze(runner, 3)
+    tell(runner, Hello(worker="learner-main"), peer="learner-main")
+    assert runner.coordinator.decisions == 300
+    freeze(runner, 2, decisions=120)
+    view = runner.coordinator.league.players["main"]
+    assert (view.decisions, view.frozen_decisions) == (300, 300)
+
+
 def test_a_learner_hears_what_the_others_have_learned_from(league):
     """When it is welcomed, and whenever it tells its own."""
     runner = league(players={"main": {}, "other": {}, "third": {}})
     assert tell(runner, Progress(worker="learner-main", count=60), peer="learner-main")[0].count == 0
     assert tell(runner, Progress(worker="learner-other", count=40), peer="learner-other")[0].count == 60
-    assert tell(runner, Hello(worker="learner-main"), peer="learner-main")[0].others == 40
     assert tell(runner, Progress(worker="learner-third", count=0), peer="learner-third")[0].count == 100
+    assert tell(runner, Hello(worker="learner-main"), peer="learner-main")[0].others == 40
     assert tell(runner, Progress(worker="sampler-0", count=9)) == []
 
 

@@ -167,6 +167,16 @@ def test_a_dropped_block_acknowledges_none_that_still_waits(desk):
     assert desk.acked() == 2
 
 
+def test_dropped_blocks_hold_no_credits_while_data_is_missing(desk):
+    """Else a sampler whose last blocks are all dropped waits for a learner that waits for more of it."""
+    desk.block(1)
+    desk.learner.version = 9
+    for number in (2, 3):
+        desk.block(number, versions=(0,))
+        assert desk.acked() == number
+    assert not desk.learner.work()
+
+
 def test_a_large_block_makes_several_updates(desk):
     """None of its decisions is used twice, and it is acknowledged with its last part."""
     desk.block(1, decisions=10, versions=(0, 0, 0))
