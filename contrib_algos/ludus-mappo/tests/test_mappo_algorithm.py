@@ -119,7 +119,7 @@ def test_what_was_played_is_what_is_unrolled(make_mappo_of, make_batch, core, be
     trainer, batch = mappo.make_trainer(seed=1), make_batch(mappo, before=before, ends=ends)
     rows = trainer._source(batch, batch.trainable()).take(np.arange(batch.num_segments))
     with torch.no_grad():
-        parameters, values = trainer._evaluate(trainer._model, rows)
+        parameters, values = trainer._evaluate(rows)
     chosen = batch.trainable()
     log_prob = parameters.log_softmax(dim=1).gather(1, rows.action)
     np.testing.assert_allclose(values["value"], batch.extras["value"][chosen], atol=1e-6)

@@ -18,7 +18,7 @@ from ludus_rnd_ppo.config import RNDPPOConfig
     [
         {},
         {"intrinsic_ends": True, "discount_per": "tick", "predictor_share": 1.0},
-        {"advantage": "vtrace", "normalize_value": True, "gradient_threads": 2},
+        {"advantage": "vtrace", "normalize_value": True},
     ],
     ids=str,
 )

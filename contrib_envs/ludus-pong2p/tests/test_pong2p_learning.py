@@ -17,7 +17,7 @@ def test_self_play_beats_the_easy_follower(tmp_path):
     """A million decisions of the example, some ten seconds, suffice against an opponent that is never met."""
     for package in ("ludus_matchmakers", "ludus_networks", "ludus_ppo"):
         pytest.importorskip(package)
-    settings = ("run.minutes=0", "run.decisions=1000000", "players.main_agent.ppo.gradient_threads=1")
+    settings = ("run.minutes=0", "run.decisions=1000000")
     options = [part for setting in settings for part in ("--set", setting)]
     run = [str(EXAMPLE), "--run", str(tmp_path / "run"), "--workers", "0", "--json", *options]
     done = subprocess.run(

@@ -26,13 +26,11 @@ def gradient_by(compilable, weight):
     """Return the gradient of weight² that a compilable makes."""
 
     def work(square):
+        weight.grad = None
         square(weight).backward()
         return weight.grad.item()
 
-    def undo():
-        weight.grad = None
-
-    return compilable.used_by(work, undo=undo)
+    return compilable.used_by(work)
 
 
 def test_a_failure_is_told_once_and_leaves_nothing_behind(monkeypatch, caplog):

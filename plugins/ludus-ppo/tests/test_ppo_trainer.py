@@ -9,7 +9,6 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
-from ludus_ppo import trainer as trainer_module
 
 BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
@@ -290,76 +289,30 @@ def test_kernels_make_no_difference(make_ppo, make_batch, action_space):
     assert result.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
 
 
-@pytest.fixture
-def small_chunks(monkeypatch):
-    """Let also the small networks of tests be worth several threads."""
-    monkeypatch.setattr(trainer_module, "_CHUNK_WORK", 0)
-
-
-@pytest.mark.usefixtures("small_chunks")
 def test_threads_make_no_difference(make_ppo, make_batch):
-    """Minibatches in chunks by three threads end with the same weights up to rounding, and with the same metrics."""
-    together, alone = (make_ppo(gradient_threads=threads, **OPTIONS) for threads in (3, 1))
-    batch = make_batch(alone, steps=32, segments=160)
-    (one, result), (other, expected) = update(together, batch), update(alone, batch)
-    close(one.weights(), other.weights(), atol=1e-6)
-    assert result.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_threads_are_deterministic(make_ppo, make_batch):
-    """Equal seeds give equal weights, bit for bit, whoever was faster."""
-    ppo = make_ppo(gradient_threads=3, epochs=3, **OPTIONS)
+    """Three threads of torch and one end with the same weights up to rounding; the same number, to the bit."""
+    ppo = make_ppo(**OPTIONS)
     batch = make_batch(ppo, steps=32, segments=160)
-    assert same(update(ppo, batch)[0].weights(), update(ppo, batch)[0].weights())
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_threads_are_used_and_given_back(make_ppo, make_batch, monkeypatch):
-    """Without the option there are as many as torch may use, whose operations have one each meanwhile."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
+    before, trained = torch.get_num_threads(), []
     try:
-        ppo = make_ppo(num_minibatches=1)
-        trainer = ppo.make_trainer(seed=1)
-        seen = set()
-        original = trainer._backward
-
-        def watched(*arguments, **options):
-            seen.add(torch.get_num_threads())
-            chunks.append(arguments[1].advantage.shape[0])
-            return original(*arguments, **options)
-
-        chunks: list[int] = []
-        monkeypatch.setattr(trainer, "_backward", watched)
-        trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
-        assert torch.get_num_threads() == 3
+        for threads in (1, 3, 3):
+            torch.set_num_threads(threads)
+            trained.append(update(ppo, batch))
     finally:
         torch.set_num_threads(before)
-    assert seen == {1}
-    assert len(chunks) == 6
-    assert sum(chunks) == 32 * 160
+    (alone, expected), (one, result), (other, again) = trained
+    close(one.weights(), alone.weights(), atol=1e-6)
+    assert result.metrics == pytest.approx(expected.metrics, rel=1e-4, abs=1e-5)
+    assert same(one.weights(), other.weights())
+    assert result.metrics == again.metrics
 
 
-def test_small_networks_are_not_worth_chunks(make_ppo, make_batch, monkeypatch):
-    """However many threads there are, a minibatch of little work is computed by one."""
-    ppo = make_ppo(gradient_threads=3, num_minibatches=2)
-    trainer = ppo.make_trainer(seed=1)
-    calls = []
-    original = trainer._backward
-    monkeypatch.setattr(trainer, "_backward", lambda *a, **o: calls.append(1) or original(*a, **o))
-    trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
-    assert len(calls) == 2
-
-
-@pytest.mark.usefixtures("small_chunks")
-def test_a_critic_without_leaves_is_refused_by_threads_too(make_ppo, make_batch):
-    """What goes wrong in one of several chunks is told, and the trainer stays as it was."""
-    hidden = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
-    ppo = make_ppo(privileged=hidden, gradient_threads=2)
+def test_a_critic_without_leaves_is_refused(make_ppo, make_batch):
+    """It is told, and the trainer stays as it was."""
+    ppo = make_ppo(privileged=spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)}))
     trainer, untouched = ppo.make_trainer(seed=1), ppo.make_trainer(seed=1)
     with pytest.raises(ContractError, match="the batch carries none"):
-        trainer.update(make_batch(ppo, steps=32, segments=160), progress=0.0)
+        trainer.update(make_batch(ppo), progress=0.0)
     assert same(trainer.weights(), untouched.weights())
     assert same(trainer.state(), untouched.state())
 

@@ -27,12 +27,11 @@ class Compilable(Generic[_Function]):
         self._plain = plain
         self._compiled = cast(_Function, torch.compile(plain)) if compiled else None
 
-    def used_by(self, work: Callable[[_Function], _Result], *, undo: Callable[[], None]) -> _Result:
+    def used_by(self, work: Callable[[_Function], _Result]) -> _Result:
         """Return what `work` makes of the function, gradients included: they are compiled when they are asked for.
 
         Args:
-            work: Calls the function it gets.
-            undo: Takes back what a call of `work` that failed has done.
+            work: Calls the function it gets; called again after a failure.
 
         Raises:
             Exception: The plain function raised it.
@@ -42,7 +41,6 @@ class Compilable(Generic[_Function]):
         try:
             return work(self._compiled)
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
-            undo()
             result = work(self._plain)  # what fails here too is no fault of the compiler
             self._compiled = None
             reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]

@@ -91,11 +91,6 @@ class PPOConfig:
     )
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
 
-    gradient_threads: int = option(
-        0,
-        at_least(0),
-        help="CPU threads that share the gradient of a minibatch; ≥ 1; 0: as many as the learner may use",
-    )
     cpu_kernels: str = option(
         "onednn",
         one_of("onednn", "torch"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import TypeAlias
 
 import attrs
@@ -21,7 +20,6 @@ from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
-from ludus_ppo.gradients import ChunkedGradient, torch_threads
 from ludus_ppo.kernels import has_bf16, use_onednn
 from ludus_ppo.losses import (
     explained_variance,
@@ -40,10 +38,6 @@ __all__ = ["PPOTrainer"]
 
 _LOSSES = ("policy_loss", "value_loss", "entropy")
 
-# Rows times weights of a chunk, about 6 ms of work: a chunk costs some hundred calls of torch besides, which threads
-# have to make one after the other because of Python's lock. Smaller networks are faster with a single thread.
-_CHUNK_WORK = 250_000_000
-_CHUNK_ROWS = 64
 _ROWS_AT_ONCE = 8192  # where no gradient is needed
 
 # Of the running mean and mean square of returns, per update.
@@ -51,12 +45,12 @@ _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
 _Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
-_LossFunction: TypeAlias = Callable[[nn.Module, Rows, float], _Losses]
+_LossFunction: TypeAlias = Callable[[Rows, float], _Losses]
 
 
 @frozen
-class _ChunkResult:
-    losses: Tensor  # [3 or 4]: those of _LOSSES and the auxiliary one, times the share of the chunk in its minibatch
+class _Step:
+    metrics: Tensor  # [4 or 5]: _LOSSES, the auxiliary one, the norm of the gradient
     log_prob: Tensor  # [n, L]
     old_log_prob: Tensor  # [n, L]
     used: Tensor | None  # [n, L] bool
@@ -93,17 +87,14 @@ class PPOTrainer:
         self._auxiliary = auxiliary
         self._distribution = distribution
         self._streams = tuple(streams) or (RewardStream(gamma=config.gamma),)
-        self._trained = nn.ModuleList([model] if auxiliary is None else [model, auxiliary])
-        self._parameters = [parameter for parameter in self._trained.parameters() if parameter.requires_grad]
-        self._weights = sum(parameter.numel() for parameter in self._parameters)
+        trained = nn.ModuleList([model] if auxiliary is None else [model, auxiliary])
+        self._parameters = [parameter for parameter in trained.parameters() if parameter.requires_grad]
         self._device = self._parameters[0].device
         on_cpu = self._device.type == "cpu"
         self._bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16(self._device))
         self._compiles_shapes = on_cpu and config.cpu_kernels == "onednn"
         if self._compiles_shapes:
-            use_onednn(self._trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
-        threads = (config.gradient_threads or torch.get_num_threads()) if on_cpu else 1
-        self._gradient = ChunkedGradient(self._trained, threads)
+            use_onednn(trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         self._optimizer = make_adam(self._parameters, config)
@@ -140,9 +131,8 @@ class PPOTrainer:
             group["lr"] = schedules.learning_rate
         before = [tensor.clone() for tensor in self._live()]
         try:
-            with torch_threads(1) if self._gradient.threads > 1 else nullcontext():
-                source = self._source(batch, trainable)
-                metrics, samples, steps = self._passes(source, schedules)
+            source = self._source(batch, trainable)
+            metrics, samples, steps = self._passes(source, schedules)
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
             if bad:
                 raise ContractError(
@@ -203,7 +193,7 @@ class PPOTrainer:
         for part in source.minibatches(np.random.default_rng(0), count=count):
             entries, rows = source.entries(part), source.take(part)
             with torch.no_grad(), self._autocast():
-                parameters, found = self._evaluate(self._model, rows)
+                parameters, found = self._evaluate(rows)
             decided = torch.from_numpy(trainable.ravel()[entries])
             log_prob, _ = self._distribution.terms(
                 parameters[decided],
@@ -248,22 +238,20 @@ class PPOTrainer:
         """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
         config = self._config
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
-        losses: list[Tensor] = []
+        metrics: list[Tensor] = []
         moved: list[Tensor] = []
         samples = 0
         whole = int(config.epochs)
         for share in [1.0] * whole + [config.epochs - whole] * (config.epochs > whole):
-            results: list[_ChunkResult] = []
             count = max(1, round(share * config.num_minibatches))
-            for part in source.minibatches(rng, count=count, share=share):
-                of_step, grad_norm = self._gradient_step(source, part, schedules)
-                losses.append(torch.cat([torch.stack([result.losses for result in of_step]).sum(dim=0), grad_norm]))
-                results += of_step
-            samples += sum(len(result.log_prob) for result in results)
-            moved.append(self._moved(results, schedules.clip_epsilon))
+            parts = source.minibatches(rng, count=count, share=share)
+            steps = [self._gradient_step(source.take(part), schedules) for part in parts]
+            metrics += [step.metrics for step in steps]
+            samples += sum(len(step.log_prob) for step in steps)
+            moved.append(self._moved(steps, schedules.clip_epsilon))
             if config.target_kl and not moved[-1][0].item() <= config.target_kl:
                 break
-        means = torch.cat([torch.stack(losses).mean(dim=0), torch.stack(moved).mean(dim=0)])
+        means = torch.cat([torch.stack(metrics).mean(dim=0), torch.stack(moved).mean(dim=0)])
         names = (
             *_LOSSES,
             *(["auxiliary_loss"] if self._auxiliary is not None else []),
@@ -271,50 +259,28 @@ class PPOTrainer:
             "approx_kl",
             "clip_fraction",
         )
-        return dict(zip(names, means.tolist(), strict=True)), samples, len(losses)
+        return dict(zip(names, means.tolist(), strict=True)), samples, len(metrics)
 
-    def _gradient_step(
-        self, source: Source, part: np.ndarray, schedules: Schedules
-    ) -> tuple[list[_ChunkResult], Tensor]:
-        """Step along the gradient of a minibatch and return the results of its chunks, and the norm ``[1]``."""
-        size = source.entries(part).size
-        chunks = np.array_split(part, min(part.size, self._chunks(size)))
+    def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
+        """Step along the gradient of a minibatch."""
+        weights = [1.0, self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
 
-        def backward(trained: nn.Module, chunk: int) -> _ChunkResult:
-            rows = source.take(chunks[chunk])
-            return self._backward(trained, rows, share=len(rows.action) / size, schedules=schedules)
+        def differentiate(losses_of: _LossFunction) -> _Step:
+            self._optimizer.zero_grad()
+            losses, log_prob, used = losses_of(rows, schedules.clip_epsilon)
+            torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
+            return _Step(torch.stack(losses).detach(), log_prob.detach(), rows.extras["log_prob"], used)
 
-        results = self._gradient.compute(len(chunks), backward)
+        step = self._losses_of.used_by(differentiate)
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
         self._optimizer.step()
-        return results, norm.unsqueeze(0)
+        return attrs.evolve(step, metrics=torch.cat([step.metrics, norm.unsqueeze(0)]))
 
-    def _chunks(self, rows: int) -> int:
-        """Return in how many chunks to compute the gradient of a minibatch."""
-        if self._gradient.threads == 1:
-            return 1
-        worthwhile = rows // max(_CHUNK_ROWS, _CHUNK_WORK // self._weights)
-        # two for each thread: one that gets less of its core can leave one to another
-        return max(1, min(2 * self._gradient.threads, worthwhile))
-
-    def _backward(self, trained: nn.Module, rows: Rows, *, share: float, schedules: Schedules) -> _ChunkResult:
-        """Add the gradient of `rows`, which are a `share` of their minibatch, to that of the modules trained."""
-        weights = [share, share * self._config.vf_coef, -share * schedules.ent_coef]
-        weights += [share] * (self._auxiliary is not None)
-
-        def differentiate(losses_of: _LossFunction) -> _ChunkResult:
-            losses, log_prob, used = losses_of(trained, rows, schedules.clip_epsilon)
-            torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
-            return _ChunkResult(torch.stack(losses).detach() * share, log_prob.detach(), rows.extras["log_prob"], used)
-
-        return self._losses_of.used_by(differentiate, undo=trained.zero_grad)
-
-    def _losses(self, trained: nn.Module, rows: Rows, clip_epsilon: float) -> _Losses:
+    def _losses(self, rows: Rows, clip_epsilon: float) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
-        model, *auxiliary = trained.children()
         with self._autocast():
-            parameters, values = self._evaluate(model, rows)
-            others = [module(rows).float() for module in auxiliary]
+            parameters, values = self._evaluate(rows)
+            others = [] if self._auxiliary is None else [self._auxiliary(rows).float()]
         used = self._distribution.labels_used(rows.action)
         log_prob, entropy = self._distribution.terms(
             parameters, action=rows.action, extras=rows.extras, mask=rows.action_mask
@@ -330,9 +296,9 @@ class PPOTrainer:
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
 
-    def _evaluate(self, model: nn.Module, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
+    def _evaluate(self, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
         """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head."""
-        parameters, values = model(rows.observation, rows.privileged, rows.unrolled)
+        parameters, values = self._model(rows.observation, rows.privileged, rows.unrolled)
         if not values:
             raise ContractError("ppo: the critic reads privileged leaves, but the batch carries none")
         count = len(rows.action)  # what follows only fills up
@@ -351,11 +317,11 @@ class PPOTrainer:
             losses.append(stream.value_weight * (loss if scale is None else loss / scale[index, 1].square()))
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
-    def _moved(self, results: list[_ChunkResult], clip_epsilon: float) -> Tensor:
+    def _moved(self, steps: list[_Step], clip_epsilon: float) -> Tensor:
         """Return how far the policy has moved in a pass: the two `ratio_statistics`, of the ratios that are clipped."""
-        log_prob = torch.cat([result.log_prob for result in results])
-        old_log_prob = torch.cat([result.old_log_prob for result in results])
-        labels_used = [result.used for result in results if result.used is not None]
+        log_prob = torch.cat([step.log_prob for step in steps])
+        old_log_prob = torch.cat([step.old_log_prob for step in steps])
+        labels_used = [step.used for step in steps if step.used is not None]
         used = torch.cat(labels_used) if labels_used else None
         if self._config.label_objective == "joint":
             log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
