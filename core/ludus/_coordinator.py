@@ -208,15 +208,13 @@ class Coordinator:
                 self._again.append(fixture)
         answer = Welcome(elapsed_s=self.league.elapsed_s)
         if player := self._learners.get(peer):
-            saved, view = self.league.store.checkpoints().get(player), self.league.players[player]
-            # what it has learned since is lost: were it counted, rules could find the player due again and again
-            self.league.set_decisions(player, max(saved.decisions if saved else 0, view.frozen_decisions))
-            others = self.decisions - self.league.players[player].decisions
+            view = self.league.players[player]
+            others = self.decisions - view.decisions
             answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)
             if view.generation:
                 before = self.league.models[f"{player}@{view.births[-1]}"]
                 answer = evolve(answer, init=before.manifest["init"], version=before.version)
-            if saved:
+            if saved := self.league.store.checkpoints().get(player):
                 answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
         self._answer(peer, answer)
         self._remind(peer)
@@ -288,8 +286,11 @@ class Coordinator:
 
     def _progress(self, peer: str, message: Progress) -> None:
         if player := self._learners.get(peer):
-            if message.count > self.league.players[player].decisions:
-                self.league.set_decisions(player, message.count)
+            known = self.league.players[player]
+            # what a killed one had learned since its checkpoint is lost: counted, it could seem due again and again
+            count = max(message.count, known.frozen_decisions)
+            if message.count and count != known.decisions:  # 0: it does not know yet where to go on
+                self.league.set_decisions(player, count)
                 self._dirty = True
             others = self.decisions - self.league.players[player].decisions
             self._answers.append((peer, Progress(worker=COORDINATOR, count=others)))
