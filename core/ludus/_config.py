@@ -61,7 +61,11 @@ class SamplingSection:
     matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
     fixture_matches: int = option(64, at_least(1), help="Matches played per fixture before the next is asked for.")
     rows_per_fixture: int = option(32, at_least(1), help="Rows of a batch that one fixture fills.")
-    credits: int = option(2, at_least(1), help="Blocks of segments that a sampler may have under way to a learner.")
+    credits: int = option(
+        2,
+        at_least(1),
+        help="Blocks of segments that a sampler may have under way to a learner; more where an update takes more.",
+    )
     max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
     opponents_learn: bool = option(
         True,

@@ -2,14 +2,16 @@
 
 A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``.
 
-Flow control: every sampler may have a fixed number of blocks under way. A block is acknowledged when an update has
-consumed it, or at once while the learner still lacks data for its next update; so the queue is bounded by the credits
-and no sampler can starve the learner of a batch that is larger than all credits together. A block is *released* when
-nothing of it waits any more, whenever it was acknowledged; until then nobody writes to its memory.
+Flow control: every sampler may have some blocks under way, at least its part of an update and one more: so it goes on
+while an update is computed, and the next one finds its data. A block is acknowledged when an update has consumed it, or
+at once while the learner still lacks data for its next update; so the queue is bounded by the credits and no sampler
+can starve the learner of a batch that is larger than all credits together. A block is *released* when nothing of it
+waits any more, whenever it was acknowledged; until then nobody writes to its memory.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +51,7 @@ class LearnerOptions:
     """What a learner needs to know of its run.
 
     Args:
-        credits: Blocks each sampler may have under way.
+        credits: Blocks each sampler may have under way at least.
         max_staleness: Blocks older than so many versions are dropped.
         freeze_every_decisions: Decisions between two frozen models; 0: only when the coordinator says so.
         checkpoint_s: Seconds between checkpoints.
@@ -221,6 +223,7 @@ class Learner:
         if batch is None or not batch.num_decisions:
             self._queue.pass_over(sender, message.block)
         else:
+            sender.decisions = max(sender.decisions, batch.num_decisions)
             self._queue.add(sender, message.block, batch, decisions=self.trainer.batch_decisions)
         if not self._ready:  # of dropped blocks, too: what waits is not learned from before others come
             sender.acked = max(sender.acked, message.block)
@@ -261,7 +264,7 @@ class Learner:
         credit = Credit(
             player=self.player,
             acked=sender.acked,
-            credits=self.options.credits,
+            credits=self._credits(sender),
             version=self.version,
             pid=sender.pid,
             released=self._queue.released(sender),
@@ -270,6 +273,10 @@ class Learner:
         )
         if self.link.send(sender.worker, credit):
             sender.version = self.version
+
+    def _credits(self, sender: Sender) -> int:
+        part = self.trainer.batch_decisions / len(self._queue.senders)
+        return max(self.options.credits, 1 + math.ceil(part / sender.decisions) if sender.decisions else 0)
 
     # -- work --------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ class Sender:
         received: The last block that came or is known to be lost.
         acked: The last block that it was told is taken.
         version: Of the weights it was told of last.
+        decisions: Of its largest block.
     """
 
     worker: str
@@ -26,6 +27,7 @@ class Sender:
     received: int = 0
     acked: int = 0
     version: int = -1
+    decisions: int = 0
 
 
 @define

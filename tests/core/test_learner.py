@@ -146,6 +146,21 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
     assert desk.learner.decisions == 12
 
 
+def test_credits_suffice_for_what_an_update_takes(desk):
+    """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
+
+    def granted(peer):
+        return [message.credits for who, message in desk.link.sent if who == peer and isinstance(message, Credit)][-1]
+
+    desk.block(1, decisions=2)
+    assert granted("sampler-0") == 1 + 5
+    desk.block(1, decisions=2, peer="sampler-1")
+    assert granted("sampler-1") == 1 + 3
+    desk.block(2, decisions=2, versions=(0,) * 6)
+    desk.learner.work()
+    assert granted("sampler-0") == 1 + 1
+
+
 def test_what_waits_after_an_update_does_not_hold_credits_while_data_is_missing(desk):
     """Otherwise samplers that wait for credits and a learner that waits for data wait for each other."""
     for number in (1, 2):
