@@ -223,7 +223,7 @@ class Learner:
         if batch is None or not batch.num_decisions:
             self._queue.pass_over(sender, message.block)
         else:
-            sender.decisions = max(sender.decisions, batch.num_decisions)
+            sender.block_decisions = max(sender.block_decisions, batch.num_decisions)
             self._queue.add(sender, message.block, batch, decisions=self.trainer.batch_decisions)
         if not self._ready:  # of dropped blocks, too: what waits is not learned from before others come
             sender.acked = max(sender.acked, message.block)
@@ -275,8 +275,10 @@ class Learner:
             sender.version = self.version
 
     def _credits(self, sender: Sender) -> int:
+        if not sender.block_decisions:
+            return self.options.credits
         part = self.trainer.batch_decisions / len(self._queue.senders)
-        return max(self.options.credits, 1 + math.ceil(part / sender.decisions) if sender.decisions else 0)
+        return max(self.options.credits, math.ceil(part / sender.block_decisions) + 1)
 
     # -- work --------------------------------------------------------------------------------------------------
 

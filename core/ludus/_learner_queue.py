@@ -19,7 +19,7 @@ class Sender:
         received: The last block that came or is known to be lost.
         acked: The last block that it was told is taken.
         version: Of the weights it was told of last.
-        decisions: Of its largest block.
+        block_decisions: Of its largest block; 0 before the first.
     """
 
     worker: str
@@ -27,7 +27,7 @@ class Sender:
     received: int = 0
     acked: int = 0
     version: int = -1
-    decisions: int = 0
+    block_decisions: int = 0
 
 
 @define

@@ -262,19 +262,19 @@ class PPOTrainer:
         return dict(zip(names, means.tolist(), strict=True)), samples, len(metrics)
 
     def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
-        """Step along the gradient of a minibatch."""
+        """Step along the gradient of a minibatch and return what it was made of."""
         weights = [1.0, self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
 
-        def differentiate(losses_of: _LossFunction) -> _Step:
+        def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
             losses, log_prob, used = losses_of(rows, schedules.clip_epsilon)
             torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
-            return _Step(torch.stack(losses).detach(), log_prob.detach(), rows.extras["log_prob"], used)
+            return losses, log_prob, used
 
-        step = self._losses_of.used_by(differentiate)
+        losses, log_prob, used = self._losses_of.used_by(differentiated)
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
         self._optimizer.step()
-        return attrs.evolve(step, metrics=torch.cat([step.metrics, norm.unsqueeze(0)]))
+        return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
 
     def _losses(self, rows: Rows, clip_epsilon: float) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
