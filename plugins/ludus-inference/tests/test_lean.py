@@ -16,6 +16,7 @@ from ludus.inference import Eager, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.testing import check_inference
 from ludus_inference.lean import Lean, make_lean
+from ludus_inference.steps import fastest_tanh
 from ludus_networks.config import ConvConfig, MLPConfig
 from ludus_networks.network import make_conv, make_mlp
 from torch import nn
@@ -71,6 +72,20 @@ def test_multi_layer_perceptrons_run_as_in_torch(activation, separate_critic, pr
         for seen in ({}, draw(privileged, rows, rows)):
             found, expected = (one.run(observation, privileged=seen, state={}) for one in (lean, eager))
             assert_equal(found.heads, expected.heads)
+
+
+@pytest.mark.parametrize("processor", ["AVX2", "AVX512"])
+@pytest.mark.parametrize("rows", [1, 2000])
+def test_the_fastest_tanh_is_a_tanh(monkeypatch, processor, rows):
+    """By way of a sigmoid or not, for few numbers and for many, in place and not."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    tanh = fastest_tanh()
+    array = np.linspace(-12, 12, rows * 16, dtype=np.float32).reshape(rows, 16)
+    expected, out = np.tanh(array.astype(np.float64)), np.empty_like(array)
+    tanh(array, out=out)
+    np.testing.assert_allclose(out, expected, atol=3e-7, rtol=0)
+    tanh(array, out=array)
+    np.testing.assert_allclose(array, expected, atol=3e-7, rtol=0)
 
 
 @pytest.mark.parametrize("scale", [False, True])

@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN: the same numbers as torch's own, forwards and backwards."""
+"""Linear layers by oneDNN and NumPy: the same numbers as torch's own, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 from ludus_ppo import kernels
-from ludus_ppo.kernels import has_onednn, use_onednn
+from ludus_ppo.kernels import fastest_kernels, has_onednn, use_kernels
 from torch import nn
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this build of torch has no oneDNN")
+every_kernel = pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
 
 
 def network(activation: nn.Module) -> nn.Module:
@@ -21,19 +22,19 @@ def network(activation: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def changed(model: nn.Module) -> nn.Module:
-    """Return a copy that computes with oneDNN."""
+def changed(model: nn.Module, name: str) -> nn.Module:
+    """Return a copy that computes with other kernels."""
     model = copy.deepcopy(model)
-    use_onednn(model)
+    use_kernels(model, name)
     return model
 
 
-@needs_onednn
+@every_kernel
 @pytest.mark.parametrize("activation", [nn.Tanh(), nn.ReLU(), nn.LeakyReLU(0.1), nn.GELU()])
-def test_outputs_and_gradients_are_those_of_torch(activation):
+def test_outputs_and_gradients_are_those_of_torch(activation, name):
     """With activations that are computed along with the layer, and with one that is not."""
     plain = network(activation)
-    fast = changed(plain)
+    fast = changed(plain, name)
     inputs = torch.randn(7, 5, requires_grad=True)
     copied = inputs.detach().clone().requires_grad_()
     expected, got = plain(inputs), fast(copied)
@@ -46,37 +47,38 @@ def test_outputs_and_gradients_are_those_of_torch(activation):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-5)
 
 
-@needs_onednn
-def test_the_linear_layers_go_through_onednn(monkeypatch):
+@every_kernel
+def test_the_linear_layers_go_through_the_kernels(monkeypatch, name):
     """One product per layer forwards; backwards one for every weight and for every input that has a gradient."""
     calls = []
     product = kernels._product
 
-    def counted(*arguments):
+    def counted(*arguments, kernels):
+        assert kernels == name
         calls.append(arguments[3] if len(arguments) > 3 else "gradient")
-        return product(*arguments)
+        return product(*arguments, kernels=kernels)
 
     monkeypatch.setattr(kernels, "_product", counted)
-    changed(network(nn.ReLU()))(torch.randn(7, 5)).sum().backward()
+    changed(network(nn.ReLU()), name)(torch.randn(7, 5)).sum().backward()
     assert calls == ["relu", "relu", "none", *["gradient"] * 5]
 
 
-@needs_onednn
-def test_names_and_parameters_stay():
+@every_kernel
+def test_names_and_parameters_stay(name):
     """Weights can be loaded from models that computed otherwise."""
     model = network(nn.Tanh())
     before = model.state_dict(keep_vars=True)
-    use_onednn(model)
+    use_kernels(model, name)
     after = model.state_dict(keep_vars=True)
     assert list(before) == list(after)
     assert all(before[name] is after[name] for name in before)
 
 
-@needs_onednn
-def test_other_inputs_take_the_usual_path():
+@every_kernel
+def test_other_inputs_take_the_usual_path(name):
     """More than two dimensions and other dtypes work as before."""
     plain = network(nn.Tanh())
-    fast = changed(plain)
+    fast = changed(plain, name)
     inputs = torch.randn(2, 7, 5)
     torch.testing.assert_close(fast(inputs), plain(inputs))
     torch.testing.assert_close(fast.double()(inputs.double()), plain.double()(inputs.double()))
@@ -88,11 +90,11 @@ def test_without_onednn_nothing_changes(monkeypatch):
     def missing(*_):
         raise NotImplementedError
 
-    monkeypatch.setattr(kernels, "_product", missing)
+    monkeypatch.setattr(kernels, "_onednn_product", missing)
     has_onednn.cache_clear()
     try:
         model = network(nn.Tanh())
-        use_onednn(model)
+        use_kernels(model, "onednn")
         assert {type(module) for module in model.modules()} == {nn.Sequential, nn.Linear, nn.Tanh}
     finally:
         monkeypatch.undo()
@@ -101,10 +103,31 @@ def test_without_onednn_nothing_changes(monkeypatch):
 
 def test_a_wrong_result_counts_as_missing(monkeypatch):
     """An operator of that name that computes something else is not used."""
-    monkeypatch.setattr(kernels, "_product", lambda *_: torch.from_numpy(np.zeros((4, 5), np.float32)))
+    monkeypatch.setattr(kernels, "_onednn_product", lambda *_: torch.from_numpy(np.zeros((4, 5), np.float32)))
     has_onednn.cache_clear()
     try:
         assert not has_onednn()
     finally:
         monkeypatch.undo()
         has_onednn.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("processor", "threads", "expected"), [("AVX512", 1, "onednn"), ("AVX2", 1, "numpy"), ("AVX2", 2, "torch")]
+)
+def test_the_processor_and_its_threads_choose(monkeypatch, processor, threads, expected):
+    """Each library where it was found to be the fastest."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert fastest_kernels() == expected
+
+
+def test_numpy_computes_tanh_everywhere():
+    """By way of a sigmoid: close to 0, far from it, and where both are 1."""
+    inputs = torch.cat([torch.linspace(-20, 20, 4001), torch.linspace(-1e-3, 1e-3, 4001)]).unsqueeze(1)
+    model = nn.Sequential(nn.Linear(1, 2), nn.Tanh())
+    with torch.no_grad():
+        model[0].weight.fill_(1.0)
+        model[0].bias.zero_()
+    expected = inputs.double().tanh().expand(-1, 2)
+    torch.testing.assert_close(changed(model, "numpy")(inputs).double(), expected, atol=3e-7, rtol=0)

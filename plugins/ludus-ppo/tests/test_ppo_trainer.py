@@ -279,10 +279,11 @@ def close(one, other, *, atol) -> None:
 OPTIONS = {"num_minibatches": 2, "learning_rate": 1e-3, "adam_eps": 1e-3}  # tiny gradients keep their sign's noise down
 
 
+@pytest.mark.parametrize("kernels", ["onednn", "numpy"])
 @pytest.mark.parametrize("action_space", [None, BUTTON_AND_MOVE, spaces.Box(-1, 1, (2,), np.float32)])
-def test_kernels_make_no_difference(make_ppo, make_batch, action_space):
-    """One update with oneDNN and one with torch's own layers end with the same weights up to rounding."""
-    fast, plain = (make_ppo(action_space, cpu_kernels=name, **OPTIONS) for name in ("onednn", "torch"))
+def test_kernels_make_no_difference(make_ppo, make_batch, action_space, kernels):
+    """One update with other kernels and one with torch's own layers end with the same weights up to rounding."""
+    fast, plain = (make_ppo(action_space, cpu_kernels=name, **OPTIONS) for name in (kernels, "torch"))
     batch = make_batch(plain)
     (one, result), (other, expected) = update(fast, batch), update(plain, batch)
     close(one.weights(), other.weights(), atol=1e-6)

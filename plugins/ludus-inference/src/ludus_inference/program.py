@@ -19,7 +19,18 @@ from torch import nn
 from torch.fx import Graph, Node, Tracer
 from torch.nn import functional
 
-from ludus_inference.steps import Activation, Buffer, Dense, Join, OneHot, Step, Widen, leaky_relu, relu
+from ludus_inference.steps import (
+    Activation,
+    Buffer,
+    Dense,
+    Join,
+    OneHot,
+    Step,
+    Widen,
+    fastest_tanh,
+    leaky_relu,
+    relu,
+)
 
 __all__ = ["Columns", "Program", "lower"]
 
@@ -316,7 +327,7 @@ class _Lowering:
 
     def tanh(self, value: Any, *, module: nn.Tanh | None = None) -> Any:  # noqa: ARG002 - it has no options
         """Apply the hyperbolic tangent."""
-        return self._activation(self._matrix(value), np.tanh)
+        return self._activation(self._matrix(value), fastest_tanh())
 
     def relu(self, value: Any, *, inplace: bool = False, module: nn.ReLU | None = None) -> Any:
         """Apply max(x, 0)."""

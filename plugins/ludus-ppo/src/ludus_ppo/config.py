@@ -92,9 +92,10 @@ class PPOConfig:
     target_kl: float = option(0.0, at_least(0.0), help="no further pass once approx_kl exceeds this, in nats; 0: off")
 
     cpu_kernels: str = option(
-        "onednn",
-        one_of("onednn", "torch"),
-        help="what computes linear layers on the CPU: oneDNN, activation included, where it is there; or plain torch",
+        "auto",
+        one_of("auto", "onednn", "numpy", "torch"),
+        help="what computes linear layers and their activations on the CPU: oneDNN, NumPy's BLAS (32 bits only), or "
+        "plain torch; auto: oneDNN, but not on x86 without AVX-512",
     )
     precision: str = option(
         "fp32",

@@ -20,7 +20,7 @@ from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
-from ludus_ppo.kernels import has_bf16, use_onednn
+from ludus_ppo.kernels import fastest_kernels, has_bf16, use_kernels
 from ludus_ppo.losses import (
     explained_variance,
     joint_log_prob,
@@ -90,11 +90,11 @@ class PPOTrainer:
         trained = nn.ModuleList([model] if auxiliary is None else [model, auxiliary])
         self._parameters = [parameter for parameter in trained.parameters() if parameter.requires_grad]
         self._device = self._parameters[0].device
-        on_cpu = self._device.type == "cpu"
         self._bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16(self._device))
-        self._compiles_shapes = on_cpu and config.cpu_kernels == "onednn"
-        if self._compiles_shapes:
-            use_onednn(trained, hidden=torch.bfloat16 if self._bf16 else torch.float32)
+        kernels = self._kernels()
+        self._compiles_shapes = kernels == "onednn"
+        if kernels != "torch":
+            use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         self._optimizer = make_adam(self._parameters, config)
@@ -149,6 +149,15 @@ class PPOTrainer:
             metrics |= _batch_metrics(source, stream.head)
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
+
+    def _kernels(self) -> str:
+        if self._device.type != "cpu":
+            return "torch"
+        if self._bf16:
+            return "torch" if self._config.cpu_kernels == "torch" else "onednn"
+        if self._config.cpu_kernels != "auto":
+            return self._config.cpu_kernels
+        return "onednn" if self._config.compile else fastest_kernels()
 
     # -- what is learned -------------------------------------------------------------------------------------------
 
