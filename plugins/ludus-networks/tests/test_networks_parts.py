@@ -7,7 +7,9 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
+from ludus_networks.encoders import Convolution
 from ludus_networks.parts import EntityEncoder, ImageEncoder, Style, VectorEncoder
+from torch import nn
 
 E, F = 5, 3
 STYLE = Style(activation="relu", scale=True, clip=None)
@@ -277,3 +279,20 @@ def test_statistics_of_entities_are_of_those_present():
     torch.testing.assert_close(encoder.norm.mean, there.mean(0))
     torch.testing.assert_close(encoder.norm.variance, there.var(0, correction=0))
     assert encoder.norm.count == len(there)
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(1, 1), (1, 2), (1, 3), (3, 2)])
+def test_convolutions_are_those_of_torch(kernel, stride):
+    """Outputs and gradients, channels last, also where kernels of one cell step over others."""
+    ours = Convolution(2, 3, kernel, stride, kernel // 2)
+    plain = nn.Conv2d(2, 3, kernel, stride, kernel // 2).double()  # oneDNN has no such layers
+    plain.load_state_dict(ours.state_dict())
+    image = torch.rand(5, 8, 6, 2).requires_grad_()
+    copied = image.detach().double().requires_grad_()
+    got, expected = ours(image.permute(0, 3, 1, 2)), plain(copied.permute(0, 3, 1, 2))
+    got.square().sum().backward()
+    expected.square().sum().backward()
+    torch.testing.assert_close(got.double(), expected, atol=1e-5, rtol=1e-5)
+    pairs = zip((image, *ours.parameters()), (copied, *plain.parameters()), strict=True)
+    for found, wanted in pairs:
+        torch.testing.assert_close(found.grad.double(), wanted.grad, atol=1e-4, rtol=1e-5)

@@ -11,7 +11,7 @@ from gymnasium import Space, spaces
 from torch import Tensor, nn
 
 from ludus_networks.config import EntityPart, ImagePart, VectorPart
-from ludus_networks.encoders import ACTIVATIONS, convolutions, hidden_layers, initialised, shrunk
+from ludus_networks.encoders import ACTIVATIONS, Convolution, convolutions, hidden_layers, initialised, shrunk
 from ludus_networks.inputs import FlatInput, scale_of, width_of
 from ludus_networks.normalization import RunningNorm
 
@@ -94,10 +94,10 @@ class _ResidualBlock(nn.Module):
     def __init__(self, before: int, channels: int, config: ImagePart, activation: str) -> None:
         super().__init__()
         gain, half = nn.init.calculate_gain(activation), config.kernel // 2  # type: ignore[arg-type]
-        self.first = initialised(nn.Conv2d(before, channels, config.kernel, config.stride, half), gain)
-        self.second = initialised(nn.Conv2d(channels, channels, config.kernel, 1, half), gain)
+        self.first = initialised(Convolution(before, channels, config.kernel, config.stride, half), gain)
+        self.second = initialised(Convolution(channels, channels, config.kernel, 1, half), gain)
         same = config.stride == 1 and before == channels
-        self.shortcut = nn.Identity() if same else initialised(nn.Conv2d(before, channels, 1, config.stride), 1.0)
+        self.shortcut = nn.Identity() if same else initialised(Convolution(before, channels, 1, config.stride), 1.0)
         self.activation = ACTIVATIONS[activation]()
 
     def forward(self, image: Tensor) -> Tensor:
