@@ -12,7 +12,7 @@ demo: install
 	$(BIN)/ludus train examples/connect4.toml --run runs/demo
 
 test: install lint types
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 install: $(VENV)/installed
 
