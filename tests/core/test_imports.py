@@ -54,16 +54,21 @@ def test_importing_the_package_is_light():
     assert python(f"import json, sys, ludus; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))") == []
 
 
-@pytest.mark.parametrize(("arguments", "budget_s"), [(["--help"], 0.3), (["plugins"], 1.0)], ids=["help", "plugins"])
-def test_looking_around_is_fast(arguments, budget_s):
-    """The best of three runs, in processor time, stays within the budget."""
+@pytest.mark.parametrize("arguments", [["--help"], ["plugins"]], ids=["help", "plugins"])
+def test_looking_around_is_fast(arguments):
+    """It takes less than three times the processor time of importing NumPy here, the best of three runs each."""
+    assert _spent("-m", "ludus", *arguments) < 3 * _spent("-c", "import numpy")
+
+
+def _spent(*arguments: str) -> float:
+    """Return the least processor time, in seconds, that Python took for these arguments in three runs."""
     spent = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-m", "ludus", *arguments], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(spent) < budget_s
+    return min(spent)
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda folder: folder.name)
