@@ -151,6 +151,7 @@ class PPOTrainer:
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
     def _kernels(self) -> str:
+        """Return what computes linear layers: ``"onednn"``, ``"numpy"`` or ``"torch"``."""
         if self._device.type != "cpu":
             return "torch"
         if self._bf16:
