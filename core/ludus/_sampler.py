@@ -52,8 +52,8 @@ class _Lane:
 
     @property
     def open(self) -> bool:
-        """Return whether there are weights to play with and no block waits to leave."""
-        return self.actor.version >= 0 and not self.outbox
+        """Return whether there are weights to play with, and a credit for the block that this fills."""
+        return self.actor.version >= 0 and not self.outbox and self.sent - self.acked < self.credits
 
 
 @define
@@ -141,15 +141,16 @@ class Sampler:
                 self._flush_results()
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
+        waited = not lane.open
         if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit
             lane.acked = max(min(credit.acked, lane.sent), lane.acked)
         lane.credits = credit.credits
         lane.actor.advance(credit.progress)
         if credit.weights:
             lane.newest = credit
-        if lane.actor.version < 0:
-            self._refresh(lane)
         self._drain(lane)
+        if waited:  # nothing was played since the last block
+            self._refresh(lane)
 
     def _refresh(self, lane: _Lane) -> None:
         """Take newer weights, between segments."""
@@ -170,7 +171,7 @@ class Sampler:
     # -- work --------------------------------------------------------------------------------------------------
 
     def work(self) -> bool:
-        """Play one tick, unless a learner has not taken the last blocks yet."""
+        """Play one tick, unless a learner has not taken enough of the last blocks yet."""
         now = self.clock()
         self._report_results(now)
         if self.stopped:
@@ -192,7 +193,8 @@ class Sampler:
             block = Segments(worker=self.name, player=player, block=number, pid=os.getpid(), arrays=arrays)
             lane.outbox.append(block)
         self._drain(lane)
-        self._refresh(lane)
+        if lane.open:
+            self._refresh(lane)
 
     def _ask(self, now: float) -> None:
         self._patience = max(0, self._patience - 1)

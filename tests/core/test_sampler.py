@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from ludus._actors import LiveActor
@@ -50,6 +52,30 @@ def test_it_stands_still_without_credits_and_goes_on_with_them(league):
     assert runner.sampler().count == stuck
     runner.asleep = set()
     runner.until(lambda: runner.sampler().count > stuck + 100)
+
+
+def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
+    """It keeps no block in hand, and the one that a credit allows is played with the weights that come with it."""
+    runner = league()
+    lane = runner.sampler()._lanes["main"]
+    runner.until(lambda: lane.sent)
+    runner.asleep = {"learner-main"}
+    for _ in range(200):
+        runner.round()
+    assert not lane.open
+    assert not lane.outbox
+    learner = runner.learner("main")
+    newest = Credit(
+        player="main",
+        acked=lane.sent,
+        credits=lane.credits,
+        version=lane.actor.version + 3,
+        pid=os.getpid(),
+        weights=learner.trainer.weights(),
+    )
+    runner.sampler().handle(learner.name, newest)
+    assert lane.open
+    assert lane.actor.version == newest.version
 
 
 def test_weights_change_between_segments_only(league, monkeypatch):
