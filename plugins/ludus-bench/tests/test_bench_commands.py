@@ -136,10 +136,11 @@ def test_opponents_are_compared_with_one(capsys):
 
 
 def test_transport_compares_shared_memory_with_frames(capsys):
-    """From a real process, a real block."""
+    """From a real process, a real block; over TCP it is packed."""
     found = result_of(capsys, "transport", *PPO, *SMALL, *TINY)
     figures = checked(found, "transport", ["mb_per_s"])
-    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames"]
+    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames", "tcp"]
+    assert 0 < found["tcp_bytes_per_decision"] < found["bytes_per_decision"]
     assert found["shared_over_frames"] == pytest.approx(figures[0]["median"] / figures[1]["median"])
 
 

@@ -18,11 +18,12 @@ from attrs import define, field
 from ludus._messages import Stop
 from ludus.errors import LinkError
 from ludus.wire import Credit, Hello, Progress, Segments
+from ludus_local import carriage
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
-__all__ = ["Receiver", "WeightsSender"]
+__all__ = ["Receiver", "WeightsSender", "packed_bytes"]
 
 _LEARNER, _PLAYER = "learner-bench", "bench"
 _WINDOW = 4  # blocks under way
@@ -35,15 +36,16 @@ class _Peers:
 
     Args:
         shared: Whether what is large goes through shared memory.
+        tcp: Whether messages go through TCP, as between hosts, instead of sockets of the file system.
 
     Raises:
         LinkError: There is no shared memory.
     """
 
-    def __init__(self, *, shared: bool) -> None:
+    def __init__(self, *, shared: bool, tcp: bool = False) -> None:
         self.sockets = private_ipc_dir()
         endpoint = ZmqEndpoint(_LEARNER)
-        address = endpoint.bind(ipc_address(self.sockets, _LEARNER))
+        self.address = address = endpoint.bind("tcp://127.0.0.1:0" if tcp else ipc_address(self.sockets, _LEARNER))
         folder = SharedFolder.beside(self.sockets, _LEARNER) if shared else None
         self.link = HostLink(endpoint, folder, address=address)
         self.processes: list[Any] = []
@@ -53,9 +55,9 @@ class _Peers:
             raise LinkError("there is no shared memory here")
 
     def start(self, target: Any, name: str, *arguments: object) -> None:
-        """Start a process that runs ``target(sockets, name, *arguments)``."""
+        """Start a process that runs ``target(sockets, address, name, *arguments)``."""
         made = multiprocessing.get_context("spawn").Process(
-            target=target, args=(str(self.sockets), name, *arguments), name=name, daemon=True
+            target=target, args=(str(self.sockets), self.address, name, *arguments), name=name, daemon=True
         )
         made.start()
         self.processes.append(made)
@@ -101,9 +103,10 @@ class _Peers:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _connect(sockets: str, name: str, *, shared: bool) -> HostLink:
-    folder = SharedFolder.beside(Path(sockets), name) if shared else None
-    link = HostLink(ZmqEndpoint(name, sockets=Path(sockets)), folder)
+def _connect(sockets: str, address: str, name: str, *, shared: bool) -> HostLink:
+    endpoint = ZmqEndpoint(name)
+    endpoint.connect(_LEARNER, address)
+    link = HostLink(endpoint, SharedFolder.beside(Path(sockets), name) if shared else None)
     link.send(_LEARNER, Hello(worker=name, pid=os.getpid()))
     return link
 
@@ -117,13 +120,14 @@ class Receiver:
     Args:
         arrays: The block, see `SegmentBatch.arrays`.
         shared: Through shared memory instead of sockets.
+        tcp: Through TCP, as between hosts.
 
     Raises:
         LinkError: There is no shared memory, or the process does not start.
     """
 
-    def __init__(self, arrays: Mapping[str, np.ndarray], *, shared: bool) -> None:
-        self._peers = _Peers(shared=shared)
+    def __init__(self, arrays: Mapping[str, np.ndarray], *, shared: bool, tcp: bool = False) -> None:
+        self._peers = _Peers(shared=shared, tcp=tcp)
         self._buffers = {name: np.zeros_like(array) for name, array in arrays.items()}
         self._bytes = float(sum(array.nbytes for array in arrays.values()))
         self._taken = 0
@@ -153,9 +157,9 @@ class Receiver:
         self._peers.close()
 
 
-def _send_blocks(sockets: str, name: str, arrays: dict[str, np.ndarray], shared: bool) -> None:
+def _send_blocks(sockets: str, address: str, name: str, arrays: dict[str, np.ndarray], shared: bool) -> None:
     """Send a block whenever there is credit, until told to stop."""
-    link = _connect(sockets, name, shared=shared)
+    link = _connect(sockets, address, name, shared=shared)
     filled: set[int] = set()
     sent, allowed, end = 0, 0, time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
@@ -180,6 +184,13 @@ def _block(arrays: dict[str, np.ndarray], link: HostLink, filled: set[int]) -> M
         for name, array in arrays.items():
             lent[name][...] = array
     return lent
+
+
+def packed_bytes(arrays: Mapping[str, np.ndarray]) -> int:
+    """Return how many bytes a block's arrays have on their way through TCP."""
+    block = Segments(worker="sampler-0", player=_PLAYER, block=1, pid=os.getpid(), arrays=arrays)
+    sent = carriage.pack(block, None, carriage.ways("tcp:", shared=False))
+    return sum(array.nbytes for array in sent.arrays.values())
 
 
 # -- weights -------------------------------------------------------------------------------------------------------
@@ -236,9 +247,9 @@ class WeightsSender:
         self._peers.close()
 
 
-def _follow(sockets: str, name: str, shared: bool) -> None:
+def _follow(sockets: str, address: str, name: str, shared: bool) -> None:
     """Copy every version of the weights, from the board or from messages, and say so, until told to stop."""
-    link, follower = _connect(sockets, name, shared=shared), _Follower()
+    link, follower = _connect(sockets, address, name, shared=shared), _Follower()
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end and not follower.stopped:
         before = follower.version

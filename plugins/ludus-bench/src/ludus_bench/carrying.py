@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 
 import numpy as np
 
-from ludus_bench._peers import Receiver, WeightsSender
+from ludus_bench._peers import Receiver, WeightsSender, packed_bytes
 from ludus_bench._pieces import Setup, available_cores
 from ludus_bench.machine import describe
 from ludus_bench.report import Figure, Limit, Report
@@ -47,6 +47,7 @@ def bench_transport(setup: Setup, *, plan: Plan) -> Report:
         ways = {
             "shared memory": stack.enter_context(closing(Receiver(arrays, shared=True))),
             "zmq frames": stack.enter_context(closing(Receiver(arrays, shared=False))),
+            "tcp": stack.enter_context(closing(Receiver(arrays, shared=False, tcp=True))),
         }
         works: dict[str, Callable[[], float]] = {name: way.work for name, way in ways.items()}
         rates = measure({**works, "copy": copy_work(arrays)}, plan)
@@ -71,8 +72,12 @@ def bench_transport(setup: Setup, *, plan: Plan) -> Report:
         values={
             "bytes_per_decision": size / block.num_decisions,
             "shared_over_frames": rates["shared memory"].median / rates["zmq frames"].median,
+            "tcp_bytes_per_decision": packed_bytes(arrays) / block.num_decisions,
         },
-        notes=("cores are those of the receiving process",),
+        notes=(
+            "MB are those of the block, also over TCP, where lz4 packs it if it is installed",
+            "cores are those of the receiving process",
+        ),
     )
 
 
