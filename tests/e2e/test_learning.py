@@ -120,6 +120,7 @@ def test_dict_observations_and_privileged_critics_get_through(ludus, install, to
     path = toml(
         run={"decisions": 60_000},
         environment={"name": "cards"},
+        sampling={"fixture_matches": 128},  # of one tick each: with few, the sampler would mostly wait for fixtures
         evaluation={"final_matches": 400},
         players={
             "main": {
