@@ -43,17 +43,13 @@ class _Lane:
     """The way from one live actor to its learner: blocks leave against credits."""
 
     actor: LiveActor
+    open: bool = False  # there are weights to play with, and a credit for the block that this fills
     sent: int = 0
     acked: int = 0
     credits: int = 0
     outbox: deque[Segments] = field(factory=deque)
     newest: Credit | None = None  # with weights that were not loaded yet
     asked_s: float = -1e9
-
-    @property
-    def open(self) -> bool:
-        """Return whether there are weights to play with, and a credit for the block that this fills."""
-        return self.actor.version >= 0 and not self.outbox and self.sent - self.acked < self.credits
 
 
 @define
@@ -141,7 +137,6 @@ class Sampler:
                 self._flush_results()
 
     def _credit(self, lane: _Lane, credit: Credit) -> None:
-        waited = not lane.open
         if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit
             lane.acked = max(min(credit.acked, lane.sent), lane.acked)
         lane.credits = credit.credits
@@ -149,16 +144,20 @@ class Sampler:
         if credit.weights:
             lane.newest = credit
         self._drain(lane)
-        if waited:  # nothing was played since the last block
-            self._refresh(lane)
+        if not lane.open:  # what is being played is finished with the weights that began it
+            self._open(lane)
 
-    def _refresh(self, lane: _Lane) -> None:
-        """Take newer weights, between segments."""
+    def _open(self, lane: _Lane) -> None:
+        """Go on with the newest weights, between segments, if there is a credit."""
+        lane.open = not lane.outbox and lane.sent - lane.acked < lane.credits
+        if not lane.open:
+            return
         if lane.newest is not None:
             lane.actor.load(lane.newest.weights, lane.newest.version)
             lane.newest = None
         if self.memory is not None:
             self.memory.refresh(learner_name(lane.actor.player), lane.actor.version, lane.actor.load)
+        lane.open = lane.actor.version >= 0
 
     def _drain(self, lane: _Lane) -> None:
         while lane.outbox and lane.sent - lane.acked < lane.credits:
@@ -193,8 +192,7 @@ class Sampler:
             block = Segments(worker=self.name, player=player, block=number, pid=os.getpid(), arrays=arrays)
             lane.outbox.append(block)
         self._drain(lane)
-        if lane.open:
-            self._refresh(lane)
+        self._open(lane)
 
     def _ask(self, now: float) -> None:
         self._patience = max(0, self._patience - 1)

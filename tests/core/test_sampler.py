@@ -54,6 +54,19 @@ def test_it_stands_still_without_credits_and_goes_on_with_them(league):
     runner.until(lambda: runner.sampler().count > stuck + 100)
 
 
+def credit(runner, *, credits=2):
+    """Return what the learner would say if it had taken all blocks and had newer weights."""
+    lane = runner.sampler()._lanes["main"]
+    return Credit(
+        player="main",
+        acked=lane.sent,
+        credits=credits,
+        version=lane.actor.version + 3,
+        pid=os.getpid(),
+        weights=runner.learner("main").trainer.weights(),
+    )
+
+
 def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
     """It keeps no block in hand, and the one that a credit allows is played with the weights that come with it."""
     runner = league()
@@ -64,18 +77,22 @@ def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
         runner.round()
     assert not lane.open
     assert not lane.outbox
-    learner = runner.learner("main")
-    newest = Credit(
-        player="main",
-        acked=lane.sent,
-        credits=lane.credits,
-        version=lane.actor.version + 3,
-        pid=os.getpid(),
-        weights=learner.trainer.weights(),
-    )
-    runner.sampler().handle(learner.name, newest)
+    newest = credit(runner)
+    runner.sampler().handle("learner-main", newest)
     assert lane.open
     assert lane.actor.version == newest.version
+
+
+def test_a_block_that_was_begun_is_played_to_its_end(league):
+    """With the same weights, though credits become fewer meanwhile, as they do when other samplers join."""
+    runner = league()
+    lane = runner.sampler()._lanes["main"]
+    runner.until(lambda: lane.sent and lane.open and lane.actor.recorder._position.max() > 2)
+    before = lane.actor.version
+    runner.sampler().handle("learner-main", credit(runner, credits=0))
+    runner.sampler().handle("learner-main", credit(runner))
+    assert lane.open
+    assert lane.actor.version == before
 
 
 def test_weights_change_between_segments_only(league, monkeypatch):
