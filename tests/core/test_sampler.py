@@ -40,7 +40,7 @@ def test_no_more_blocks_are_under_way_than_there_are_credits(league):
 
 
 def test_it_stands_still_without_credits_and_goes_on_with_them(league):
-    """A block that cannot leave stops the play; nothing is lost or played on old weights meanwhile."""
+    """Nothing is played that could not leave; nothing is lost or played on old weights meanwhile."""
     runner = league()
     runner.until(lambda: runner.sampler()._lanes["main"].sent)
     runner.asleep = {"learner-main"}

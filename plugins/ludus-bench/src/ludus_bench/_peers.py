@@ -45,9 +45,9 @@ class _Peers:
     def __init__(self, *, shared: bool, tcp: bool = False) -> None:
         self.sockets = private_ipc_dir()
         endpoint = ZmqEndpoint(_LEARNER)
-        self.address = address = endpoint.bind("tcp://127.0.0.1:0" if tcp else ipc_address(self.sockets, _LEARNER))
+        self.address = endpoint.bind("tcp://127.0.0.1:0" if tcp else ipc_address(self.sockets, _LEARNER))
         folder = SharedFolder.beside(self.sockets, _LEARNER) if shared else None
-        self.link = HostLink(endpoint, folder, address=address)
+        self.link = HostLink(endpoint, folder, address=self.address)
         self.processes: list[Any] = []
         self.pids: dict[str, int] = {}
         if shared and folder is None:

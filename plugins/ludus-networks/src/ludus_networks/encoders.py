@@ -31,7 +31,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "le
 
 
 class Convolution(nn.Conv2d):
-    """A convolution that leaves out the cells that kernels of one cell step over before it computes.
+    """A convolution that leaves out the cells that kernels of one cell, without padding, step over before it computes.
 
     The result is the same. With those cells, oneDNN's gradient of the weights writes beyond its memory on x86 without
     AVX-512 (oneDNN 3.12 of torch 2.13, images with few channels, channels last).
@@ -39,9 +39,9 @@ class Convolution(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return ``[n, channels, height, width]``."""
-        if self.kernel_size == (1, 1):
+        if self.kernel_size == (1, 1) and self.padding == (0, 0):
             down, right = self.stride
-            return functional.conv2d(input[:, :, ::down, ::right], self.weight, self.bias)
+            return functional.conv2d(input[:, :, ::down, ::right], self.weight, self.bias, groups=self.groups)
         return super().forward(input)
 
 
