@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 from contextlib import closing
 
 import numpy as np
@@ -10,6 +15,7 @@ import pytest
 from ludus.__main__ import main
 from ludus.errors import ContractError
 from ludus_bench._pieces import Source, open_setup
+from ludus_bench.machine import process_tree
 from ludus_bench.parts import Acting, Updating, harmonic, rows_of
 from ludus_bench.play import RandomPlay
 from ludus_bench.single import on_device
@@ -142,6 +148,28 @@ def test_transport_compares_shared_memory_with_frames(capsys):
     assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames", "tcp"]
     assert 0 < found["tcp_bytes_per_decision"] < found["bytes_per_decision"]
     assert found["shared_over_frames"] == pytest.approx(figures[0]["median"] / figures[1]["median"])
+
+
+def test_an_interrupt_ends_transport_with_one_line():
+    """It reaches the processes that send, too; they say nothing and are gone."""
+    command = [sys.executable, "-m", "ludus", "bench", "transport", *PPO, *SMALL, "--seconds", "60"]
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        # not inherited: a shell in the background leaves it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
+        end = time.monotonic() + 60
+        while len(started := process_tree(process.pid)) < 1 + 3 and time.monotonic() < end:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=30)  # until nobody holds the pipe any more
+    assert len(started) >= 1 + 3
+    assert said == "interrupted\n"
+    assert process.returncode == 130
 
 
 def test_weights_reach_every_sampler(capsys):

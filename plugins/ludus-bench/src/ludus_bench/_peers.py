@@ -8,6 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,7 +60,12 @@ class _Peers:
         made = multiprocessing.get_context("spawn").Process(
             target=target, args=(str(self.sockets), self.address, name, *arguments), name=name, daemon=True
         )
-        made.start()
+        # Ctrl-C reaches the whole terminal: what is started while it is ignored ignores it, and is ended by `close`
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            made.start()
+        finally:
+            signal.signal(signal.SIGINT, before)
         self.processes.append(made)
         self.pids[name] = 0
 
