@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+from attrs import define, field
 
 from ludus._statistics import Score, score
 from ludus.metrics import Metric
@@ -46,6 +49,32 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
             name = f"score_v_{anchor}"
             values |= {name: result.score, f"{name}_low": result.low, f"{name}_high": result.high}
     return values
+
+
+@define
+class Standstill:
+    """Notices that nothing is played or learned any more, which no worker that hangs or dies explains.
+
+    Args:
+        patience_s: So long nothing may move.
+    """
+
+    patience_s: float
+    _moved_s: float = field(init=False, default=-math.inf)
+    _decisions: int = field(init=False, default=-1)
+
+    def notice(self, coordinator: Coordinator) -> str:
+        """Return what to tell the person, once until something has moved again; an empty string else."""
+        now, sampling = coordinator.clock(), _sampling(coordinator.values)
+        if not sampling or sampling["ticks_per_s"] or coordinator.decisions != self._decisions:
+            self._moved_s, self._decisions = now, coordinator.decisions
+        if now - self._moved_s < self.patience_s:
+            return ""
+        self._moved_s = math.inf
+        waiting = sampling["waiting"]
+        who = "every sampler waits" if waiting == 1 else "some samplers wait"
+        why = f"{who} for a learner" if waiting else "samplers have no matches, or do not get on with them"
+        return f"nothing was played for {self.patience_s:.0f} s: {why}"
 
 
 def summarize(coordinator: Coordinator) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ludus._inproc import InTurn
 from ludus._metrics import JsonLines
 from ludus._models import usable, write_durably
 from ludus._plugins import Plugins
-from ludus._report import measure, milestones, summarize
+from ludus._report import Standstill, measure, milestones, summarize
 from ludus._sections import Chosen
 from ludus._store import Store
 from ludus.errors import LudusError, RunError, WorkerError
@@ -142,6 +142,10 @@ class _Run:
     _signal: str = field(init=False, default="")
     _sinks: list[MetricSink] = field(init=False, factory=list)
     _report_due_s: float = field(init=False, default=0.0)
+    _standstill: Standstill = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._standstill = Standstill(self.config.run.stall_s)
 
     def go(self, displays: Sequence[Chosen]) -> Outcome:
         session = int(self.store.counters().get("sessions", 0)) + 1
@@ -220,6 +224,8 @@ class _Run:
         metrics = measure(coordinator)
         for sink in self._sinks:
             sink.write(metrics)
+        if not force and (standstill := self._standstill.notice(coordinator)):
+            self.say(f"{standstill}; see {self.run_dir / 'logs'}, or stop and `ludus resume {self.run_dir}`")
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
         # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)

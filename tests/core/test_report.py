@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ludus._report import evenly, measure, summarize
+from ludus._messages import Credit, Fixtures
+from ludus._report import Standstill, evenly, measure, summarize
 from ludus._statistics import score
 from ludus.matchmaker import PlayerView, Rating
 
@@ -149,3 +150,34 @@ def test_a_league_is_measured(league):
     models = runner.coordinator.league.players["main"].models
     assert (player["newest"], player["models"], len(player["ratings"])) == (models[-1], len(models), len(models))
     assert set(player["anchors"]) == {"random"}
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [(Credit, "every sampler waits for a learner"), (Fixtures, "samplers have no matches, or do not get on with them")],
+    ids=["credits", "fixtures"],
+)
+def test_a_standstill_is_told_once(league, lost, why):
+    """Nobody can play on without credits or fixtures; it is told again only after something has moved."""
+    runner, told = league(run={"decisions": 0}), []
+    standstill = Standstill(patience_s=2.0)
+
+    def go_on(rounds):
+        for _ in range(rounds):
+            runner.round()
+            if line := standstill.notice(runner.coordinator):
+                told.append(line)
+
+    runner.train(64)
+    go_on(300)
+    assert not told
+    for _ in range(2):
+        runner.lost = lambda _, message: isinstance(message, lost)
+        runner.until(lambda: go_on(10) or told)
+        go_on(300)
+        assert told == [f"nothing was played for 2 s: {why}"]
+        told.clear()
+        runner.lost = lambda *_: False
+        runner.train(runner.coordinator.decisions + 64)
+        go_on(300)
+        assert not told

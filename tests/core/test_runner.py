@@ -11,7 +11,10 @@ import sys
 import time
 
 import pytest
+from ludus import _runner
 from ludus._config import load_config
+from ludus._inproc import InTurn
+from ludus._messages import FixtureRequest
 from ludus._metrics import read_metrics
 from ludus._models import load_arrays
 from ludus._plugins import load_plugins
@@ -90,7 +93,7 @@ def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
     monkeypatch.setattr(time, "monotonic", passing)
     monkeypatch.setattr("ludus._runner._STOP_S", math.inf)
     monkeypatch.setattr("ludus._runner.measure", slow)
-    run(tmp_path / "run", metrics={"interval_s": 0.1}, anchors=("random",))
+    run(tmp_path / "run", anchors=("random",))
     *regular, _last = started
     assert len(regular) > 2
     assert min(later - earlier for earlier, later in itertools.pairwise(regular)) >= 10
@@ -240,6 +243,23 @@ def test_two_processes_do_not_share_a_run(run, tmp_path):
     run(tmp_path / "run", run={"decisions": 64})
     with Store.open(tmp_path / "run"), pytest.raises(RunError, match="in use"):
         again(tmp_path / "run")
+
+
+def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
+    """Once, with where to look; here nobody hears that samplers ask for matches."""
+
+    class Deaf(InTurn):
+        def receive(self, timeout_s):
+            return [(peer, said) for peer, said in super().receive(timeout_s) if not isinstance(said, FixtureRequest)]
+
+    monkeypatch.setattr(_runner, "InTurn", Deaf)
+    limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
+    _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
+    (line,) = said
+    assert line == (
+        f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
+        f"see {tmp_path / 'run' / 'logs'}, or stop and `ludus resume {tmp_path / 'run'}`"
+    )
 
 
 # -- signals ---------------------------------------------------------------------------------------------------------
