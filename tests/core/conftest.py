@@ -1,16 +1,21 @@
-"""A scripted game and actors that write down what happens to them, shared by the tests of the runtime."""
+"""What the tests of the runtime share: a scripted game, actors that write down what happens to them, a learner."""
 
 from __future__ import annotations
 
 import subprocess
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 import pytest
 from attrs import define, field
 from gymnasium import spaces
-from ludus._messages import Fixture
+from ludus._learner import Learner, LearnerOptions
+from ludus._messages import Credit, Fixture, Segments, Welcome
+from ludus.algorithm import UpdateResult
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.errors import ContractError
+from ludus.launcher import COORDINATOR
 from ludus.testing import league_runner
 from tomli_w import dumps as write_toml
 
@@ -151,6 +156,99 @@ class Diary:
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
 
 
+class Counter:
+    """A trainer that counts: its one weight is the number of updates."""
+
+    batch_decisions = 10
+
+    def __init__(self):
+        self.updates, self.momentum, self.failing, self.batches, self.progress = 0, 0.0, False, [], []
+
+    def update(self, batch, *, progress):
+        if self.failing:
+            raise ContractError("the loss is not finite")
+        self.updates += 1
+        self.momentum += 0.5
+        self.batches.append(batch)
+        self.progress.append(progress)
+        return UpdateResult(metrics={"entropy": 0.25}, samples=2 * batch.num_decisions, gradient_steps=2)
+
+    def weights(self):
+        return {"w": np.array([self.updates], np.float32)}
+
+    def load_weights(self, weights):
+        self.updates = int(weights["w"][0])
+
+    def state(self):
+        return {"momentum": np.array([self.momentum])}
+
+    def load_state(self, state):
+        self.momentum = float(state["momentum"][0])
+
+
+class Link:
+    """Keeps what is sent."""
+
+    def __init__(self):
+        self.sent = []
+
+    def send(self, peer, message):
+        self.sent.append((peer, message))
+        return True
+
+    def of(self, kind):
+        return [message for _, message in self.sent if isinstance(message, kind)]
+
+
+class Desk:
+    """A learner with its trainer, link and clock."""
+
+    def __init__(self, run_dir, **options):
+        self.now, self.link, self.trainer, self.run_dir = 0.0, Link(), Counter(), run_dir
+        self.made = []
+        self.learner = Learner(
+            player="main",
+            make_trainer=self.make_trainer,
+            run_dir=run_dir,
+            options=LearnerOptions(
+                **{"credits": 2, "max_staleness": 3, "freeze_every_decisions": 10**6, "checkpoint_s": 1e9} | options
+            ),
+            link=self.link,
+            clock=lambda: self.now,
+        )
+        self.learner.start()
+
+    def make_trainer(self, generation, init):
+        """Return the first trainer, and others for later generations."""
+        self.made.append((generation, init))
+        return Counter() if generation else self.trainer
+
+    def welcome(self, **what):
+        self.learner.handle(COORDINATOR, Welcome(**what))
+
+    def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
+        """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""
+        segments = len(versions)
+        shape = (decisions + 1, segments)
+        arrays = {
+            "observation/obs": np.zeros((*shape, 1), np.float32),
+            "action": np.zeros((*shape, 1), np.int64),
+            "reward": np.zeros(shape, np.float32),
+            "terminated": np.zeros(shape, bool),
+            "truncated": np.zeros(shape, bool),
+            "decided": np.ones(shape, bool),
+            "elapsed_ticks": np.ones(shape, np.int32),
+            "length": np.array([decisions] * (segments - empty) + [0] * empty, np.int32),
+            "version": np.array(versions, np.int64),
+        }
+        self.learner.handle(peer, Segments(worker=peer, player="main", block=number, pid=pid, arrays=arrays))
+
+    def acked(self, peer="sampler-0"):
+        """Return the last block that a sampler heard to be taken."""
+        acked = [message.acked for who, message in self.link.sent if who == peer and isinstance(message, Credit)]
+        return acked[-1] if acked else None
+
+
 @pytest.fixture
 def scripted():
     """Return the class of scripted games."""
@@ -161,6 +259,20 @@ def scripted():
 def diary():
     """Return the class of actors that write down what they hear."""
     return Diary
+
+
+@pytest.fixture
+def new_desk(tmp_path):
+    """Return a maker of learners that nobody has welcomed yet, all in one folder."""
+    return partial(Desk, tmp_path)
+
+
+@pytest.fixture
+def desk(new_desk):
+    """Return a learner that was welcomed."""
+    made = new_desk()
+    made.welcome()
+    return made
 
 
 @pytest.fixture

@@ -1,0 +1,218 @@
+"""Between learners and samplers: what is fresh is taken, everything is acknowledged once, memory is given back."""
+
+from __future__ import annotations
+
+import numpy as np
+from ludus._messages import Credit, Hello, MetricsReport, Segments
+
+# -- credits ---------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_are_taken_at_once_while_data_is_missing(desk):
+    """A batch larger than all credits together comes together all the same."""
+    desk.block(1)
+    desk.block(2)
+    assert desk.acked() == 2
+    assert not desk.learner.work()
+
+
+def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
+    """So no more waits than the credits allow."""
+    for number in (1, 2, 3):
+        desk.block(number)
+    assert desk.acked() == 2
+    assert desk.learner.work()
+    assert desk.acked() == 3
+    assert desk.learner.decisions == 12
+
+
+def test_credits_suffice_for_what_an_update_takes(desk):
+    """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
+
+    def granted(peer):
+        return [message.credits for who, message in desk.link.sent if who == peer and isinstance(message, Credit)][-1]
+
+    desk.block(1, decisions=2)
+    assert granted("sampler-0") == 1 + 5
+    desk.block(1, decisions=2, peer="sampler-1")
+    assert granted("sampler-1") == 1 + 3
+    desk.block(2, decisions=2, versions=(0,) * 6)
+    desk.learner.work()
+    assert granted("sampler-0") == 1 + 1
+
+
+def test_what_waits_after_an_update_does_not_hold_credits_while_data_is_missing(desk):
+    """Otherwise samplers that wait for credits and a learner that waits for data wait for each other."""
+    for number in (1, 2):
+        desk.block(number, decisions=5, peer="sampler-1")
+    for number in (1, 2):
+        desk.block(number, decisions=4)
+    assert desk.acked() is None
+    assert desk.learner.work()
+    assert desk.acked() == 2
+
+
+def test_a_dropped_block_acknowledges_none_that_still_waits(desk):
+    """Blocks are acknowledged in order: the dropped one with the last that came before it."""
+    desk.block(1, decisions=10)
+    desk.learner.version = 9
+    desk.block(2, versions=(0,))
+    assert desk.acked() is None
+    desk.learner.work()
+    assert desk.acked() == 2
+
+
+def test_dropped_blocks_hold_no_credits_while_data_is_missing(desk):
+    """Else a sampler whose last blocks are all dropped waits for a learner that waits for more of it."""
+    desk.block(1)
+    desk.learner.version = 9
+    for number in (2, 3):
+        desk.block(number, versions=(0,))
+        assert desk.acked() == number
+    assert not desk.learner.work()
+
+
+def test_a_large_block_makes_several_updates(desk):
+    """None of its decisions is used twice, and it is acknowledged with its last part."""
+    desk.block(1, decisions=10, versions=(0, 0, 0))
+    for updates in (1, 2):
+        assert desk.learner.work()
+        assert (desk.learner.version, desk.acked()) == (updates, 0)
+    assert desk.learner.work()
+    assert (desk.learner.decisions, desk.acked()) == (30, 1)
+    assert not desk.learner.work()
+
+
+def test_a_batch_larger_than_all_credits_does_not_deadlock(league):
+    """Eight streams of four decisions against 5,000, through the whole league."""
+    runner = league(players={"main": {"dummy-gradient": {"batch_decisions": 1000}}}, sampling={"credits": 1})
+    runner.until(lambda: runner.learner("main").version, rounds=1000)
+    assert runner.learner("main").decisions >= 900
+
+
+# -- staleness -------------------------------------------------------------------------------------------------------
+
+
+def test_stale_segments_are_dropped_and_counted_one_by_one(desk):
+    """Fresh segments of the same block are trained on."""
+    desk.learner.version = 5
+    desk.block(1, decisions=10, versions=(0, 1, 2, 5))
+    while desk.learner.work():
+        pass
+    assert [batch.num_decisions for batch in desk.trainer.batches] == [10, 10]
+    desk.now = 2.0
+    desk.learner.work()
+    (report,) = desk.link.of(MetricsReport)
+    assert report.values["dropped_stale"] == 2
+    assert (report.values["staleness_mean"], report.values["staleness_max"]) == (3.0, 5.0)
+
+
+def test_empty_segments_are_not_stale(desk):
+    """A stream that was not used says nothing of the versions it might have had."""
+    desk.learner.version = 50
+    desk.block(1, decisions=10, versions=(50, 49, 0), empty=1)
+    while desk.learner.work():
+        pass
+    desk.now = 2.0
+    desk.learner.work()
+    (report,) = desk.link.of(MetricsReport)
+    assert "dropped_stale" not in report.values
+    assert (report.values["staleness_mean"], report.values["staleness_max"]) == (0.5, 1.0)
+
+
+def test_malformed_blocks_are_dropped_and_counted(desk):
+    """And acknowledged, so that their sampler goes on."""
+    arrays = {"decided": np.ones((5, 1), bool)}
+    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=1, arrays=arrays))
+    assert desk.acked() == 1
+    assert desk.learner._meter.drops["malformed"] == 1
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_sent_once_per_version_and_sampler(desk):
+    """A credit without newer weights carries none."""
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
+    for number in (1, 2, 3):
+        desk.block(number)
+    desk.learner.work()
+    sent = [(credit.version, credit.weights.get("w", np.array([])).tolist()) for credit in desk.link.of(Credit)]
+    assert sent == [(0, [0]), (0, []), (0, []), (1, [1])]
+
+
+# -- memory ----------------------------------------------------------------------------------------------------------
+
+
+def released(desk):
+    """Return up to which block the sampler may use its memory again."""
+    return [credit.released for credit in desk.link.of(Credit)][-1]
+
+
+def test_acknowledged_blocks_are_released_when_they_are_learned_from(desk):
+    """Those taken at once still wait to be read."""
+    desk.block(1)
+    desk.block(2)
+    assert (desk.acked(), released(desk)) == (2, 0)
+    desk.block(3)
+    desk.learner.work()
+    assert (desk.acked(), released(desk)) == (3, 3)
+
+
+def test_a_block_is_released_with_its_last_part(desk):
+    """A large one makes several updates."""
+    desk.block(1, decisions=5, versions=(0,) * 4)
+    desk.learner.work()
+    assert released(desk) == 0
+    desk.learner.work()
+    assert released(desk) == 1
+
+
+def test_dropped_blocks_are_released(desk):
+    """But none before them that still waits."""
+    desk.block(1)
+    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=2, arrays={}))
+    desk.block(3)
+    assert released(desk) == 0
+    desk.block(4)
+    desk.learner.work()
+    assert released(desk) == 4
+
+
+def test_the_blocks_of_one_sampler_do_not_hold_those_of_another(desk):
+    """Each counts its own."""
+    desk.block(1, peer="sampler-0")
+    desk.block(1, versions=(0, 0), peer="sampler-1")
+    desk.learner.work()
+    desk.block(2, peer="sampler-1")
+    last = {who: message.released for who, message in desk.link.sent if isinstance(message, Credit)}
+    assert last == {"sampler-0": 1, "sampler-1": 1}
+
+
+def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk):
+    """They are learned from, but what they are numbered means nothing to the new process."""
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0", pid=2))
+    desk.block(57, pid=1)
+    desk.block(1, pid=2)
+    last = desk.link.of(Credit)[-1]
+    assert (last.pid, last.acked, last.released) == (2, 1, 0)
+    desk.block(2, pid=2)
+    desk.learner.work()
+    assert desk.trainer.batches[0].num_decisions == 12
+
+
+def test_every_version_is_shown_where_there_is_memory(new_desk):
+    """From the first one on, before anybody is told of it."""
+    shown = []
+
+    class Memory:
+        def publish(self, weights, version):
+            shown.append((weights["w"].tolist(), version, len(desk.link.of(Credit))))
+
+    desk = new_desk()
+    desk.learner.memory = Memory()
+    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
+    desk.welcome()
+    desk.block(1, decisions=10)
+    desk.learner.work()
+    assert shown == [([0.0], 0, 0), ([1.0], 1, 1)]
