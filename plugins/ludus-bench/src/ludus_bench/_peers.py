@@ -29,6 +29,7 @@ __all__ = ["Receiver", "WeightsSender", "packed_bytes"]
 _LEARNER, _PLAYER = "learner-bench", "bench"
 _WINDOW = 4  # blocks under way
 _PATIENCE_S = 60.0
+_LEAVE_S = 2.0  # for all together; those that still start do not hear that they are to stop
 _LOOK_S = 2e-4  # between two looks at the board, which samplers take between two ticks
 
 
@@ -100,8 +101,9 @@ class _Peers:
         """End the processes and remove the folders."""
         for name in self.pids:
             self.link.send(name, Stop())
+        end = time.monotonic() + _LEAVE_S
         for process in self.processes:
-            process.join(2.0)
+            process.join(max(0.0, end - time.monotonic()))
             process.kill()
             process.join()
         self.link.close()
