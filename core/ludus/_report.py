@@ -53,7 +53,7 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
 
 @define
 class Standstill:
-    """Notices that nothing is played or learned any more, which no worker that hangs or dies explains.
+    """Notices that nothing is played or learned any more.
 
     Args:
         patience_s: So long nothing may move.
