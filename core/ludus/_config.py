@@ -38,9 +38,9 @@ class RunSection:
     workers: int | None = option(
         None,
         Check("a whole number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
-        help="Sampler processes; 0: everything in one process, deterministic; unset: half of the cores, at least 1.",
+        help="Sampler processes; 0: everything in one process, deterministic; unset: the cores that learners leave.",
     )
-    learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: as many as cores are free.")
+    learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: the free cores, in one process 1.")
     sampler_threads: int = option(1, at_least(1), help="Threads of every sampler.")
     device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
     launcher: str = option("local", name(), help="Component that places and starts worker processes.")
@@ -131,7 +131,11 @@ class EvaluationSection:
     enabled: bool = option(True, help="Whether rating matches are played.")
     matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
     share: float = option(0.0, at_least(0), help="Rating matches per training match at most; 0: no limit.")
-    fixture_matches: int = option(20, at_least(1), help="Pairs of matches with swapped seats per evaluation fixture.")
+    fixture_matches: int = option(
+        20,
+        at_least(1),
+        help="Matches per evaluation fixture; as many again with swapped seats where the game has one role.",
+    )
     final_matches: int = option(
         200, at_least(0), help="Matches of each newest model against each anchor and a few earlier models at the end."
     )

@@ -6,7 +6,6 @@ then sends them all. A worker that gets no answer repeats itself, and everything
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +46,8 @@ from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
 _LENGTH_MATCHES = 256  # so many matches before, and as many new ones, count alike for the length of a player's matches
+_MOST_ASKED = 64  # fixtures that one request is answered with
+_FIXTURES_AT_ONCE = 8  # in a message, whose header is bounded; with many seats and scenarios they are large
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
 
 
@@ -300,10 +301,11 @@ class Coordinator:
 
     def _deal(self, peer: str, message: FixtureRequest) -> None:
         make = self._training if message.kind == "train" else self._rating
-        fixtures = itertools.chain.from_iterable(make(peer) for _ in range(min(message.count, 64)))
-        answer = Fixtures(fixtures=tuple(fixtures))
-        self._answers.append((peer, answer))
-        self._dirty |= bool(answer.fixtures)  # that there is no work rests on nothing
+        fixtures = [fixture for _ in range(min(message.count, _MOST_ASKED)) for fixture in make(peer)]
+        for first in range(0, max(len(fixtures), 1), _FIXTURES_AT_ONCE):
+            part = tuple(fixtures[first : first + _FIXTURES_AT_ONCE])
+            self._answers.append((peer, Fixtures(fixtures=part)))
+        self._dirty |= bool(fixtures)  # that there is no work rests on nothing
 
     def _training(self, peer: str) -> list[Fixture]:  # noqa: ARG002 - same signature as _rating
         shares = {name: view.share for name, view in self.league.players.items() if view.share}

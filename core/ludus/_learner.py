@@ -43,7 +43,7 @@ from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
 
 _RESEND_S = 5.0
-_BAD_UPDATES = 3  # so many refused updates in a row end the run: the weights themselves must be broken
+_BAD_UPDATES = 3  # so many refused updates in a row end the learner: its weights must be broken
 
 
 @frozen(kw_only=True)

@@ -211,6 +211,9 @@ class _Run:
         tend()
         for name in killed:
             self.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
+        if not coordinator.failure:
+            for name, why in coordinator.errors.items():  # those that nothing was restarted for
+                self.say(f"{name}: {why}, while it stopped; what it had not saved is lost")
         if failure is not None:
             raise failure
         return coordinator

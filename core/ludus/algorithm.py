@@ -74,7 +74,7 @@ class Policy(Protocol):
         Args:
             observation: Leaves ``[n, …]`` in the environment's dtypes.
             action_mask: ``[n, A] bool``; a masked action has probability exactly 0. None: all legal.
-            privileged: Leaves ``[n, …]`` for the critic; empty when playing frozen models.
+            privileged: Leaves ``[n, …]`` for the critic; empty for frozen models, unless opponents read their values.
             state: Leaves ``[n, …]`` as returned by `initial_state` or the last decision.
             rng: The only source of randomness.
             deterministic: Take the most likely action instead of sampling.

@@ -238,7 +238,7 @@ def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) 
 
 @hookspec
 def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
-    """Hear about metrics, at most about once a second.
+    """Hear about metrics, every `metrics.interval_s` or less often.
 
     Args:
         metrics: What the metric sinks receive too.

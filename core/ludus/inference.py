@@ -64,7 +64,7 @@ class Inference(Protocol):
 
         Args:
             observation: Leaves ``[n, …]`` in the environment's dtypes.
-            privileged: Leaves ``[n, …]`` for critic heads; empty when playing frozen models.
+            privileged: Leaves ``[n, …]`` for critic heads; empty for frozen models, unless opponents read values.
             state: Leaves ``[n, …]`` as returned by the last run; empty for networks without.
             spans: Which rows belong to which slot: all rows, in order, without gaps. Empty: all to slot 0.
 

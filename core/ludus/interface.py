@@ -6,8 +6,9 @@ One interface serves every place, always through the same row-wise calls::
     bind, observe, act         a sampler around a learned policy (`bind_role` gives the role it learns)
 
 When an interface looks. `observe` is called once for every decision of a seat, on the tick on which it decides, and
-once more for every seat when its match ends. `View.reward` is what the seat received since the last of these calls. A
-stateful interface thus counts in decisions, and sees the same whether it sits on the environment or on the agent.
+where its player is learning, once more when its match ends. `View.reward` is what the seat received since the last of
+these calls; frozen models see 0. A stateful interface thus counts in decisions, whether it sits on the environment or
+on the agent.
 """
 
 from __future__ import annotations

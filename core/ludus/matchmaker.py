@@ -193,7 +193,8 @@ class Matchmaker(Protocol):
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return whom `player` should train against next.
 
-        With nothing to choose from (an empty pool) it answers the player's own live participant.
+        With nothing to choose from (an empty pool) it answers a live participant, the player's own where both sides
+        are alike, else an anchor.
         """
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:

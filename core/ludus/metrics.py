@@ -31,7 +31,7 @@ class MetricSink(Protocol):
     """Receives metrics in the coordinator process."""
 
     def write(self, metrics: Sequence[Metric]) -> None:
-        """Take a few metrics; called about once a second."""
+        """Take a few metrics; called every `metrics.interval_s` or less often."""
 
     def close(self) -> None:
         """Flush and free everything."""

@@ -8,7 +8,7 @@ network. The module's forward signature is fixed::
 
 Observations arrive in the environment's dtypes (uint8 images stay uint8) and are widened inside. Head outputs
 are ``[n, size] float32``. Where the request names privileged leaves and `privileged` is empty (frozen models play
-without them), the critic heads are left out of the result.
+without them, unless an opponent reads their values), the critic heads are left out of the result.
 """
 
 from __future__ import annotations

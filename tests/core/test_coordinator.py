@@ -38,8 +38,15 @@ def tell(runner, message, *, peer="sampler-0"):
 
 def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
     """Ask for fixtures and return them."""
-    (answer,) = tell(runner, FixtureRequest(worker=peer, kind=kind, count=count), peer=peer)
-    return answer.fixtures
+    answers = tell(runner, FixtureRequest(worker=peer, kind=kind, count=count), peer=peer)
+    return tuple(fixture for answer in answers for fixture in answer.fixtures)
+
+
+def test_many_fixtures_come_in_several_messages(league):
+    """A message has a bound, and fixtures of many seats and parameters are large."""
+    answers = tell(league(), FixtureRequest(worker="sampler-0", kind="train", count=20))
+    assert [len(answer.fixtures) for answer in answers] == [8, 8, 4]
+    assert len({fixture.id for answer in answers for fixture in answer.fixtures}) == 20
 
 
 def results(fixture, *, report=1, matches=None, ticks=5, outcome=(1.0, 0.0)):

@@ -14,13 +14,14 @@ import pytest
 from ludus import _runner
 from ludus._config import load_config
 from ludus._inproc import InTurn
-from ludus._messages import FixtureRequest
+from ludus._messages import Failure, FixtureRequest
 from ludus._metrics import read_metrics
 from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
 from ludus.errors import LudusError, RunError
+from ludus.launcher import COORDINATOR
 
 
 @pytest.fixture
@@ -260,6 +261,20 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
         f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
         f"see {tmp_path / 'run' / 'logs'}, or stop and `ludus resume {tmp_path / 'run'}`"
     )
+
+
+def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
+    """What it had not saved is lost, so that must not look like a good end."""
+
+    class Failing(InTurn):
+        def finish(self, **given):
+            failure = Failure(worker="learner-main", error="no memory", fatal=False)
+            self.endpoint("learner-main").send(COORDINATOR, failure)
+            return super().finish(**given)
+
+    monkeypatch.setattr(_runner, "InTurn", Failing)
+    _, said = run(tmp_path / "run", evaluation={"final_matches": 0})
+    assert said == ["learner-main: no memory, while it stopped; what it had not saved is lost"]
 
 
 # -- signals ---------------------------------------------------------------------------------------------------------

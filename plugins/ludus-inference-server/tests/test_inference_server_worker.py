@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ludus.errors import RunError
 from ludus.launcher import COORDINATOR
 from ludus.wire import Hello, MetricsReport
+from ludus_inference_server import service as service_module
+from ludus_inference_server.config import ServerConfig
+from ludus_inference_server.service import InferenceService
 from ludus_inference_server.worker import ServiceWorker
 
 
@@ -65,3 +69,10 @@ def test_it_does_not_stop_when_told(made):
     assert (made.stopped, made.settled) == (False, True)
     made.close()
     assert made.service.closed
+
+
+def test_without_shared_memory_the_run_ends(tmp_path, monkeypatch):
+    """To start it again would not help."""
+    monkeypatch.setattr(service_module.SharedFolder, "beside", lambda *_: None)
+    with pytest.raises(RunError, match=r"needs shared memory; choose another sampling\.inference"):
+        InferenceService(ServerConfig(), name="service-server", sockets=tmp_path, networks={})

@@ -85,12 +85,14 @@ def test_files_of_a_killed_predecessor_are_removed(folder, shapes):
     pid = killed_writer(folder.path)
     own = folder.create(Layout.of(shapes))
     other = SharedFolder(folder.path, "sampler-01").create(Layout.of(shapes))
+    dotted = SharedFolder(folder.path, f"sampler-0.{pid}").create(Layout.of(shapes))
     left = folder.path / f"sampler-0.{pid}.0"
     assert left.exists()
     folder.sweep()
     assert not left.exists()
     assert own.path.exists()
     assert other.path.exists()
+    assert dotted.path.exists()
 
 
 HOLD = """

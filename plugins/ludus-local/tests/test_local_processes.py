@@ -171,3 +171,21 @@ def test_the_plugin_registers_the_launcher():
     assert component.name == "local"
     assert component.load_factory() is LocalLauncher
     assert component.load_config() is None
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="the system does not tell of ends before they are waited for")
+def test_what_a_worker_started_ends_with_it(launch, log):
+    """Also where the worker crashed: nobody else knows of these processes."""
+    code = f"""
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], stdout=subprocess.DEVNULL)
+print(child.pid, flush=True)
+os.kill(os.getpid(), 9)
+"""
+    process = launch(code)
+    assert finish(process) == -signal.SIGKILL
+    child = int(log())
+    shown = ["ps", "-o", "stat=", "-p", str(child)]
+    eventually(
+        lambda: subprocess.run(shown, capture_output=True, text=True, check=False).stdout.strip()[:1] in ("", "Z")
+    )

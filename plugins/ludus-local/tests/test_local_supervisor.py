@@ -263,6 +263,19 @@ def test_finishing_waits_for_those_who_leave(supervise):
     assert tended
 
 
+def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
+    """What it had not saved is lost, so that must not look like a good end."""
+    supervisor, said = supervise()
+
+    def tend():
+        os.kill(supervisor.pids["sampler-0"], signal.SIGKILL)
+        time.sleep(0.05)
+
+    assert supervisor.finish(timeout_s=10, tend=tend) == []
+    log = tmp_path / "logs" / "sampler-0.log"
+    assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
+
+
 def test_finishing_kills_stragglers(supervise):
     """Nothing is left when it returns."""
     supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")

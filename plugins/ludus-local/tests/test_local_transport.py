@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
+from ludus._assembly import service_name
 from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
 from ludus.errors import LinkError, WireError
+from ludus.launcher import learner_name
 from ludus_local import codec
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
@@ -344,7 +346,7 @@ def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkey
     hub.close()
 
 
-@pytest.mark.parametrize("name", [b"../up", b"Loud", b"\x00\x01\x02\x03\x04", b"a" * 65, "ä".encode()])
+@pytest.mark.parametrize("name", [b"../up", b"Loud", b"\x00\x01\x02\x03\x04", b"a" * 81, "ä".encode()])
 def test_peers_without_a_valid_name_are_dropped(hub, name):
     """Names become dictionary keys and log lines, so odd ones are refused."""
     server, address = hub.bound("coordinator")
@@ -437,6 +439,15 @@ def test_an_endpoint_needs_a_valid_name():
     """The name is the identity that peers see."""
     with pytest.raises(LinkError, match="Sampler 0"):
         ZmqEndpoint("Sampler 0")
+
+
+@pytest.mark.parametrize("name_of", [learner_name, service_name])
+def test_the_longest_name_of_a_configuration_makes_a_worker(directory, name_of):
+    """Players and components have up to 64 characters."""
+    name = name_of("a" * 64)
+    endpoint = ZmqEndpoint(name)
+    endpoint.bind(ipc_address(directory, name))
+    endpoint.close()
 
 
 def test_the_private_directory_is_private(directory):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import shutil
 import signal
 import time
 from collections.abc import Mapping
@@ -21,7 +20,7 @@ from ludus.errors import LinkError
 from ludus.wire import Credit, Hello, Progress, Segments
 from ludus_local import carriage
 from ludus_local.link import HostLink
-from ludus_local.memory import SharedFolder, shared_path
+from ludus_local.memory import SharedFolder, remove, shared_path
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 __all__ = ["Receiver", "WeightsSender", "packed_bytes"]
@@ -108,7 +107,7 @@ class _Peers:
             process.join()
         self.link.close()
         for folder in (self.sockets, shared_path(self.sockets)):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def _connect(sockets: str, address: str, name: str, *, shared: bool) -> HostLink:
@@ -148,9 +147,15 @@ class Receiver:
             raise
 
     def work(self) -> float:
-        """Take what has arrived, at least one block, and return its bytes."""
-        received = 0.0
+        """Take what has arrived, at least one block, and return its bytes.
+
+        Raises:
+            LinkError: Nothing arrives.
+        """
+        received, end = 0.0, time.monotonic() + _PATIENCE_S
         while not received:
+            if time.monotonic() > end:
+                raise LinkError(f"no block arrived within {_PATIENCE_S:.0f} s")
             for _, message in self._peers.link.receive(1.0):
                 if isinstance(message, Segments):
                     for name, array in message.arrays.items():

@@ -79,14 +79,17 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     with limit_threads(1):
         parts = rate_parts(setup, matches=matches, plan=plan)
     found = played(setup.dump(**sections), seconds=seconds, warmup_s=warmup_s)
+    run, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
+    learner_threads = shape.learner_threads or run.learner_threads or 1  # 0: what is free
     config = {
         "env": setup.config.environment.name,
         "players": ", ".join(setup.players),
-        "workers": setup.workers if shape.workers is None else shape.workers,
+        "workers": workers,
         "matches": matches,
         "seconds": round(found.seconds, 2),
     }
-    return _report(found, parts, config, learners=len(setup.players))
+    threads = workers * run.sampler_threads + len(setup.players) * learner_threads if workers else 1
+    return _report(found, parts, config, threads=threads)
 
 
 def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
@@ -125,7 +128,7 @@ def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float,
     )
 
 
-def _report(found: Played, parts: Rates, config: dict[str, Any], *, learners: int) -> Report:
+def _report(found: Played, parts: Rates, config: dict[str, Any], *, threads: int) -> Report:
     cores = available_cores()
     limit = Limit(value=cores * parts.selfplay, of="cores / (1/environment + 1/forward + 1/update)")
     figure = Figure(name="decisions_per_s", summary=summarize(found.per_s), cores=found.cores, limit=limit)
@@ -141,7 +144,7 @@ def _report(found: Played, parts: Rates, config: dict[str, Any], *, learners: in
         "peak_rss_mb": found.peak_rss_mb,
         "parts": {"env_per_s": parts.env, "forward_per_s": parts.forward.median, "update_per_s": parts.update.median},
     }
-    note = oversubscription(int(config["workers"]) + learners, cores) if config["workers"] else ""
+    note = oversubscription(threads, cores)
     return Report(
         command="selfplay",
         figures=(figure, *parts.figures()),

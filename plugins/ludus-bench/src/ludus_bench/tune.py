@@ -36,9 +36,9 @@ class Choice:
     matches: int
     promised: float
 
-    def threads(self, players: int) -> int:
+    def threads(self, players: int, *, sampler_threads: int = 1) -> int:
         """Return how many threads compute in all processes together."""
-        return self.workers + players * self.learner_threads
+        return self.workers * sampler_threads + players * self.learner_threads
 
 
 def smallest_of_best(rates: dict[int, float], *, enough: float = math.inf) -> int:
@@ -102,7 +102,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         *(_run_figure(choice, rates) for choice, rates in runs.items()),
     ]
     toml = snippet(best, option=tuned.minibatch_option if size else None)
-    warning = oversubscription(best.threads(players), cores)
+    warning = oversubscription(best.threads(players, sampler_threads=setup.config.run.sampler_threads), cores)
     return Report(
         command="tune",
         figures=tuple(figures),

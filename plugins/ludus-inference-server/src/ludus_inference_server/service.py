@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 import zmq
-from ludus.errors import LinkError
+from ludus.errors import LinkError, RunError
 from ludus.service import Network
 from ludus_local.memory import SharedFolder
 
@@ -36,7 +36,8 @@ class InferenceService:
         networks: As in `ludus.service.ServiceContext`.
 
     Raises:
-        LinkError: There is no shared memory, or the address cannot be bound.
+        RunError: There is no shared memory.
+        LinkError: The address cannot be bound.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class InferenceService:
         address = service_address(sockets, name)
         folder = SharedFolder.beside(sockets, name)
         if folder is None:
-            raise LinkError("the inference server needs shared memory; choose another sampling.inference")
+            raise RunError("the inference server needs shared memory; choose another sampling.inference")
 
         self._server = Server(
             networks=networks,

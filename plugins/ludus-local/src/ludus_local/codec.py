@@ -85,6 +85,13 @@ def decode(frames: Sequence[Frame]) -> Message:
         WireError: The frames are not exactly one valid message.
     """
     check_limits(frames, "message")
+    try:
+        return _decode(frames)
+    except RecursionError:
+        raise WireError("header is nested too deeply") from None
+
+
+def _decode(frames: Sequence[Frame]) -> Message:
     kind, fields = _read_header(bytes(frames[0]))
     message_class = _kinds.get(kind)
     if message_class is None:
@@ -172,7 +179,9 @@ def _plain(value: Any, *, buffers: list[Frame]) -> Any:
 
 def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
     match value:
-        case [str(name), list(shape)] if name in DTYPES and all(type(size) is int and size >= 0 for size in shape):
+        case [str(name), list(shape)] if (
+            name in DTYPES and len(shape) <= _MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
+        ):
             dtype = DTYPES[name]
         case _:
             raise WireError(f"{where}: expected [dtype, shape] of an array, got {_shown(value)}")
@@ -180,7 +189,7 @@ def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
     if frame is None:
         raise WireError(f"{where}: its frame is missing")
     declared, size = math.prod(shape) * dtype.itemsize, memoryview(frame).nbytes
-    if len(shape) > _MAX_DIMENSIONS or declared != size:
+    if declared != size:
         raise WireError(f"{where}: {name} of shape {str(shape)[:64]} takes {declared} bytes, the frame has {size}")
     try:
         array = (np.empty(0, dtype) if 0 in shape else np.frombuffer(frame, dtype)).reshape(shape)

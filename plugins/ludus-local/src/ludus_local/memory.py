@@ -174,8 +174,8 @@ class SharedFolder:
     def sweep(self) -> None:
         """Remove the files of this worker's predecessors, which ended without doing so."""
         for left in self.path.glob(f"{self.worker}.*"):
-            pid = left.name.removeprefix(f"{self.worker}.").split(".")[0]
-            if pid.isdigit() and int(pid) != os.getpid() and not is_running(int(pid)):
+            pid, _, number = left.name.removeprefix(f"{self.worker}.").partition(".")  # names have points, too
+            if pid.isdigit() and number.isdigit() and int(pid) != os.getpid() and not is_running(int(pid)):
                 left.unlink(missing_ok=True)
 
     def create(self, layout: Layout, *, copies: int = 1) -> SharedFile:

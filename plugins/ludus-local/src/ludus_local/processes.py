@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from attrs import frozen
@@ -43,7 +44,10 @@ class LocalProcess:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit status, None while it runs; a signal's number is negative."""
+        """Return the exit status, None while it runs; a signal's number is negative. What it started ends with it."""
+        if self._process.returncode is None and _has_ended(self._process.pid):
+            with suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # the id is not given to others before `poll` below
         return self._process.poll()
 
     def terminate(self) -> None:
@@ -54,6 +58,13 @@ class LocalProcess:
         """End it and everything it started in its session's process group (SIGKILL)."""
         if self._process.poll() is None:  # afterwards its id may belong to somebody else
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended that nobody has waited for yet; False where the system does not tell."""
+    if not hasattr(os, "waitid"):
+        return False
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def launch(command: WorkerCommand) -> LocalProcess:

@@ -141,10 +141,14 @@ class Supervisor:
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`."""
-        deadline = time.monotonic() + timeout_s
+        deadline, asked = time.monotonic() + timeout_s, self._awaited
         while self._awaited and time.monotonic() < deadline:
             tend()
         killed = self._awaited
+        for name in asked:
+            status = self._processes[name].launched.poll()
+            if status is not None and status < 0:
+                self.session.say(f"{name}: was killed by signal {-status} while it stopped; see {self._log(name)}")
         _end([self._processes[name].launched for name in self.alive])
         return killed
 

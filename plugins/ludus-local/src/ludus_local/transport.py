@@ -36,7 +36,7 @@ MAX_BATCH = 1024  # messages one `receive` hands over, so that a fast peer canno
 _RECONNECT_MS = (20, 1000)
 _COPY_BELOW_BYTES = 256 * 1024  # handing a buffer to libzmq costs more than copying one of this size
 _MAX_IPC_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
-_PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}", re.ASCII)  # `learner-` and the like, then a name of 64
 _log = logging.getLogger(__name__)
 
 
@@ -58,7 +58,7 @@ class ZmqEndpoint:
 
     def __init__(self, name: str, *, sockets: Path | None = None, high_water: int = HIGH_WATER) -> None:
         if not _PEER_NAME.fullmatch(name):
-            raise LinkError(f"worker name {name!r} is not 1 to 64 characters from a-z 0-9 . _ -")
+            raise LinkError(f"worker name {name!r} is not 1 to 80 characters from a-z 0-9 . _ -")
         self._name = name
         self._sockets = sockets
         self._high_water = high_water

@@ -26,6 +26,7 @@ __all__ = ["main", "serve"]
 
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
 _BEAT_S = 1.0
+_MOST_SAID = 4000  # characters of an error; the log has all of it
 _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
 
 
@@ -74,6 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
             traceback.print_exc()
         fatal = isinstance(error, ConfigError | PluginError | RunError)
         why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
+        why = why.encode("utf-8", "replace").decode()[:_MOST_SAID]  # a name of a file may hold anything
         endpoint.send(COORDINATOR, Failure(worker=options.name, error=why, fatal=fatal))
         return 1
     finally:
