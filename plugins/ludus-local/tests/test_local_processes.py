@@ -189,3 +189,12 @@ os.kill(os.getpid(), 9)
     eventually(
         lambda: subprocess.run(shown, capture_output=True, text=True, check=False).stdout.strip()[:1] in ("", "Z")
     )
+
+
+def test_ends_that_the_system_forgets_at_once_are_noticed(launch):
+    """Where SIGCHLD is ignored, as below some supervisors, there is nothing to wait for."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert finish(launch("")) is not None
+    finally:
+        signal.signal(signal.SIGCHLD, before)

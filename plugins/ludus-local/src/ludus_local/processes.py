@@ -64,7 +64,10 @@ def _has_ended(pid: int) -> bool:
     """Return whether a child has ended that nobody has waited for yet; False where the system does not tell."""
     if not hasattr(os, "waitid"):
         return False
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # where SIGCHLD is ignored, nobody has to wait
+        return False
 
 
 def launch(command: WorkerCommand) -> LocalProcess:

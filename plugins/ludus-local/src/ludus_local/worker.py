@@ -24,6 +24,7 @@ from ludus_local.transport import ZmqEndpoint, ipc_address
 
 __all__ = ["main", "serve"]
 
+_log = logging.getLogger("ludus.local")
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
 _BEAT_S = 1.0
 _MOST_SAID = 4000  # characters of an error; the log has all of it
@@ -44,7 +45,10 @@ def serve(worker: Worker, link: HostLink) -> None:
             link.send(COORDINATOR, Progress(worker=worker.name, count=worker.count))
         if worker.stopped:
             stopped_s = stopped_s or now
-            if worker.settled or now - stopped_s > _LEAVE_S:
+            if worker.settled:
+                return
+            if now - stopped_s > _LEAVE_S:
+                _log.warning("%s leaves, though not all that it said was acknowledged", worker.name)
                 return
 
 
