@@ -50,9 +50,9 @@ def shares(runner, *, count=64):
     before = len(runner.sent)
     runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
     runner.coordinator.pump()
-    (answer,) = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
+    answers = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
     length, ticks = runner.coordinator._length, Counter()
-    for fixture in answer.fixtures:
+    for fixture in (fixture for answer in answers for fixture in answer.fixtures):
         ticks[fixture.player] += length.get(fixture.player, np.mean([*length.values()] or 1.0))
     return {player: time / ticks.total() for player, time in ticks.items()}
 
