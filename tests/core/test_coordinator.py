@@ -42,13 +42,6 @@ def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
     return tuple(fixture for answer in answers for fixture in answer.fixtures)
 
 
-def test_many_fixtures_come_in_several_messages(league):
-    """A message has a bound, and fixtures of many seats and parameters are large."""
-    answers = tell(league(), FixtureRequest(worker="sampler-0", kind="train", count=20))
-    assert [len(answer.fixtures) for answer in answers] == [8, 8, 4]
-    assert len({fixture.id for answer in answers for fixture in answer.fixtures}) == 20
-
-
 def results(fixture, *, report=1, matches=None, ticks=5, outcome=(1.0, 0.0)):
     """Return results of the first matches of a fixture."""
     count = fixture.matches if matches is None else matches
@@ -141,6 +134,13 @@ def test_plugins_hear_of_matches_and_models(league):
 
 
 # -- training fixtures -----------------------------------------------------------------------------------------------
+
+
+def test_many_fixtures_come_in_several_messages(league):
+    """A message has a bound, and fixtures of many seats and parameters are large."""
+    answers = tell(league(), FixtureRequest(worker="sampler-0", kind="train", count=20))
+    assert [len(answer.fixtures) for answer in answers] == [8, 8, 4]
+    assert len({fixture.id for answer in answers for fixture in answer.fixtures}) == 20
 
 
 def test_fixtures_follow_the_shares(league):

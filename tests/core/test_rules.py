@@ -51,8 +51,9 @@ def shares(runner, *, count=64):
     runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
     runner.coordinator.pump()
     answers = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
+    fixtures = [fixture for answer in answers for fixture in answer.fixtures]
     length, ticks = runner.coordinator._length, Counter()
-    for fixture in (fixture for answer in answers for fixture in answer.fixtures):
+    for fixture in fixtures:
         ticks[fixture.player] += length.get(fixture.player, np.mean([*length.values()] or 1.0))
     return {player: time / ticks.total() for player, time in ticks.items()}
 

@@ -184,13 +184,6 @@ def test_lots_are_independent_and_even():
         assert abs(shares.var() - 1 / 12) < 0.002
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_matches_are_stepped_together(make, name):
-    """256 at once cost a match a tenth of what it costs alone, or less, choosing the actions included."""
-    alone, together = (max(rates_of_random_play(make(name, matches))) for matches in (1, 256))
-    assert together > 10 * alone
-
-
 def rates_of_random_play(environment):
     """Return ticks of matches per second of CPU time, three times."""
     agent, matches = RandomAgent(None, spec=environment.spec, role=ROLE), environment.num_matches
@@ -206,3 +199,10 @@ def rates_of_random_play(environment):
             if len(ended):
                 environment.reset(ended.astype(np.uint64), rows=ended)
         yield 200 * matches / (time.process_time() - begin)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_matches_are_stepped_together(make, name):
+    """256 at once cost a match a tenth of what it costs alone, or less, choosing the actions included."""
+    alone, together = (max(rates_of_random_play(make(name, matches))) for matches in (1, 256))
+    assert together > 10 * alone
