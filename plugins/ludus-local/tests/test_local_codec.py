@@ -367,12 +367,12 @@ def test_class_validators_apply_to_what_arrives():
 
 
 def test_the_header_is_limited():
-    """64 KiB of header is enough for any message; more is refused on both sides."""
-    message = CheckpointAck(player="p", path="x" * 70_000)
-    with pytest.raises(WireError, match="at most 65536"):
+    """512 KiB of header is enough for any message; more is refused on both sides."""
+    message = CheckpointAck(player="p", path="x" * 525_000)
+    with pytest.raises(WireError, match="at most 524288"):
         encode(message)
-    with pytest.raises(WireError, match="at most 65536"):
-        decode(raw("CheckpointAck", {"player": "p", "path": "x" * 70_000}))
+    with pytest.raises(WireError, match="at most 524288"):
+        decode(raw("CheckpointAck", {"player": "p", "path": "x" * 525_000}))
 
 
 def test_the_number_of_arrays_is_limited():

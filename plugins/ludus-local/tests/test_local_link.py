@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from ludus._assembly import Assembly
 from ludus._messages import Results
-from ludus.errors import WireError
+from ludus.errors import RunError, WireError
 from ludus.testing import LeagueRunner, league_runner
 from ludus.wire import Credit, Hello, Segments
 from ludus_local import codec, link as link_module
@@ -109,6 +109,37 @@ def test_who_cannot_see_the_board_gets_weights_as_messages(learner):
     hear(learner, "sampler-0", Hello(worker="sampler-0", pid=2))
     learner.send("sampler-0", credit(weights=weights))
     assert [len(granted.weights) for granted in learner.endpoint.of(Credit)] == [0, 1, 1, 0]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_weights_of_deep_networks_travel(tmp_path, shared):
+    """Thousands of parameters are named by one message, whichever way they take."""
+    weights = {f"body.block_{number}.linear.weight": np.full(2, number, np.float32) for number in range(4000)}
+    made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
+    made.publish(weights, 1)
+    hear(made, "sampler-0", Hello(worker="sampler-0", pid=1), *([] if shared else [Declined()]))
+    made.send("sampler-0", credit(weights=weights))
+    taken = made.endpoint.of(Credit)[0].weights
+    if shared:
+        (offer,) = made.endpoint.of(Offer)
+        reader = BoardReader(folder(tmp_path, "sampler-0"), "learner-main", offer.board, offer.layout)
+        reader.load(lambda weights, version: taken.update({name: array.copy() for name, array in weights.items()}))
+    assert {name: array.tolist() for name, array in taken.items()} == {k: v.tolist() for k, v in weights.items()}
+
+
+@pytest.mark.parametrize(
+    ("weights", "problem"),
+    [
+        ({str(number): np.zeros(1, np.float32) for number in range(4097)}, "the 4097 parameters .*4097 exceeds"),
+        ({"n" * 200 + str(number): np.zeros(1) for number in range(3000)}, "the 3000 .*header of .* at most 524288"),
+        ({"w": np.zeros(1, np.complex64)}, "the 1 parameters .*'w': impossible dtype"),
+    ],
+)
+def test_weights_that_cannot_travel_end_the_run(tmp_path, weights, problem):
+    """Once and with the way out, instead of a learner that fails whenever it is asked for them."""
+    made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
+    with pytest.raises(RunError, match=rf"{problem}.* — take a network of fewer or larger layers, or run.workers = 0"):
+        made.publish(weights, 1)
 
 
 def test_without_space_for_a_board_weights_are_messages(tmp_path, monkeypatch, caplog):

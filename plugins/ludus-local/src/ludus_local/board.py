@@ -17,7 +17,7 @@ from ludus.errors import LinkError
 
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
-__all__ = ["Board", "BoardReader"]
+__all__ = ["Board", "BoardReader", "layout_of"]
 
 _VERSIONS = slice(4, 6)  # of the words a shared file begins with
 _TRIES = 1000
@@ -29,6 +29,15 @@ def _fence() -> None:
     for _ in range(2):
         with _lock:
             pass
+
+
+def layout_of(weights: Weights) -> Layout:
+    """Return how weights lie on a board.
+
+    Raises:
+        WireError: A dtype does not travel.
+    """
+    return Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
 
 
 @define(eq=False)
@@ -51,7 +60,7 @@ class Board:
             LinkError: There is no space for it.
             WireError: A dtype does not travel.
         """
-        layout = Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
+        layout = layout_of(weights)
         made = cls(layout, folder.create(layout, copies=2))
         made.file.words[_VERSIONS] = -1
         return made

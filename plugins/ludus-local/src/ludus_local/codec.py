@@ -42,14 +42,14 @@ __all__ = [
 
 Frame: TypeAlias = bytes | memoryview
 
-MAX_HEADER_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 512 * 1024
 MAX_FRAME_BYTES = 256 * 1024**2
 MAX_TOTAL_BYTES = 1024**3
-MAX_ARRAYS = 256
+MAX_ARRAYS = 4096
 
 _PREFIX = struct.Struct("<4sH")
 _MAGIC = b"LUDS"
-_MAX_ITEMS = 4096  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
+_MAX_ITEMS = MAX_ARRAYS  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
 _MAX_DIMENSIONS = 32
 #: What arrays may consist of.
 DTYPES = {

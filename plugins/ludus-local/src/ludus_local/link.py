@@ -19,13 +19,13 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, evolve, field, frozen
 from ludus.algorithm import Weights
-from ludus.errors import ContractError, LinkError, WireError
+from ludus.errors import ContractError, LinkError, RunError, WireError
 from ludus.launcher import Link, Shapes
 from ludus.wire import Credit, Hello, Segments
 
-from ludus_local.board import Board, BoardReader
+from ludus_local.board import Board, BoardReader, layout_of
 from ludus_local.carriage import Parcel, pack, unpack, ways
-from ludus_local.codec import register
+from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import Slot, SlotReader, Slots
 
@@ -161,11 +161,16 @@ class HostLink:
     # -- what a learner does -----------------------------------------------------------------------------------
 
     def publish(self, weights: Weights, version: int) -> None:
-        """Show newer weights on the board; see `ludus.launcher.Memory.publish`."""
+        """Show newer weights on the board; see `ludus.launcher.Memory.publish`.
+
+        Raises:
+            RunError: They can neither be shown nor sent.
+        """
         if self._board is None and self.folder is not None and not self._full:
+            _check_describable(weights)
             try:
                 self._board = Board.of(self.folder, weights)
-            except (LinkError, WireError) as error:
+            except LinkError as error:
                 self._full = True
                 _log.warning("%s: %s; weights travel through sockets", self.folder.worker, error)
         if self._board is not None:
@@ -259,3 +264,14 @@ class HostLink:
         known = self._learners.get(learner)
         if known is not None and known.board is not None and known.board.version != version:
             known.board.load(load)
+
+
+def _check_describable(weights: Weights) -> None:
+    """Check that a message can name all weights, which every way to samplers begins with."""
+    try:
+        encode(Offer(layout=layout_of(weights).specs))
+    except WireError as error:
+        raise RunError(
+            f"the {len(weights)} parameters and buffers of the network cannot travel between processes: {error} — "
+            f"take a network of fewer or larger layers, or run.workers = 0"
+        ) from None
