@@ -48,8 +48,8 @@ class RunSection:
     restarts: int = option(
         3,
         at_least(0),
-        help="Restarts of one worker within a minute, or without a committed checkpoint (learner) or result (sampler, "
-        "evaluator) in between, before the run is given up.",
+        help="Restarts of one worker within a minute, or without a committed checkpoint (learner), a committed result "
+        "(sampler, evaluator) or an answer (service) in between, before the run is given up.",
     )
     stall_s: float = option(60.0, at_least(1), help="A worker without progress for so many seconds is restarted.")
 

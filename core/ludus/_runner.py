@@ -210,7 +210,7 @@ class _Run:
         killed = crew.finish(timeout_s=_STOP_S, tend=tend)
         tend()
         for name in killed:
-            self.say(f"{name}: did not stop within {_STOP_S:.0f} s and was killed")
+            self.say(f"{name}: did not stop by itself and was killed")
         if not coordinator.failure:
             for name, why in coordinator.errors.items():  # those that nothing was restarted for
                 self.say(f"{name}: {why}, while it stopped; what it had not saved is lost")
@@ -228,7 +228,8 @@ class _Run:
         for sink in self._sinks:
             sink.write(metrics)
         if not force and (standstill := self._standstill.notice(coordinator)):
-            self.say(f"{standstill}; see {self.run_dir / 'logs'}, or stop and `ludus resume {self.run_dir}`")
+            logs = f"see {self.run_dir / 'logs'}, or " if self.config.run.workers else ""
+            self.say(f"{standstill}; {logs}stop and `ludus resume {self.run_dir}`")
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
         # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)

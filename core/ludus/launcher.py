@@ -74,7 +74,8 @@ class Session:
         number: Counts the starts of the run.
         stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
         restarts: Restarts of one worker within a minute, in which silence does not count, or with nothing committed in
-            between (`ludus.wire.CheckpointAck`, `ludus.wire.ResultsAck`); more means that restarting does not help.
+            between (`ludus.wire.CheckpointAck`, `ludus.wire.ResultsAck`; of a service, with nobody served by
+            `ludus.wire.Progress`); more means that restarting does not help.
         say: Tells the person one line.
     """
 

@@ -247,7 +247,7 @@ def test_two_processes_do_not_share_a_run(run, tmp_path):
 
 
 def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
-    """Once, with where to look; here nobody hears that samplers ask for matches."""
+    """Once, with what to do; here nobody hears that samplers ask for matches, and no worker has a log."""
 
     class Deaf(InTurn):
         def receive(self, timeout_s):
@@ -259,7 +259,7 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
     (line,) = said
     assert line == (
         f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
-        f"see {tmp_path / 'run' / 'logs'}, or stop and `ludus resume {tmp_path / 'run'}`"
+        f"stop and `ludus resume {tmp_path / 'run'}`"
     )
 
 

@@ -10,7 +10,6 @@ import threading
 import time
 
 import pytest
-from attrs import evolve
 from ludus._messages import CheckpointAck, Progress, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
@@ -240,19 +239,94 @@ def test_messages_are_gathered(tmp_path, monkeypatch):
         crew.close()
 
 
-def test_services_need_not_commit_anything(tmp_path, monkeypatch):
-    """They have nothing to; for them the minute alone counts."""
+@pytest.fixture
+def serve(tmp_path):
+    """Return a maker of supervisors of a service and a sampler, each with a script of its own."""
+    made = []
+
+    def make(service, sampler=SLEEP, *, stall_s=60.0):
+        said, scripts = [], {"service-x": Scripts(service), "sampler-0": Scripts(sampler)}
+        supervisor = Supervisor(
+            session=Session(run_dir=tmp_path, number=1, stall_s=stall_s, restarts=3, say=said.append),
+            sockets=tmp_path,
+            launch=lambda command: scripts[command.name](command),
+        )
+        supervisor.start([WorkerSpec(name=name, threads=1) for name in scripts])
+        made.append(supervisor)
+        return supervisor, said
+
+    yield make
+    for supervisor in made:
+        supervisor.finish(timeout_s=0, tend=lambda: None)
+
+
+def wait_ended(supervisor, name):
+    """Wait until one worker has ended."""
+    deadline = time.monotonic() + 10
+    while name in supervisor.alive:
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("of_use", [True, False])
+def test_a_service_is_of_use_while_it_serves(serve, monkeypatch, of_use):
+    """It commits nothing; one that dies again and again before anybody was served is given up."""
     monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
-    said = []
-    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=said.append)
-    supervisor = Supervisor(session=session, sockets=tmp_path, launch=Scripts(LEAVE))
-    supervisor.start([WorkerSpec(name="service-x", threads=1)])
-    for _ in range(5):
-        wait_dead(supervisor)
+    supervisor, said = serve(LEAVE)
+    for death in range(6):
+        wait_ended(supervisor, "service-x")
         time.sleep(0.002)
+        if of_use:
+            supervisor.progressed("service-x")
+        elif death == 3:
+            with pytest.raises(WorkerError, match="service-x: ended by itself — 4 times with nobody served in between"):
+                supervisor.check(heard_s={}, errors={})
+            break
         supervisor.check(heard_s={}, errors={})
-    wait_dead(supervisor)
-    assert len(said) == 5
+    assert len(said) == (6 if of_use else 3)
+
+
+def test_who_waits_for_a_service_that_hangs_is_not_killed_with_it(serve, monkeypatch):
+    """Both were silent for the same time, but only one of them because of itself."""
+    monkeypatch.setattr("ludus_local.supervisor._QUIET_S", 0.1)
+    supervisor, said = serve(SLEEP, stall_s=0.3)
+    first, spoke = supervisor.pids, time.monotonic()
+    while supervisor.pids["service-x"] == first["service-x"]:
+        supervisor.check(heard_s={"sampler-0": spoke, "service-x": spoke}, errors={})
+        time.sleep(0.02)
+    assert supervisor.pids["sampler-0"] == first["sampler-0"]
+    assert len(said) == 1
+
+
+def test_what_a_service_counts_is_progress(tmp_path, monkeypatch):
+    """What others count is not, as it may be lost, and neither is a service that has done nothing yet."""
+    monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
+    crew, heard = make_crew(tmp_path), []
+    monkeypatch.setattr(Supervisor, "progressed", lambda self, name: heard.append(name))
+    told = [("service-x", 0), ("service-x", 5), ("learner-main", 5)]
+    messages = [(name, Progress(worker=name, count=count)) for name, count in told]
+    monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
+    try:
+        assert crew.receive(0.0) == messages
+    finally:
+        crew.close()
+    assert heard == ["service-x"]
+
+
+def test_who_waits_for_a_service_that_starts_is_not_silent(serve):
+    """Its answer is all that a sampler waits for, and it says nothing meanwhile; once there is one, it has to speak."""
+    supervisor, said = serve(SLEEP, stall_s=0.2)
+    first = supervisor.pids["sampler-0"]
+    spoke = time.monotonic()
+    time.sleep(0.3)
+    supervisor.check(heard_s={"sampler-0": spoke}, errors={})
+    assert (supervisor.pids["sampler-0"], said) == (first, [])
+    supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
+    assert (supervisor.pids["sampler-0"], said) == (first, [])
+    time.sleep(0.3)
+    supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
+    assert supervisor.pids["sampler-0"] != first
+    assert len(said) == 1
 
 
 def test_finishing_waits_for_those_who_leave(supervise):
@@ -285,17 +359,20 @@ def test_finishing_kills_stragglers(supervise):
     assert supervisor.alive == []
 
 
-def test_nobody_waits_for_services_at_the_end(tmp_path):
+def test_nobody_waits_for_services_at_the_end(serve):
     """They are ended with those that had to be, and blamed for nothing."""
-
-    def start(command):
-        code = SLEEP if command.name == "service-x" else ""
-        return launch(evolve(command, argv=[sys.executable, "-S", "-c", code]))
-
-    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
-    supervisor = Supervisor(session=session, sockets=tmp_path, launch=start)
-    supervisor.start([WorkerSpec(name=name, threads=1) for name in ("service-x", "sampler-0")])
+    supervisor, _ = serve(SLEEP, "")
     start_s = time.monotonic()
     assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
     assert time.monotonic() - start_s < 20
     assert supervisor.alive == []
+
+
+def test_who_waits_for_a_service_that_has_ended_is_not_waited_for_long(serve, monkeypatch):
+    """Nobody starts it again at the end, so a sampler that asks it will not hear that it is to stop."""
+    monkeypatch.setattr("ludus_local.supervisor._ORPHANED_S", 0.1)
+    supervisor, _ = serve(LEAVE)
+    wait_ended(supervisor, "service-x")
+    start_s = time.monotonic()
+    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
+    assert time.monotonic() - start_s < 20

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus.wire import CheckpointAck, ResultsAck
+from ludus.wire import CheckpointAck, Progress, ResultsAck
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
-from ludus_local.supervisor import Supervisor
+from ludus_local.supervisor import Supervisor, is_service
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 __all__ = ["LocalCrew", "LocalLauncher"]
@@ -82,6 +82,9 @@ class LocalCrew:
         time.sleep(max(0.0, self._received_s + _GATHER_S - time.monotonic()))
         messages = self._endpoint.receive(timeout_s)
         self._received_s = time.monotonic()
+        for peer, message in messages:
+            if isinstance(message, Progress) and message.count and is_service(peer):  # it commits nothing, but serves
+                self._supervisor.progressed(peer)
         return messages
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:

@@ -15,12 +15,14 @@ from ludus.launcher import Session, WorkerSpec
 
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
-__all__ = ["Supervisor"]
+__all__ = ["Supervisor", "is_service"]
 
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
+_QUIET_S = 5.0  # a service that was silent for so long may be keeping others waiting
 _START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
+_ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
 
 
 @define
@@ -29,7 +31,7 @@ class _Process:
     launched: LocalProcess
     started_s: float
     deaths: deque[float] = field(factory=deque)  # of the last minute of life
-    in_vain: int = 0  # deaths since something of its work was committed
+    in_vain: int = 0  # deaths since its work was last of use
 
 
 @define(kw_only=True)
@@ -49,6 +51,7 @@ class Supervisor:
     _processes: dict[str, _Process] = field(init=False, factory=dict)
     _checked_s: float = field(init=False, factory=time.monotonic)
     _back_s: float = field(init=False, default=0.0)
+    _served_s: float = field(init=False, default=0.0)  # when a service was last away
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
         """Start the workers.
@@ -99,10 +102,14 @@ class Supervisor:
         if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
             self._back_s = now
         self._checked_s = now
+        services = [(service, heard_s.get(name, 0.0)) for name, service in self._services.items()]
+        if any(heard <= service.started_s or now - heard > _QUIET_S for service, heard in services):
+            self._served_s = now  # it starts or hangs, and who waits for its answer says nothing either
         for name, process in self._processes.items():
             status = process.launched.poll()
             heard = heard_s.get(name, 0.0)
-            silent_s = now - max(heard, process.started_s, self._back_s)
+            served_s = 0.0 if name in self._services else self._served_s
+            silent_s = now - max(heard, process.started_s, self._back_s, served_s)
             stall_s = self.session.stall_s
             patience_s = stall_s if heard > process.started_s else max(stall_s, _START_S)
             if status is None and silent_s < patience_s:
@@ -119,7 +126,7 @@ class Supervisor:
             self._restart(process, why, now)
 
     def progressed(self, name: str) -> None:
-        """Take note that work of a worker was committed: a later death does not undo it."""
+        """Take note that work of a worker was committed or a service was of use: its deaths so far do not count."""
         if name in self._processes:
             self._processes[name].in_vain = 0
 
@@ -127,13 +134,14 @@ class Supervisor:
         name = process.spec.name
         log = self._log(name)
         process.deaths.append(now)
-        process.in_vain += not _is_service(name)  # a service has nothing to commit
+        process.in_vain += 1
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.session.restarts:
             raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
         if process.in_vain > self.session.restarts:  # what takes longer than a minute to fail, such as a checkpoint
-            raise WorkerError(f"{name}: {why} — {process.in_vain} times with nothing committed in between; see {log}")
+            between = "nobody served" if name in self._services else "nothing committed"
+            raise WorkerError(f"{name}: {why} — {process.in_vain} times with {between} in between; see {log}")
         self.restarts += 1
         self.session.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
@@ -142,7 +150,9 @@ class Supervisor:
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`."""
         deadline, asked = time.monotonic() + timeout_s, self._awaited
-        while self._awaited and time.monotonic() < deadline:
+        while (awaited := self._awaited) and time.monotonic() < deadline:
+            if self._orphaned(awaited):
+                deadline = min(deadline, time.monotonic() + _ORPHANED_S)
             tend()
         killed = self._awaited
         for name in asked:
@@ -154,10 +164,20 @@ class Supervisor:
 
     @property
     def _awaited(self) -> list[str]:
-        return [name for name in self.alive if not _is_service(name)]
+        return [name for name in self.alive if name not in self._services]
+
+    def _orphaned(self, awaited: list[str]) -> bool:
+        """Return whether all who are awaited may be waiting for a service that has ended; learners ask none."""
+        ended = self._services.keys() - self.alive
+        return bool(ended) and not any(name.startswith("learner-") for name in awaited)
+
+    @property
+    def _services(self) -> dict[str, _Process]:
+        return {name: process for name, process in self._processes.items() if is_service(name)}
 
 
-def _is_service(name: str) -> bool:
+def is_service(name: str) -> bool:
+    """Return whether the worker of a name is a service."""
     return name.startswith("service-")
 
 
