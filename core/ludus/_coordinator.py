@@ -258,8 +258,9 @@ class Coordinator:
     def _freeze(self, peer: str, message: ModelFrozen) -> None:
         models = self.league.players[message.player].models
         known = [self.league.models[model] for model in models]
-        told = {(model.hash, model.manifest.get("generation", 0)) for model in known}
-        if (message.hash, message.generation) not in told:
+        # weights that have not moved since are a model of their own: the learner has counted it
+        told = {(model.hash, model.manifest.get("generation", 0), model.decisions) for model in known}
+        if (message.hash, message.generation, message.decisions) not in told:
             manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
             manifest["parent"] = self.league.models[models[-1]].hash if models else None
             manifest |= {name: getattr(message, name) for name in ("generation", "init", "reason")}
@@ -272,7 +273,7 @@ class Coordinator:
         view, due = self.league.players[message.player], self._orders.get(message.player)
         if due is not None and len(view.models) >= due.model and view.generation >= due.generation:
             del self._orders[message.player]
-        self._answer(peer, ModelAck(player=message.player, number=message.number))
+        self._answer(peer, ModelAck(player=message.player, number=message.number, models=len(view.models)))
 
     def _admit(self, player: str, participant: str) -> None:
         if player in self.matchmakers:

@@ -144,8 +144,7 @@ class Learner:
             case Order() if self._welcome is not None and not self.stopped:
                 self._follow(message)
             case ModelAck():
-                self._unacked.pop(f"model-{message.number}", None)
-                self._start_anew()
+                self._settle_model(message)
             case CheckpointAck():
                 self._settle_checkpoint(message.path)
             case Stop() if not self.stopped:
@@ -188,10 +187,22 @@ class Learner:
         """Return whether there is something to freeze; else an order waits, and is given again."""
         return self.decisions > self._frozen_at or not self._models
 
+    def _settle_model(self, ack: ModelAck) -> None:
+        """Count what the league has, which may have had the model already, from before a restart."""
+        self._unacked.pop(f"model-{ack.number}", None)
+        if not self._freezing:
+            self._models = ack.models
+        self._start_anew()
+
+    @property
+    def _freezing(self) -> bool:
+        """Return whether a model is not known to be committed yet."""
+        return any(isinstance(message, ModelFrozen) for _, message in self._unacked.values())
+
     def _start_anew(self) -> None:
         """Begin the generation that was ordered if its predecessor's last model is committed."""
         order = self._order
-        if order is None or any(isinstance(message, ModelFrozen) for _, message in self._unacked.values()):
+        if order is None or self._freezing:
             return
         self._order = None
         self._begin_generation(order.generation, order.init)

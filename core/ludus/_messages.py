@@ -251,10 +251,15 @@ class ModelFrozen:
 
 @frozen(kw_only=True)
 class ModelAck:
-    """The model is committed."""
+    """The model is committed.
+
+    Attributes:
+        models: How many the player has now.
+    """
 
     player: str
     number: int
+    models: int
 
 
 @frozen(kw_only=True)

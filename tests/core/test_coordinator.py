@@ -273,7 +273,7 @@ def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
 def test_models_enter_the_pools_their_matchmaker_says(league):
     """And know their parents."""
     runner = league()
-    assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(player="main", number=1)]
+    assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(player="main", number=1, models=1)]
     freeze(runner, 2)
     assert runner.coordinator.league.pool("dummy") == ("main@1", "main@2")
     models = runner.coordinator.league.models
@@ -286,9 +286,20 @@ def test_a_learner_and_its_successor_may_mean_the_same_number(league):
     freeze(runner, 1)
     digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     late = ModelFrozen(player="main", number=1, hash=digest, decisions=90, version=9)
-    assert tell(runner, late, peer="learner-main") == [ModelAck(player="main", number=1)]
+    assert tell(runner, late, peer="learner-main") == [ModelAck(player="main", number=1, models=2)]
     assert list(runner.coordinator.league.models) == ["main@1", "main@2"]
     assert runner.coordinator.league.models["main@2"].hash == digest
+
+
+def test_weights_that_have_not_moved_are_another_model(league):
+    """An algorithm may have collected data since, and who ordered it is told that it is there."""
+    runner = league()
+    digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
+    for number in (1, 2, 2):
+        frozen = ModelFrozen(player="main", number=number, hash=digest, decisions=100 * number, version=1)
+        (answer,) = tell(runner, frozen, peer="learner-main")
+        assert answer == ModelAck(player="main", number=number, models=number)
+    assert [(m.hash, m.decisions) for m in runner.coordinator.league.models.values()] == [(digest, 100), (digest, 200)]
 
 
 def test_a_model_that_missed_its_pools_enters_them_later(tables, league):

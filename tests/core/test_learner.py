@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from ludus._messages import Checkpoint, CheckpointAck, Hello, MetricsReport, ModelAck, ModelFrozen, Progress, Stop
+from ludus._messages import (
+    Checkpoint,
+    CheckpointAck,
+    Hello,
+    MetricsReport,
+    ModelAck,
+    ModelFrozen,
+    Order,
+    Progress,
+    Stop,
+)
 from ludus._models import load_arrays, load_manifest
 from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
@@ -114,10 +124,23 @@ def test_promises_are_repeated_until_they_are_kept(new_desk):
     desk.learner.work()
     assert [m.number for m in desk.link.of(ModelFrozen)] == [1, 1]
     assert not desk.learner.settled
-    desk.learner.handle(COORDINATOR, ModelAck(player="main", number=1))
+    desk.learner.handle(COORDINATOR, ModelAck(player="main", number=1, models=1))
     desk.now = 12.0
     desk.learner.work()
     assert len(desk.link.of(ModelFrozen)) == 2
+
+
+def test_what_a_learner_counts_is_what_the_league_has(new_desk):
+    """A model may have been there from before a restart; an order is for one more than there are."""
+    desk = new_desk(freeze_every_decisions=20)
+    desk.welcome(models=1)
+    for number in (1, 2, 3):
+        desk.block(number, decisions=10)
+        desk.learner.work()
+    assert [m.number for m in desk.link.of(ModelFrozen)] == [2]
+    desk.learner.handle(COORDINATOR, ModelAck(player="main", number=2, models=1))
+    desk.learner.handle(COORDINATOR, Order(player="main", model=2, generation=0, reason="a rule"))
+    assert [m.reason for m in desk.link.of(ModelFrozen)] == ["", "a rule"]
 
 
 def test_a_checkpoint_holds_everything(new_desk):
