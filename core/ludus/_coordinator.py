@@ -6,7 +6,6 @@ then sends them all. A worker that gets no answer repeats itself, and everything
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field
 
-from ludus._build import blamed
+from ludus._answers import answering, checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
 from ludus._config import RunConfig
 from ludus._league import League
 from ludus._match_log import FixtureSummary
@@ -244,7 +243,7 @@ class Coordinator:
                 matches=summary.matches,
             )
         self._answer(peer, ResultsAck(report=message.report))
-        if self.matches - self._asked >= self.config.league.every_matches:
+        if self.matches - self._asked >= self.config.league.every_matches and not self._stopping:
             self._ask_rules()
 
     def _trained(self, player: str, summary: FixtureSummary) -> None:
@@ -260,7 +259,8 @@ class Coordinator:
         known = [self.league.models[model] for model in models]
         # weights that have not moved since are a model of their own: the learner has counted it
         told = {(model.hash, model.manifest.get("generation", 0), model.decisions) for model in known}
-        if (message.hash, message.generation, message.decisions) not in told:
+        new = (message.hash, message.generation, message.decisions) not in told
+        if new:
             manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
             manifest["parent"] = self.league.models[models[-1]].hash if models else None
             manifest |= {name: getattr(message, name) for name in ("generation", "init", "reason")}
@@ -268,17 +268,19 @@ class Coordinator:
             # numbered here: a learner and its successor may both have meant the same number
             said = {name: getattr(message, name) for name in ("hash", "decisions", "version")}
             participant = self.league.freeze(message.player, manifest=manifest, **said)
-            self._admit(message.player, participant)
             self._emit("ludus_model_frozen", player=message.player, model=participant, manifest=manifest)
         view, due = self.league.players[message.player], self._orders.get(message.player)
         if due is not None and len(view.models) >= due.model and view.generation >= due.generation:
             del self._orders[message.player]
         self._answer(peer, ModelAck(player=message.player, number=message.number, models=len(view.models)))
+        if new:  # last, as plugin code may fail: the model is there all the same
+            self._admit(message.player, view.models[-1])
 
     def _admit(self, player: str, participant: str) -> None:
         if player in self.matchmakers:
-            with blamed(f"matchmaker of player {player!r}"):
-                changes = list(self.matchmakers[player].on_model_frozen(self.league, player, participant))
+            with answering(f"matchmaker of player {player!r}"):
+                changes = self.matchmakers[player].on_model_frozen(self.league, player, participant)
+                changes = checked_pool_changes(changes, self.league)
             self.league.apply(changes)
             self._dirty = True
 
@@ -316,8 +318,7 @@ class Coordinator:
         known = [self._length[name] for name in shares if name in self._length] or [1.0]
         cost = {name: self._length.get(name, sum(known) / len(known)) / share for name, share in shares.items()}
         player = min(shares, key=lambda name: self._dealt[name] + cost[name])
-        with blamed(f"matchmaker of player {player!r}"):
-            pairing = self.matchmakers[player].next_fixture(self.league, player, self._rng)
+        pairing = self._pairing(player, self._rng)
         matches = self.config.sampling.fixture_matches
         self._dealt[player] += matches * cost[player]
         fixture = Fixture(
@@ -332,6 +333,11 @@ class Coordinator:
         )
         return [self.league.create_fixture(fixture)]
 
+    def _pairing(self, player: str, rng: np.random.Generator) -> Pairing:
+        with answering(f"matchmaker of player {player!r}"):
+            pairing = self.matchmakers[player].next_fixture(self.league, player, rng)
+            return checked_pairing(pairing, self.league, self.spec, others=self.spec.num_teams - 1)
+
     def _seed(self, kind: str) -> int:
         return seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62)))
 
@@ -344,11 +350,6 @@ class Coordinator:
             team = teams[self._turn[player] % len(teams)]
             self._turn[player] += 1
         others = [t for t in range(self.spec.num_teams) if t != team]
-        if len(pairing.opponents) != len(others):
-            raise LudusError(
-                f"matchmaker of player {player!r} named {len(pairing.opponents)} opponents; expected "
-                f"{len(others)}, one for every other team — fix its next_fixture"
-            )
         sides = dict(zip(others, pairing.opponents, strict=True)) | {team: view.live}
         return tuple(sides[seat.team] for seat in self.spec.seats)
 
@@ -360,8 +361,7 @@ class Coordinator:
             return [fixture]
         if not self._affords_rating:
             return []
-        with blamed("matchmaker of the evaluation"):
-            pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, self._rng)
+        pair = self._evaluation_pair(self._rng)
         if pair is None:
             return []
         out = sum(sorted(set(fixture.seats)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
@@ -370,6 +370,11 @@ class Coordinator:
         fixtures = self.rating_fixtures(pair, self.config.evaluation.fixture_matches, reason="rating")
         self._evaluating |= {fixture.id: (peer, fixture) for fixture in fixtures}
         return fixtures
+
+    def _evaluation_pair(self, rng: np.random.Generator) -> tuple[str, ...] | None:
+        with answering("matchmaker of the evaluation"):
+            pair = None if self.evaluation is None else self.evaluation.next_evaluation(self.league, rng)
+            return checked_evaluation(pair, self.league)
 
     @property
     def _affords_rating(self) -> bool:
@@ -406,26 +411,13 @@ class Coordinator:
     def _ask_rules(self) -> None:
         self._asked = self.matches
         for rule in self.rules:
-            with blamed(f"rule {type(rule).__name__}"):
-                changes = list(rule.decide(self.league, self._rng))
-            for change in changes:
-                problem = self._problem(change)
-                if problem:
-                    raise LudusError(f"rule {type(rule).__name__}: {problem} in {change} — fix its decide")
+            for change in self._changes(rule, self._rng):
                 self._change(change)
         self._dirty = True
 
-    def _problem(self, change: Change) -> str:
-        """Return why a change is impossible, empty where it is not."""
-        if isinstance(change, PoolChange):
-            return "" if change.model in self.league.models else f"there is no frozen model {change.model!r}"
-        if change.player not in self.league.players:
-            return f"there is no player {change.player!r}"
-        if isinstance(change, Reset) and change.init and change.init not in self.league.models:
-            return f"there is no frozen model {change.init!r}"
-        if isinstance(change, Share) and not 0 <= change.share < math.inf:
-            return "expected a share ≥ 0"
-        return ""
+    def _changes(self, rule: Rule, rng: np.random.Generator) -> list[Change]:
+        with answering(f"rule {type(rule).__name__}"):
+            return checked_changes(rule.decide(self.league, rng), self.league)
 
     def _change(self, change: Change) -> None:
         if isinstance(change, PoolChange):
@@ -456,6 +448,20 @@ class Coordinator:
             self._answers.append((learner, order))
 
     # -- the run -----------------------------------------------------------------------------------------------
+
+    def rehearse(self) -> None:
+        """Ask every rule and matchmaker once and forget the answers, so that mistakes show now and not in the night.
+
+        Raises:
+            LudusError: One of them cannot answer, or not so.
+        """
+        rng = np.random.default_rng(0)
+        for rule in self.rules:
+            self._changes(rule, rng)
+        for player, view in self.league.players.items():
+            if view.share:
+                self._pairing(player, rng)
+        self._evaluation_pair(rng)
 
     @property
     def decisions(self) -> int:

@@ -137,9 +137,16 @@ class League:
             StoreError: A participant cannot play now.
         """
         for participant in fixture.seats:
-            if not self._is_playable(participant):
+            if not self.is_playable(participant):
                 raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
         return self._with_models(self.store.add_fixture(fixture))
+
+    def is_playable(self, participant: str) -> bool:
+        """Return whether a participant can play now: the present live weights, a frozen model, an anchor."""
+        view = self.players.get(parse(participant).player)
+        if view is None:
+            return participant in self.anchors
+        return participant == view.live or participant in self.models
 
     def open_fixtures(self) -> list[Fixture]:
         """Return the fixtures to hand out again after a restart.
@@ -149,7 +156,7 @@ class League:
         """
         playable = []
         for fixture in self.store.open_fixtures():
-            if all(map(self._is_playable, fixture.seats)):
+            if all(map(self.is_playable, fixture.seats)):
                 playable.append(self._with_models(fixture))
             elif self.store.writable:
                 self.store.close_fixture(fixture.id)
@@ -232,7 +239,7 @@ class League:
         if player in self.players and which in {"", "live", "latest"}:
             view = self.players[player]
             return view.models[-1] if which == "latest" and view.models else view.live
-        if name in self.anchors or self._is_playable(name):
+        if name in self.anchors or self.is_playable(name):
             return name
         names = [*self.anchors, *self.models, *self.players, *(f"{player}@latest" for player in self.players)]
         hint = did_you_mean(name, names) or f" — there are: {', '.join(names[:12])}"
@@ -249,12 +256,6 @@ class League:
     def _with_models(self, fixture: Fixture) -> Fixture:
         models = {name: self.models[name].hash for name in fixture.seats if name in self.models}
         return attrs.evolve(fixture, models=models)
-
-    def _is_playable(self, participant: str) -> bool:
-        view = self.players.get(parse(participant).player)
-        if view is None:
-            return participant in self.anchors
-        return participant == view.live or participant in self.models
 
     def _add_models(self, models: Iterable[ModelRecord]) -> None:
         """Add frozen models, oldest first; a view is made once for all models of its player."""

@@ -9,6 +9,7 @@ one opponent lie side by side; each row takes the next match of its table's fixt
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -245,8 +246,17 @@ class Play:
 
         Raises:
             ContractError: The environment raised, left an acting seat no legal action, or gave a reward that is not
-                finite.
+                finite; or an agent, interface or policy raised.
         """
+        try:
+            return self._step()
+        except LudusError:
+            raise
+        except Exception as error:
+            why = " ".join(f"{type(error).__name__} after {self.ticks} ticks: {error}".split())
+            raise ContractError(f"{_where(error)} raised {why} — LUDUS_DEBUG=1 shows how") from error
+
+    def _step(self) -> bool:
         if self._num_idle and self._tables.queue:
             self._start(np.flatnonzero(self._idle))
         if self._tick is None or not self.running:
@@ -388,3 +398,10 @@ class Play:
     def close(self) -> None:
         """Close the environment."""
         self.environment.close()
+
+
+def _where(error: Exception) -> str:
+    """Return the place in the code that an error comes from: the innermost that is not inside a library of arrays."""
+    frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
+    return f"{module}, line {line},"

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ class _Run:
     _sinks: list[MetricSink] = field(init=False, factory=list)
     _report_due_s: float = field(init=False, default=0.0)
     _standstill: Standstill = field(init=False)
+    _failure: LudusError | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self._standstill = Standstill(self.config.run.stall_s)
@@ -170,7 +172,8 @@ class _Run:
                 return Outcome(reason, summarize(coordinator), bool(self._signal))
         finally:
             for sink in self._sinks:
-                sink.close()
+                with self._dropped(sink):
+                    sink.close()
 
     # -- workers -----------------------------------------------------------------------------------------------
 
@@ -192,20 +195,14 @@ class _Run:
     def _drive(self, crew: Crew) -> Coordinator:
         """Run the league until it is over, or somebody stops it."""
         coordinator = self._assembly.coordinator(self.store, link=crew, clock=time.monotonic)
-        failure: LudusError | None = None
-
-        def tend() -> None:
-            for peer, message in crew.receive(_PATIENCE_S):
-                coordinator.handle(peer, message)
-            coordinator.pump()
-
-        try:
-            while not (self._signal or coordinator.finished):
-                tend()
+        tend = partial(self._tend, coordinator, crew)
+        with self._survivable():
+            coordinator.rehearse()
+        while not (self._signal or coordinator.finished or self._failure):
+            tend()
+            with self._survivable():
                 crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
-                self._measure(coordinator)
-        except WorkerError as error:
-            failure = error
+            self._measure(coordinator)
         coordinator.stop(crew.alive)
         killed = crew.finish(timeout_s=_STOP_S, tend=tend)
         tend()
@@ -214,9 +211,26 @@ class _Run:
         if not coordinator.failure:
             for name, why in coordinator.errors.items():  # those that nothing was restarted for
                 self.say(f"{name}: {why}, while it stopped; what it had not saved is lost")
-        if failure is not None:
-            raise failure
+        if self._failure is not None:
+            raise self._failure
         return coordinator
+
+    def _tend(self, coordinator: Coordinator, crew: Crew) -> None:
+        """Take what workers said, and answer."""
+        for peer, message in crew.receive(_PATIENCE_S):
+            with self._survivable():
+                coordinator.handle(peer, message)
+        coordinator.pump()
+
+    @contextmanager
+    def _survivable(self) -> Iterator[None]:
+        """Stop the run for an error, but let learners save what they know; where nothing can be saved, raise it."""
+        try:
+            yield
+        except RunError:  # of the disk, or what is on it
+            raise
+        except LudusError as error:
+            self._failure = self._failure or error
 
     # -- around it ---------------------------------------------------------------------------------------------
 
@@ -225,14 +239,28 @@ class _Run:
         if not force and now < self._report_due_s:
             return
         metrics = measure(coordinator)
-        for sink in self._sinks:
-            sink.write(metrics)
+        for sink in [*self._sinks]:
+            with self._dropped(sink):
+                sink.write(metrics)
         if not force and (standstill := self._standstill.notice(coordinator)):
             logs = f"see {self.run_dir / 'logs'}, or " if self.config.run.workers else ""
             self.say(f"{standstill}; {logs}stop and `ludus resume {self.run_dir}`")
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
         # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)
+
+    @contextmanager
+    def _dropped(self, sink: MetricSink) -> Iterator[None]:
+        """Go on without a sink that fails; the run's own file is no such plugin."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(sink, JsonLines):
+                raise
+            self._sinks = [other for other in self._sinks if other is not sink]
+            self.say(
+                f"metric sink {type(sink).__name__} failed: {type(error).__name__}: {error} — it gets nothing more"
+            )
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""

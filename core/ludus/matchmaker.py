@@ -188,7 +188,11 @@ class PoolChange:
 
 
 class Matchmaker(Protocol):
-    """Answers the three questions of a league. Holds no state besides its configuration."""
+    """Answers the three questions of a league. Holds no state besides its configuration.
+
+    Whatever it raises, or answers that cannot be, ends the run with a line that names it. It is asked once at the start
+    for nothing, so that such mistakes show at once.
+    """
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return whom `player` should train against next.
@@ -198,7 +202,7 @@ class Matchmaker(Protocol):
         """
 
     def next_evaluation(self, league: LeagueView, rng: np.random.Generator) -> tuple[str, ...] | None:
-        """Return which participants, one per team, to rate next; None when there is nothing to learn."""
+        """Return which frozen models or anchors, one per team, to rate next; None when there is nothing to learn."""
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
         """Return how pools change now that `model` of `player` has been frozen."""

@@ -28,7 +28,7 @@ class Metric:
 
 
 class MetricSink(Protocol):
-    """Receives metrics in the coordinator process."""
+    """Receives metrics in the coordinator process. One that raises is told of and gets nothing more."""
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Take a few metrics; called every `metrics.interval_s` or less often."""

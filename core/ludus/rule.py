@@ -70,5 +70,6 @@ class Rule(Protocol):
     def decide(self, league: LeagueView, rng: np.random.Generator) -> Sequence[Change]:
         """Return what should change now; empty most of the time.
 
-        A player whose last `Freeze` or `Reset` has not happened yet gets no other: the rule is asked again.
+        A player whose last `Freeze` or `Reset` has not happened yet gets no other: the rule is asked again. It is asked
+        once at the start for nothing, so that its mistakes show at once.
         """

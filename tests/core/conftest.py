@@ -310,6 +310,7 @@ def tables():
             },
             "anchors": {name: {"agent": f"dummy-{name}"} for name in anchors},
             "league": sections.get("league", {}),
+            "metrics": sections.get("metrics", {}),
             "evaluation": {"matches": 8, "fixture_matches": 5, "final_matches": 20, **sections.get("evaluation", {})},
         }
 

@@ -324,6 +324,20 @@ def test_a_broken_environment_is_named_in_one_line(scripted, table, fixture_of, 
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("method", ["start", "act", "end"])
+def test_what_a_participant_raises_is_one_line_with_its_place(scripted, table, fixture_of, diary, monkeypatch, method):
+    """Agents, interfaces and policies are code of plugins, too; NumPy raises in nobody's name."""
+    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+
+    def fail(*_, **__):
+        return np.zeros(2).dot(np.zeros(3))
+
+    monkeypatch.setattr(diary, method, fail)
+    problem = rf"^{__name__}, line \d+, raised ValueError after \d ticks: shapes .* — LUDUS_DEBUG=1 shows how$"
+    with pytest.raises(ContractError, match=problem):
+        play_out(play)
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("seat", [0, 2])
 def test_rewards_that_are_not_finite_are_found(scripted, table, fixture_of, wrong, seat):

@@ -20,8 +20,10 @@ from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
-from ludus.errors import LudusError, RunError
+from ludus.errors import ContractError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR
+from ludus_dummy.matchmaker import Uniform
+from ludus_dummy.sink import Memory
 
 
 @pytest.fixture
@@ -261,6 +263,46 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
         f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
         f"stop and `ludus resume {tmp_path / 'run'}`"
     )
+
+
+def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, monkeypatch):
+    """The run ends with the line, but cleanly: learners save their last weights first."""
+    answer, asked = Uniform.next_fixture, []
+
+    def fail(matchmaker, league, player, rng):
+        asked.append(player)
+        return answer(matchmaker, league, player, rng) if len(asked) < 40 else 1 / 0
+
+    monkeypatch.setattr(Uniform, "next_fixture", fail)
+    with pytest.raises(PluginError, match="matchmaker of player 'main' failed: ZeroDivisionError"):
+        run(tmp_path / "run", run={"decisions": 0, "minutes": 1.0, "checkpoint_s": 1000.0})
+    with Store.read(tmp_path / "run") as store:
+        learned = store.counters()["decisions/main"]
+        assert store.checkpoints()["main"].counters["decisions"] == learned > 0
+        assert store.models()[-1].decisions == learned
+
+
+@pytest.mark.parametrize("broken", ["write", "close"])
+def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken):
+    """It is told of once; the run and the other sinks go on."""
+
+    def fail(*_):
+        raise ConnectionError("no server")
+
+    monkeypatch.setattr(Memory, broken, fail)
+    outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
+    assert outcome.reason == "2,000 decisions are learned"
+    assert said.count("metric sink Memory failed: ConnectionError: no server — it gets nothing more") == 1
+    assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
+
+
+def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tmp_path, monkeypatch):
+    """Before anything was played, also where it is asked for the first time after hours only."""
+    monkeypatch.setattr(Uniform, "next_evaluation", lambda *_: ("main@0+", "random"))
+    with pytest.raises(ContractError, match="matchmaker of the evaluation: next_evaluation: 'main@0\\+' cannot play"):
+        run(tmp_path / "run", evaluation={"share": 1e-9})
+    with Store.read(tmp_path / "run") as store:
+        assert list(store.matches()) == []
 
 
 def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):

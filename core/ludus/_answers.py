@@ -1,0 +1,131 @@
+"""What matchmakers and rules answer, checked before the league relies on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ludus._build import blamed
+from ludus._league import League
+from ludus.environment import EnvironmentSpec, Scenario
+from ludus.errors import ContractError, LudusError, RunError
+from ludus.matchmaker import Pairing
+from ludus.rule import Change, Freeze, PoolChange, Reset, Share
+
+
+@contextmanager
+def answering(who: str) -> Iterator[None]:
+    """Name who is asked in whatever goes wrong, mistakes of the configuration that show only now included.
+
+    Raises:
+        ContractError: It raised an error of ludus, or what is done with its answer did.
+        PluginError: It raised anything else.
+    """
+    with blamed(who):
+        try:
+            yield
+        except RunError:  # that of a store or a model is nobody's answer
+            raise
+        except LudusError as error:
+            raise ContractError(str(error)) from error
+
+
+def checked_pairing(pairing: Any, league: League, spec: EnvironmentSpec, *, others: int) -> Pairing:
+    """Return what `next_fixture` answered.
+
+    Args:
+        pairing: The answer.
+        league: Of which it is.
+        spec: Of the game.
+        others: Teams besides the player's.
+
+    Raises:
+        ContractError: It is no such pairing.
+    """
+    if not isinstance(pairing, Pairing):
+        raise ContractError(f"next_fixture answered {_shown(pairing)}; expected a ludus.matchmaker.Pairing")
+    opponents, scenario = _names("opponents", pairing.opponents, league.is_playable), pairing.scenario
+    if len(opponents) != others:
+        raise ContractError(
+            f"named {len(opponents)} opponents; expected {others}, one for every other team — fix its next_fixture"
+        )
+    if type(pairing.reason) is not str:
+        raise ContractError(f"next_fixture gave the reason {_shown(pairing.reason)}; expected a text")
+    if not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
+        known = ", ".join(("default", *spec.scenarios))
+        raise ContractError(f"asked for {_shown(scenario)}; {spec.name} has the scenarios {known}")
+    for name, value in scenario.parameters.items():
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise ContractError(f"scenario {scenario.name}: {name} is {_shown(value)}; expected a finite Python number")
+    return pairing
+
+
+def checked_evaluation(pair: Any, league: League) -> tuple[str, ...] | None:
+    """Return what `next_evaluation` answered.
+
+    Raises:
+        ContractError: It is neither None nor a frozen model or anchor for every team.
+    """
+    if pair is None:
+        return None
+    names = _names("next_evaluation", pair, lambda name: name in league.models or name in league.anchors)
+    if len(names) != league.num_teams:
+        raise ContractError(f"next_evaluation named {len(names)} participants; expected {league.num_teams}")
+    return names
+
+
+def checked_pool_changes(changes: Any, league: League) -> list[PoolChange]:
+    """Return what `on_model_frozen` answered.
+
+    Raises:
+        ContractError: Something of it is no possible change of a pool.
+    """
+    found: list[PoolChange] = list(changes)
+    for change in found:
+        if not isinstance(change, PoolChange):
+            raise ContractError(f"on_model_frozen answered {_shown(change)}; expected a ludus.matchmaker.PoolChange")
+        if problem := _problem(change, league):
+            raise ContractError(f"{problem} in {change} — fix its on_model_frozen")
+    return found
+
+
+def checked_changes(changes: Any, league: League) -> list[Change]:
+    """Return what a rule's `decide` answered.
+
+    Raises:
+        ContractError: Something of it is no possible change of the league.
+    """
+    found: list[Change] = list(changes)
+    for change in found:
+        if problem := _problem(change, league):
+            raise ContractError(f"{problem} in {_shown(change)} — fix its decide")
+    return found
+
+
+def _problem(change: Any, league: League) -> str:
+    """Return why a change is impossible, empty where it is not."""
+    if not isinstance(change, Freeze | Reset | Share | PoolChange):
+        return "no change of ludus.rule"
+    if isinstance(change, PoolChange):
+        return "" if change.model in league.models else f"there is no frozen model {change.model!r}"
+    if change.player not in league.players:
+        return f"there is no player {change.player!r}"
+    if isinstance(change, Reset) and change.init and change.init not in league.models:
+        return f"there is no frozen model {change.init!r}"
+    if isinstance(change, Share) and not 0 <= change.share < math.inf:
+        return "expected a share ≥ 0"
+    return ""
+
+
+def _names(what: str, names: Any, allowed: Callable[[str], bool]) -> tuple[str, ...]:
+    if not isinstance(names, tuple | list) or not all(type(name) is str for name in names):
+        raise ContractError(f"{what}: expected a tuple of names, got {_shown(names)}")
+    if wrong := [name for name in names if not allowed(name)]:
+        raise ContractError(f"{what}: {wrong[0]!r} cannot play there now; expected an anchor or a model of this league")
+    return tuple(names)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:200]
