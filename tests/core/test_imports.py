@@ -54,6 +54,12 @@ def test_importing_the_package_is_light():
     assert python(f"import json, sys, ludus; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))") == []
 
 
+@pytest.mark.parametrize("module", ["ludus.testing", "ludus.runs", "ludus._runner"])
+def test_torch_waits_for_a_network(module):
+    """It takes seconds to import: who checks a game, reads a run or is wrong about an option does without."""
+    assert python(f"import json, sys, {module}; print(json.dumps('torch' in sys.modules))") is False
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["plugins"]], ids=["help", "plugins"])
 def test_looking_around_is_fast(arguments):
     """It takes less than three times the processor time of importing NumPy here, the best of three runs each."""
