@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -277,6 +280,18 @@ def test_the_optimiser_is_adam_on_a_clipped_gradient():
     assert torch.allclose(ours, theirs, atol=1e-6)
     assert other.grad is None
     assert torch.equal(other, torch.ones(3))
+
+
+def test_the_optimiser_does_not_import_the_compiler():
+    """That takes as long as importing torch."""
+    code = """
+import sys, torch
+from ludus_replay.optimizer import PartOptimizer
+parameter = torch.nn.Parameter(torch.ones(2))
+PartOptimizer({"p": parameter}, eps=1e-8, max_grad_norm=1.0).step(parameter.sum(), learning_rate=0.1)
+print("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]
 
 
 def test_the_optimiser_has_its_state_from_the_start():

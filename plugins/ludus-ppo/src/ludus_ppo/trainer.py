@@ -30,7 +30,7 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.optimizer import adam_state, make_adam
+from ludus_ppo.optimizer import Adam
 from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
 from ludus_ppo.schedules import Schedules
 
@@ -97,11 +97,11 @@ class PPOTrainer:
             use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
-        self._optimizer = make_adam(self._parameters, config)
         named = dict(model.named_parameters())
         if auxiliary is not None:
             named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
-        self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **adam_state(self._optimizer, named)}
+        self._optimizer = Adam(named, config)
+        self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **self._optimizer.state}
         if config.normalize_value:
             # Σw·mean, Σw·mean square, Σw; 64 bits, as the variance is a small difference of large numbers
             self._state["value_moments"] = torch.zeros(len(self._streams), 3, dtype=torch.float64)
@@ -127,8 +127,6 @@ class PPOTrainer:
         if self._model.recurrent is not None and not batch.initial_state:
             raise ContractError("ppo: the network is recurrent, but the batch carries no state")
         schedules = Schedules.at(progress, self._config)
-        for group in self._optimizer.param_groups:
-            group["lr"] = schedules.learning_rate
         before = [tensor.clone() for tensor in self._live()]
         try:
             source = self._source(batch, trainable)
@@ -283,7 +281,7 @@ class PPOTrainer:
 
         losses, log_prob, used = self._losses_of.used_by(differentiated)
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
-        self._optimizer.step()
+        self._optimizer.step(learning_rate=schedules.learning_rate)
         return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
 
     def _losses(self, rows: Rows, clip_epsilon: float) -> _Losses:

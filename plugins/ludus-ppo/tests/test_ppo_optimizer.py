@@ -1,0 +1,80 @@
+"""The optimiser computes what torch's does, without what that one imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from ludus_ppo.config import PPOConfig
+from ludus_ppo.optimizer import Adam
+from torch import nn
+
+CONFIG = PPOConfig(adam_beta1=0.8, adam_beta2=0.95, adam_eps=1e-3)
+
+
+@pytest.fixture
+def parameters():
+    """Return a layer, a parameter that no loss depends on, and one that is not trained."""
+    torch.manual_seed(0)
+    layer = nn.Linear(5, 3)
+    return {**dict(layer.named_parameters()), "unused": nn.Parameter(torch.ones(2)), "fixed": frozen()}
+
+
+def frozen():
+    """Return a parameter that is not trained."""
+    return nn.Parameter(torch.ones(2), requires_grad=False)
+
+
+def differentiate(parameters):
+    """Compute gradients of a loss of the layer."""
+    (parameters["weight"].square().sum() + parameters["bias"].sin().sum() + parameters["fixed"].sum()).backward()
+
+
+def test_steps_are_those_of_torch(parameters):
+    """To the bit, with a rate that changes; what has no gradient stays."""
+    copies = {name: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for name, p in parameters.items()}
+    ours = Adam(parameters, CONFIG)
+    theirs = torch.optim.Adam(copies.values(), betas=(0.8, 0.95), eps=1e-3, fused=True)
+    for rate in (0.1, 0.03, 0.01):
+        ours.zero_grad()
+        differentiate(parameters)
+        ours.step(learning_rate=rate)
+        theirs.param_groups[0]["lr"] = rate
+        theirs.zero_grad()
+        differentiate(copies)
+        theirs.step()
+    assert all(torch.equal(parameter, copies[name]) for name, parameter in parameters.items())
+    assert torch.equal(parameters["unused"], torch.ones(2))
+    assert ours.state["adam/step/bias"] == 3.0
+
+
+def test_its_state_is_there_from_the_start(parameters):
+    """Of all that is trained, by name, and it is what steps write to."""
+    adam = Adam(parameters, CONFIG)
+    assert adam.state.keys() == {
+        f"adam/{key}/{name}" for key in ("step", "exp_avg", "exp_avg_sq") for name in ("weight", "bias", "unused")
+    }
+    assert not any(tensor.any() for tensor in adam.state.values())
+    differentiate(parameters)
+    adam.step(learning_rate=0.1)
+    assert adam.state["adam/step/bias"] == 1.0
+    assert adam.state["adam/step/unused"] == 0.0
+    assert adam.state["adam/exp_avg/bias"].all()
+
+
+def test_it_does_not_import_the_compiler():
+    """That takes as long as importing torch."""
+    code = """
+import sys, torch
+from ludus_ppo.config import PPOConfig
+from ludus_ppo.optimizer import Adam
+parameter = torch.nn.Parameter(torch.ones(2))
+adam = Adam({"p": parameter}, PPOConfig())
+parameter.sum().backward()
+adam.step(learning_rate=0.1)
+adam.zero_grad()
+print("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False"]
