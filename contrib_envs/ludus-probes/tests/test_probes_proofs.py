@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+import torch
+from ludus.__main__ import main
 
 RUN = """
 [run]
@@ -71,23 +70,29 @@ name = "luck"
 """
 
 
-def ludus(folder, *arguments):
-    """Run one command and return the JSON that it prints."""
-    command = [sys.executable, "-m", "ludus", *map(str, arguments), "--json"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=folder, env=environment, timeout=300, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+@pytest.fixture
+def ludus(capsys):
+    """Return a function that runs one command here, where torch is imported once, and returns the JSON it prints."""
+
+    def run(*arguments):
+        threads = torch.get_num_threads()
+        status = main([*map(str, arguments), "--json"])
+        torch.set_num_threads(threads)
+        printed = capsys.readouterr()
+        assert status == 0, printed.err
+        return json.loads(printed.out)
+
+    return run
 
 
-def trained(folder, text, *, decisions, without=()):
+def trained(ludus, folder, text, *, decisions, without=()):
     """Train, and return a function that lets the final model play and returns its share of won matches."""
+    folder.mkdir()
     (folder / "run.toml").write_text(RUN + text)
     settings = [part for setting in (f"run.decisions={decisions}", *without) for part in ("--set", setting)]
-    told = ludus(folder, "train", "run.toml", "--run", "run", "--workers", 0, *settings)
-    return lambda *how: ludus(folder, "eval", "run", told["players"]["main"]["newest"], "--matches", 400, *how)["score"]
+    run = folder / "run"
+    told = ludus("train", folder / "run.toml", "--run", run, "--workers", 0, *settings)
+    return lambda *how: ludus("eval", run, told["players"]["main"]["newest"], "--matches", 400, *how)["score"]
 
 
 @pytest.mark.slow
@@ -100,9 +105,7 @@ def trained(folder, text, *, decisions, without=()):
         pytest.param(LUCK, 60_000, "environment.luck.told=false", [], 0.4, id="privileged critic"),
     ],
 )
-def test_only_the_ability_solves_the_game(tmp_path, text, decisions, without, how, most):
+def test_only_the_ability_solves_the_game(ludus, tmp_path, text, decisions, without, how, most):
     """Everything else being equal: nearly all matches are won with it, far fewer without."""
-    for folder in ("with", "without"):
-        (tmp_path / folder).mkdir()
-    assert trained(tmp_path / "with", text, decisions=decisions)(*how) > 0.8
-    assert trained(tmp_path / "without", text, decisions=decisions, without=[without])(*how) < most
+    assert trained(ludus, tmp_path / "with", text, decisions=decisions)(*how) > 0.8
+    assert trained(ludus, tmp_path / "without", text, decisions=decisions, without=[without])(*how) < most
