@@ -14,6 +14,7 @@ from attrs import frozen
 from tomli_w import dumps as write_toml
 
 ROOT = Path(__file__).parents[2]
+LIGHT = Path(__file__).with_name("light.toml")
 
 
 def _kill_campaign():
@@ -38,6 +39,19 @@ def league(campaign, tmp_path):
 
         def make(*settings, workers=1, folder=tmp_path / "run"):
             made = campaign.League(folder, settings=(*campaign.SETTINGS, *settings), workers=workers)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def light_league(campaign, tmp_path):
+    """Return a maker of leagues that need no torch, in processes of their own; they are ended with the test."""
+    with ExitStack() as stack:
+
+        def make(*settings):
+            made = campaign.League(tmp_path / "run", settings=settings, source=LIGHT)
             stack.callback(made.close)
             return made
 

@@ -16,6 +16,7 @@ from ludus._store import Store
 from ludus.runs import open_run
 from ludus_terminal.verify import verify
 
+LIGHT = Path(__file__).with_name("light.toml")
 FAULTY = Path(__file__).with_name("faulty.py").read_text(encoding="utf-8")
 
 
@@ -117,11 +118,10 @@ def test_a_misspelt_hook_is_told(ludus, install, toml):
 def trained(tmp_path_factory):
     """Return the folder of a finished run of a few models."""
     folder = tmp_path_factory.mktemp("trained")
-    example = Path(__file__).parents[2] / "examples" / "tictactoe.toml"
-    small = ("run.decisions=5000", "players.main_agent.freeze_every_decisions=2500", "evaluation.final_matches=0")
+    small = ("run.decisions=5000", "players.main_agent.freeze_every_decisions=2500")
     options = [part for setting in small for part in ("--set", setting)]
     subprocess.run(
-        [sys.executable, "-m", "ludus", "train", example, "--run", folder / "run", "--workers", "0", *options],
+        [sys.executable, "-m", "ludus", "train", LIGHT, "--run", folder / "run", "--workers", "0", *options],
         check=True,
         capture_output=True,
     )
@@ -158,9 +158,9 @@ def test_only_a_run_can_be_resumed(ludus, tmp_path):
     )
 
 
-def test_a_running_run_is_left_alone(league, ludus, toml):
+def test_a_running_run_is_left_alone(light_league, ludus, toml):
     """Neither `train` nor `resume` get in; it does not even notice."""
-    run = league()
+    run = light_league()
     run.train()
     run.wait_for(lambda state: state.trained > 0)
     refused(ludus("train", toml(), "--run", run.folder), r"error: .* already holds a run: .*")

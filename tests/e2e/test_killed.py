@@ -13,6 +13,7 @@ from ludus._league import League
 from ludus._store import Store
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+LIGHT = Path(__file__).with_name("light.toml")
 RULES_ACT_SOON = ("league.restart-from.decisions=1000", "league.alphastar.most_decisions=2000")
 
 
@@ -75,10 +76,12 @@ def test_a_league_with_rules_is_what_its_log_says_whatever_is_killed(campaign, l
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-def test_a_signal_stops_cleanly(campaign, league, number):
+@pytest.mark.parametrize(
+    ("kind", "number"), [("league", signal.SIGINT), ("light_league", signal.SIGTERM)], ids=["SIGINT", "SIGTERM"]
+)
+def test_a_signal_stops_cleanly(campaign, request, kind, number):
     """Status 130, the line to go on with, the last weights saved, and no process left."""
-    run = league()
+    run = request.getfixturevalue(kind)()
     run.train()
     run.wait_for(is_training)
     pids = run.pids
@@ -95,9 +98,9 @@ def test_a_signal_stops_cleanly(campaign, league, number):
         assert store.models()[-1].decisions == saved.decisions
 
 
-def test_a_second_interrupt_stops_at_once(campaign, league):
+def test_a_second_interrupt_stops_at_once(campaign, light_league):
     """Though a worker cannot end by itself; what was committed stays."""
-    run = league()
+    run = light_league()
     run.train()
     run.wait_for(is_training)
     pids, before = run.pids, run.state
@@ -125,9 +128,9 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
     assert not any(map(campaign.is_alive, pids.values()))
 
 
-def test_a_start_that_was_killed_halfway_can_be_resumed(league):
+def test_a_start_that_was_killed_halfway_can_be_resumed(light_league):
     """The database is there first; it holds what the missing run.toml said."""
-    run = league()
+    run = light_league()
     run.train()
     run.wait_for(is_training)
     run.close()
@@ -141,7 +144,7 @@ def test_a_start_that_was_killed_halfway_can_be_resumed(league):
 @pytest.fixture(scope="module")
 def impatient(campaign, tmp_path_factory):
     """Return a league that replaces a worker after 6 seconds of silence."""
-    run = campaign.League(tmp_path_factory.mktemp("impatient") / "run", settings=(*campaign.SETTINGS, "run.stall_s=6"))
+    run = campaign.League(tmp_path_factory.mktemp("impatient") / "run", settings=("run.stall_s=6",), source=LIGHT)
     run.train()
     yield run
     run.close()
