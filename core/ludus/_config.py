@@ -44,7 +44,9 @@ class RunSection:
     sampler_threads: int = option(1, at_least(1), help="Threads of every sampler.")
     device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
     launcher: str = option("local", name(), help="Component that places and starts worker processes.")
-    checkpoint_s: float = option(30.0, at_least(1), help="Seconds between checkpoints of a learner.")
+    checkpoint_s: float = option(
+        30.0, at_least(1), help="Seconds between checkpoints of a learner; more where they take long."
+    )
     restarts: int = option(
         3,
         at_least(0),

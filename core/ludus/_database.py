@@ -17,6 +17,7 @@ from ludus.errors import RunError, StoreError
 
 DATABASE = "league.sqlite"
 SCHEMA_VERSION = 1
+_JOURNAL_BYTES = 16 * 1024**2  # to which the log of writes shrinks again once a long reader has gone
 _BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
 
 _CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures;"
@@ -67,6 +68,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
         if again:
             connection.executescript("BEGIN; " + _CLEAR)
         elif create:

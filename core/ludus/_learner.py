@@ -43,6 +43,7 @@ from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
 
 _RESEND_S = 5.0
+_CHECKPOINTING = 0.05  # of the time at most, apart from the checkpoints of models
 _BAD_UPDATES = 3  # so many refused updates in a row end the learner: its weights must be broken
 
 
@@ -104,6 +105,7 @@ class Learner:
     _models: int = field(init=False, default=0)
     _frozen_at: int = field(init=False, default=0)
     _checkpointed_s: float = field(init=False, default=0.0)
+    _checkpoint_took_s: float = field(init=False, default=0.0)
     _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
     _generation: int = field(init=False, default=0)
     _oldest: int = field(init=False, default=0)  # version with which the generation began
@@ -310,7 +312,9 @@ class Learner:
         self._meter.goes_on(now)
         self._update()
         freeze = 0 < self.options.freeze_every_decisions <= self.decisions - self._frozen_at
-        if freeze or now - self._checkpointed_s > self.options.checkpoint_s:
+        # a replay memory of half a gigabyte takes seconds, and were it written all the time, nothing would be learned
+        due_s = max(self.options.checkpoint_s, self._checkpoint_took_s / _CHECKPOINTING)
+        if freeze or now - self._checkpointed_s > due_s:
             self._save(freeze=freeze)
         return True
 
@@ -375,9 +379,11 @@ class Learner:
         counts = {"version": self.version, "decisions": self.decisions, "frozen_at": self._frozen_at}
         counts |= {"generation": self._generation, "oldest": self._oldest}
         counters = {name: float(count) for name, count in (counts | self._meter.totals).items()}
+        began_s = self.clock()
         with usable(self.run_dir):
             path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()
+        self._checkpoint_took_s = self._checkpointed_s - began_s
         self._promise("checkpoint", Checkpoint(path=path, hash=digest, counters=counters, **self._stamp))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -100,3 +101,14 @@ def test_a_run_in_a_shell(toml, tmp_path):
     data = json.loads(done.stdout)
     assert data["reason"] == "300 decisions are learned"
     assert data["players"]["main"]["anchors"]["random"]["score"] > 0.2
+
+
+def test_a_coordinator_multiplies_in_one_thread():
+    """More would wait for each other on cores that its workers need; whoever sets a number has it."""
+    code = "import os, sys, ludus._cli.train; print(os.environ['OPENBLAS_NUM_THREADS'], 'numpy' in sys.modules)"
+    free = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    for given, seen in (({}, "1 False"), ({"OPENBLAS_NUM_THREADS": "3"}, "3 False")):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=free | given, check=True
+        )
+        assert done.stdout.strip() == seen

@@ -14,7 +14,7 @@ from ludus._messages import (
     Progress,
     Stop,
 )
-from ludus._models import load_arrays, load_manifest
+from ludus._models import load_arrays, load_manifest, save_checkpoint
 from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
 
@@ -141,6 +141,25 @@ def test_what_a_learner_counts_is_what_the_league_has(new_desk):
     desk.learner.handle(COORDINATOR, ModelAck(player="main", number=2, models=1))
     desk.learner.handle(COORDINATOR, Order(player="main", model=2, generation=0, reason="a rule"))
     assert [m.reason for m in desk.link.of(ModelFrozen)] == ["", "a rule"]
+
+
+def test_slow_checkpoints_come_less_often(new_desk, monkeypatch):
+    """A large replay memory takes seconds to write; at most a twentieth of the time goes into that."""
+    desk = new_desk(checkpoint_s=1.0)
+
+    def slow(*arguments):
+        desk.now += 10.0
+        return save_checkpoint(*arguments)
+
+    monkeypatch.setattr("ludus._learner.save_checkpoint", slow)
+    desk.welcome()
+    saved = []
+    for number in range(1, 31):
+        desk.now += 15.0
+        desk.block(number, decisions=10, versions=(number - 1,))
+        desk.learner.work()
+        saved += [number] * (len({message.path for message in desk.link.of(Checkpoint)}) > len(saved))
+    assert saved == [1, 15, 29]
 
 
 def test_a_checkpoint_holds_everything(new_desk):

@@ -202,6 +202,25 @@ def test_every_commit_reaches_the_disk(store):
     assert store._db.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
+def test_what_a_long_reader_made_large_shrinks_again(tmp_path, monkeypatch):
+    """The write-ahead log grows for as long as somebody looks at an old state, and not for the rest of the run."""
+    monkeypatch.setattr("ludus._database._JOURNAL_BYTES", 65536)
+    with make(tmp_path / "run") as store:
+        store.commit()
+
+        def commit():
+            for number in range(40):
+                store.set_meta(f"large/{number}", "x" * 50_000)
+                store.commit()
+            return (store.run_dir / "league.sqlite-wal").stat().st_size
+
+        with Store.read(store.run_dir):
+            assert commit() > commit() // 2 > 1_000_000
+            largest = commit()
+        commit()
+        assert commit() < largest // 4
+
+
 def test_a_reader_sees_one_commit(store):
     """Readers work while a run goes on, and what they see does not change under them."""
     store.set_counter("x", 1)

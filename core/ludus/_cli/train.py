@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,10 @@ from ludus._plugins import Plugins, load_plugins
 
 if TYPE_CHECKING:
     from ludus._runner import Outcome
+
+# Before NumPy is imported: what a coordinator multiplies is small, and threads that wait for each other on cores that
+# its workers need made reports take ten times as long. Workers are told numbers of their own.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _DISPLAY = "terminal"  # the metric sink that shows a run, where it is installed
 _REPORT = "report"  # likewise the command that shows what it has come to

@@ -173,6 +173,17 @@ def test_old_deaths_are_forgotten(supervise, monkeypatch):
     assert len(said) == 5
 
 
+def test_who_had_nothing_to_do_has_not_died_in_vain(supervise, monkeypatch):
+    """An evaluator with nothing to rate commits nothing; killed every few hours, it is restarted for ever."""
+    supervisor, said = supervise(LEAVE)
+    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+    for _ in range(6):
+        wait_dead(supervisor)
+        supervisor._processes["sampler-0"].started_s -= 601
+        supervisor.check(heard_s={}, errors={})
+    assert len(said) == 6
+
+
 def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
     """A worker that always dies before anything of its work is committed is given up, however long it lives."""
     supervisor, said = supervise(LEAVE)

@@ -13,6 +13,7 @@ from ludus._plugins import load_plugins
 from ludus._runner import train
 from ludus._store import Store
 from ludus.errors import ConfigError, LudusError
+from ludus_terminal import evaluate as evaluate_module
 from ludus_terminal.evaluate import evaluate
 
 RUN = """
@@ -102,6 +103,20 @@ def test_nothing_is_written(folder):
     invoke(folder, "main@1", "random", "--matches", 10)
     with Store.read(folder) as store:
         assert store.num_matches() == before
+
+
+def test_the_log_is_free_while_matches_are_played(folder, monkeypatch):
+    """A reader of an old state would make the log of a run that goes on grow for as long."""
+    close, play, order = Store.close, evaluate_module.play_pair, []
+
+    def played(*arguments, **more):
+        order.append("played")
+        return play(*arguments, **more)
+
+    monkeypatch.setattr(Store, "close", lambda store: (order.append("closed"), close(store)))
+    monkeypatch.setattr(evaluate_module, "play_pair", played)
+    invoke(folder, "main@latest", "random", "--matches", 4)
+    assert order[:2] == ["closed", "played"]
 
 
 def test_a_scenario_is_passed_on(folder):

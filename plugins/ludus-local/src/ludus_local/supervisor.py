@@ -21,6 +21,7 @@ _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
 _QUIET_S = 5.0  # a service that was silent for so long may be keeping others waiting
 _START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
+_EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 _ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
 
@@ -134,7 +135,7 @@ class Supervisor:
         name = process.spec.name
         log = self._log(name)
         process.deaths.append(now)
-        process.in_vain += 1
+        process.in_vain = 1 + process.in_vain * (now - process.started_s < _EARLY_S)
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.session.restarts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import Any
 
 import click
@@ -43,9 +44,10 @@ def evaluate(
     or any installed agent (random). Half of the matches are played with exchanged seats, on the same seeds.
     Nothing is written to the run.
     """
-    with open_run(run_dir) as run:
-        environment = run.make_environment(min(matches, 256))
-        try:
+    with ExitStack() as stack:
+        with open_run(run_dir) as run:  # not while matches are played: the log of a run that goes on could not shrink
+            environment = run.make_environment(min(matches, 256))
+            stack.callback(environment.close)
             spec = environment.spec
             if len(participants) != spec.num_teams:
                 raise click.UsageError(f"{spec.name} has {spec.num_teams} teams: name one participant for each")
@@ -60,9 +62,7 @@ def evaluate(
                 }
                 for name, mine in zip(participants, roles, strict=True)
             ]
-            record = play_pair(environment, sides, matches=matches, seed=seed, scenario=Scenario(name=scenario))
-        finally:
-            environment.close()
+        record = play_pair(environment, sides, matches=matches, seed=seed, scenario=Scenario(name=scenario))
     result = score(record.wins, record.draws, record.losses)
     values: dict[str, Any] = {
         **result.json(),
