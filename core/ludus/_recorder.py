@@ -153,9 +153,6 @@ class Recorder:
         at = self._position[streams]
         rows = at * self.streams + streams
         self._write(rows, entry)
-        if "action_mask" in self._arrays and "action_mask" not in entry:
-            # everything is legal
-            self._write(rows, {"action_mask": np.ones((rows.size, *self._arrays["action_mask"].shape[2:]), bool)})
         for name in self.layout.noted:
             self._rows[name][rows] = np.nan
         self._rows["decided"][rows] = True
@@ -171,6 +168,9 @@ class Recorder:
         self._pending[streams] = True
 
     def _write(self, rows: np.ndarray, entry: dict[str, np.ndarray]) -> None:
+        if "action_mask" in self._arrays and "action_mask" not in entry:
+            # a game without masks: everything is legal
+            entry = entry | {"action_mask": np.ones((rows.size, *self._arrays["action_mask"].shape[2:]), bool)}
         for name, values in entry.items():
             target = self._rows[name]
             if target.dtype.kind != "V":

@@ -10,9 +10,9 @@ A *segment* is the part of one seat's stream of decisions that one model version
   after that decision and up to its next one (or the end of the match).
 * Entry ``length`` exists where the last decision did not end its match: the observation (with all the policy
   computed from it) of the decision that follows. It belongs to the next segment and only serves to bootstrap.
-* A match that is *truncated* leaves one entry with `decided` False that carries its final observation, so that the
-  next observation of entry t is always entry t + 1. A match that is *terminated* leaves none: the next entry,
-  if any, starts another match.
+* A match that is *truncated* leaves one entry with `decided` False that carries its final observation and what would
+  be legal there (everything, where nobody knows), so that the next observation of entry t is always entry t + 1. A
+  match that is *terminated* leaves none: the next entry, if any, starts another match.
 
 Hence one rule serves every algorithm: the successor of entry t is entry t + 1 unless ``terminated[t]``, and
 entries with `decided` False are never trained on.
@@ -61,7 +61,7 @@ class SegmentBatch:
         observation: Leaves ``[T+1, N, …]`` in the environment's own dtypes.
         privileged: Leaves ``[T+1, N, …]``; empty where the role has none.
         action: ``[T+1, N, L] int64``, or ``[T+1, N, D] float32`` for continuous actions.
-        action_mask: ``[T+1, N, A] bool`` or None.
+        action_mask: ``[T+1, N, A] bool``; None for continuous actions. All True where the game has no masks.
         reward: ``[T+1, N] float32``.
         terminated: ``[T+1, N] bool``: the match ended by its rules after this decision.
         truncated: ``[T+1, N] bool``: the match was cut off after this decision.
@@ -147,10 +147,10 @@ class SegmentBatch:
         return cls(**fields)
 
     def check(self) -> None:
-        """Check that all shapes agree; called once, where a batch enters the learner.
+        """Check shapes, lengths and final masks; called once, where a batch enters the learner.
 
         Raises:
-            ContractError: They do not.
+            ContractError: Shapes disagree, or a final observation leaves no legal action.
         """
         if self.decided.ndim != 2:
             raise ContractError(f"segment batch: decided has shape {self.decided.shape}, expected [T+1, N]")
@@ -161,6 +161,17 @@ class SegmentBatch:
                 raise ContractError(f"segment batch: {name} has shape {array.shape}, expected it to start with {head}")
         if segments and not (self.length.min() >= 0 and self.length.max() < steps):
             raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
+        if self.action_mask is not None and self.truncated.any():
+            self._check_final(self.action_mask)
+
+    def _check_final(self, mask: np.ndarray) -> None:
+        cut = (self.trainable() & self.truncated & ~self.terminated)[:-1]
+        entry, segment = np.nonzero(cut & ~self.decided[1:])
+        for i in np.flatnonzero(~mask[entry + 1, segment].any(axis=-1)):
+            raise ContractError(
+                f"segment batch: the final observation of segment {segment[i]} (entry {entry[i] + 1}) leaves no legal "
+                f"action; where nobody knows what would be legal, everything is"
+            )
 
     def split(self, decisions: int) -> list[SegmentBatch]:
         """Return parts of about `decisions` trainable decisions or more, as views of whole segments.

@@ -153,6 +153,16 @@ def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
     assert actor.policy.masks[-1].all()
 
 
+def test_without_masks_everything_is_legal_in_a_final_observation(scripted, fixture_of):
+    """In the middle of a segment as at its end: for who learns from the best of what would be done next."""
+    actor = live(rows=1, decisions=8)
+    play(scripted({"player": (0, 1)}, 1, truncated=True), fixture_of("aa", matches=3), {"a": actor})
+    batches = segments(actor)
+    assert sum(int(batch.truncated.sum()) for batch in batches) == 3 * 2
+    for batch in batches:
+        assert batch.action_mask[np.arange(9)[:, None] <= batch.length].all()
+
+
 @pytest.mark.parametrize("interface", [None, Double()])
 def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, interface):
     """What would be legal if the match went on, as the player sees it; for whom the game does not say: everything."""

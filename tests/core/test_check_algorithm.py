@@ -129,6 +129,14 @@ class Peeking(Wrapper):
         return decision
 
 
+class NeedingMasks(Wrapper):
+    def act(self, observation, *, action_mask, **arguments):
+        decision = self.inner.act(observation, action_mask=action_mask, **arguments)
+        if action_mask is None:
+            decision.action = np.zeros_like(decision.action)
+        return decision
+
+
 class SharingMemory(Wrapper):
     def load(self, weights):
         self.inner.load(weights)
@@ -154,6 +162,7 @@ POLICY_DEFECTS = {
     "a row's value depends on the other rows": MixingRows,
     "evaluate must return": WideValues,
     "privileged leaves change what the policy does": Peeking,
+    "no mask is not the same as a mask that allows everything": NeedingMasks,
     "shares memory with the weights": SharingMemory,
     "the policy accepts weights without any array": LoadingAnything,
 }

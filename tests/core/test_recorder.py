@@ -20,10 +20,11 @@ ROLE = Role(
 )
 
 
-def recorder(*, streams=2, decisions=4):
+def recorder(*, streams=2, decisions=4, **memory):
     """Return a recorder of T = `decisions` with a field and a recurrent state."""
     state = {"h": np.zeros((1, 1), np.float32)}
-    return Recorder(SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=decisions, state=state), streams)
+    layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=decisions, state=state)
+    return Recorder(layout, streams, **memory)
 
 
 def entry(values):
@@ -88,12 +89,23 @@ def test_continuous_actions_have_no_mask():
     assert "action_mask" not in layout.arrays
 
 
-def test_a_game_without_masks_leaves_everything_legal():
-    """The learner of discrete actions always gets a mask."""
-    made = recorder()
-    plain = {name: values for name, values in entry([1]).items() if name != "action_mask"}
-    made.decide(made.open(1), plain, version=1, state={"h": np.zeros((1, 1), np.float32)})
-    assert made._arrays["action_mask"][0, 0].all()
+def used(shapes):
+    """Return memory as an earlier block left it: everything is 0."""
+    return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+
+
+@pytest.mark.parametrize("memory", [{}, {"lend": used}])
+def test_a_game_without_masks_leaves_everything_legal(memory):
+    """The learner of discrete actions always gets a mask, that of a final observation included."""
+    made = recorder(**memory)
+    streams = made.open(1)
+    first, last = ({name: one for name, one in entry([k]).items() if name != "action_mask"} for k in (1, 2))
+    made.decide(streams, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
+    end(made, streams, [1.0], truncated=True)
+    made.final(streams, last)
+    batch = made.flush()
+    assert batch.decided[:2, 0].tolist() == [True, False]
+    assert batch.action_mask[:2, 0].all()
 
 
 def test_a_pending_decision_is_the_bootstrap_of_one_segment_and_the_start_of_the_next():

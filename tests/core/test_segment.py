@@ -95,6 +95,30 @@ def test_impossible_lengths_are_refused(length):
         played.check()
 
 
+@pytest.mark.parametrize(("kind", "refused"), [("truncated", True), ("terminated", False)])
+def test_a_final_observation_without_a_legal_action_is_refused(kind, refused):
+    """Who learns from what would be done next would learn from nothing; no next decision needs no action."""
+    played = batch()
+    getattr(played, kind)[1, 2] = True
+    played.decided[2, 2] = False
+    played.check()
+    played.action_mask[2, 2] = False
+    if refused:
+        with pytest.raises(ContractError, match=r"final observation of segment 2 \(entry 2\) leaves no legal action"):
+            played.check()
+    else:
+        played.check()
+
+
+def test_what_lies_behind_a_segment_is_not_looked_at():
+    """Entries after `length` are undefined, masks too."""
+    played = batch()
+    played.truncated[1] = True
+    played.decided[2] = played.action_mask[2] = False
+    played.length[:] = 1
+    played.check()
+
+
 def test_concatenate_joins_segments():
     """Segments are put side by side in order, with everything that belongs to them."""
     one, two = batch(3, seed=1), batch(2, seed=2)

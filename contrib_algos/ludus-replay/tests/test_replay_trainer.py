@@ -188,7 +188,8 @@ def test_a_batch_without_decisions_is_refused(make_trainer, batch):
 
 def test_a_forbidden_action_is_refused(make_trainer, batch):
     """Its mask was another when it was taken."""
-    batch.action_mask[...] = False
+    batch.action_mask[...] = True
+    np.put_along_axis(batch.action_mask, batch.action, values=False, axis=2)
     with pytest.raises(ContractError, match="role player, label 0: a recorded action is forbidden"):
         make_trainer().update(batch, progress=0.0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+import attrs
 import numpy as np
 from attrs import frozen
 
@@ -145,10 +146,23 @@ def _check_rows_are_independent(case: _Case) -> None:
 def _check_plays_without_privileged(case: _Case) -> None:
     _, policy = case.pair()
     rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(4))
-    blind = SyntheticRows(observation=rows.observation, privileged={}, mask=rows.mask)
+    blind = attrs.evolve(rows, privileged={})
     seeing, not_seeing = rows.act(policy, deterministic=True), blind.act(policy, deterministic=True)
     _check_decision(case, blind, not_seeing)
     _require(np.array_equal(seeing.action, not_seeing.action), "privileged leaves change what the policy does")
+
+
+def _check_plays_without_masks(case: _Case) -> None:
+    _, policy = case.pair()
+    rows = SyntheticRows.draw(case.role, _ROWS, np.random.default_rng(6))
+    if rows.mask is None:
+        return
+    without, everything = (attrs.evolve(rows, mask=mask) for mask in (None, np.ones_like(rows.mask)))
+    decision, expected = (drawn.act(policy, deterministic=True) for drawn in (without, everything))
+    _check_decision(case, without, decision)
+    _require(
+        np.array_equal(decision.action, expected.action), "no mask is not the same as a mask that allows everything"
+    )
 
 
 def _check_weights(case: _Case) -> None:
@@ -232,6 +246,7 @@ _CHECKS = (
     _check_randomness,
     _check_rows_are_independent,
     _check_plays_without_privileged,
+    _check_plays_without_masks,
     _check_weights,
     _check_update,
     _check_resume,
