@@ -68,7 +68,11 @@ class SamplingSection:
         at_least(1),
         help="Blocks of segments that a sampler may have under way to a learner; more where an update takes more.",
     )
-    max_staleness: int = option(16, at_least(0), help="Segments older than so many versions are dropped.")
+    max_staleness: int = option(
+        16,
+        at_least(0),
+        help="Segments older than so many versions are dropped; none for players that learn off-policy, from a memory.",
+    )
     opponents_learn: bool = option(
         True,
         help="Whether live opponents learn from a match too; false: only the player that it was made for, as in AET, "

@@ -37,7 +37,7 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
-from ludus.algorithm import Trainer, Weights
+from ludus.algorithm import OffPolicyTrainer, Trainer, Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
@@ -53,7 +53,7 @@ class LearnerOptions:
 
     Args:
         credits: Blocks each sampler may have under way at least.
-        max_staleness: Blocks older than so many versions are dropped.
+        max_staleness: Segments older than so many versions are dropped, unless the trainer learns off-policy.
         freeze_every_decisions: Decisions between two frozen models; 0: only when the coordinator says so.
         checkpoint_s: Seconds between checkpoints.
         budget_decisions: Decisions of all players in the whole run, 0 for no limit; drives schedules.
@@ -255,12 +255,17 @@ class Learner:
         self._meter.totals["received"] += batch.num_decisions
         self._meter.saw(staleness[used])
         others = used & (batch.version < self._oldest)
-        stale = used & ~others & (staleness > self.options.max_staleness)
+        stale = used & ~others & (staleness > self._max_staleness)
         if not (stale | others).any():
             return batch
         self._meter.drops["stale"] += int(stale.sum())
         self._meter.drops["reset"] += int(others.sum())
         return evolve(batch, length=np.where(stale | others, 0, batch.length).astype(np.int32))
+
+    @property
+    def _max_staleness(self) -> float:
+        off_policy = isinstance(self.trainer, OffPolicyTrainer) and self.trainer.off_policy
+        return math.inf if off_policy else self.options.max_staleness
 
     @property
     def _ready(self) -> bool:

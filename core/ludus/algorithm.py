@@ -27,6 +27,7 @@ __all__ = [
     "Algorithm",
     "AlgorithmContext",
     "Decision",
+    "OffPolicyTrainer",
     "Policy",
     "StackedPolicy",
     "Trainer",
@@ -175,6 +176,18 @@ class Trainer(Protocol):
 
     def load_state(self, state: Weights) -> None:
         """Go on from `state()`; call `load_weights` first."""
+
+
+@runtime_checkable
+class OffPolicyTrainer(Trainer, Protocol):
+    """A trainer that may not care how old the weights were that decided; an optional part of the contract."""
+
+    @property
+    def off_policy(self) -> bool:
+        """Return whether it learns from decisions of any weights, so that none are dropped as too old.
+
+        For trainers with a replay memory: what it holds is older by far than `sampling.max_staleness`.
+        """
 
 
 class Algorithm(Protocol):

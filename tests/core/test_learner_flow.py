@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from ludus._messages import Credit, Hello, MetricsReport, Segments
 
 # -- credits ---------------------------------------------------------------------------------------------------------
@@ -105,6 +106,30 @@ def test_stale_segments_are_dropped_and_counted_one_by_one(desk):
     (report,) = desk.link.of(MetricsReport)
     assert report.values["dropped_stale"] == 2
     assert (report.values["staleness_mean"], report.values["staleness_max"]) == (3.0, 5.0)
+
+
+@pytest.mark.parametrize("off_policy", [True, False])
+def test_off_policy_trainers_take_segments_of_any_version(desk, off_policy):
+    """Their staleness is measured all the same; what a trainer says of itself counts, not that it says something."""
+    desk.trainer.off_policy = off_policy
+    desk.learner.version = 50
+    desk.block(1, decisions=10, versions=(0, 49))
+    while desk.learner.work():
+        pass
+    assert desk.learner.decisions == (20 if off_policy else 10)
+    desk.now = 2.0
+    desk.learner.work()
+    (report,) = desk.link.of(MetricsReport)
+    assert report.values.get("dropped_stale", 0) == (0 if off_policy else 1)
+    assert report.values["staleness_max"] == 50.0
+
+
+def test_off_policy_trainers_take_nothing_from_before_a_new_start(desk):
+    """Those decisions are of another generation, not only of older weights."""
+    desk.trainer.off_policy = True
+    desk.learner.version = desk.learner._oldest = 5
+    desk.block(1, decisions=10, versions=(4, 5))
+    assert desk.learner._meter.drops == {"stale": 0, "reset": 1}
 
 
 def test_empty_segments_are_not_stale(desk):

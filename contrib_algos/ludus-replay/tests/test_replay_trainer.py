@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from attrs import frozen
+from ludus.algorithm import OffPolicyTrainer
 from ludus.errors import ConfigError, ContractError, ModelError
 from ludus_replay import ReplayLayout
 from ludus_replay.optimizer import PartOptimizer
@@ -124,6 +125,13 @@ def test_an_update_remembers_and_learns(make_trainer, batch):
     assert result.metrics["reuse"] == pytest.approx(24 / fresh)
     assert int(trainer.state()["updates"]) == 1
     assert trainer.batch_decisions == 32
+
+
+def test_it_learns_from_decisions_of_any_weights(make_trainer):
+    """So learners drop none for its age: every gradient step makes a version, and a memory holds thousands of them."""
+    trainer = make_trainer()
+    assert isinstance(trainer, OffPolicyTrainer)
+    assert trainer.off_policy
 
 
 def test_nothing_is_learned_before_there_is_enough_to_draw_from(make_trainer, batch):

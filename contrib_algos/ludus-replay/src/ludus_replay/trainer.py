@@ -99,7 +99,7 @@ class Learned:
 
 
 class ReplayTrainer(ABC, Generic[_Options, _Model]):
-    """Learns from segments by way of a replay memory; see `ludus.algorithm.Trainer`.
+    """Learns from segments by way of a replay memory; see `ludus.algorithm.OffPolicyTrainer`.
 
     An algorithm adds `_learn`, `_update_statistics`, and `_sums` where it remembers more than the reward.
 
@@ -159,6 +159,11 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
     def batch_decisions(self) -> int:
         """Return how many fresh decisions an update wants."""
         return self._config.batch_decisions
+
+    @property
+    def off_policy(self) -> bool:
+        """Return True: decisions of any weights are remembered."""
+        return True
 
     # -- for algorithms to fill in ---------------------------------------------------------------------------------
 
