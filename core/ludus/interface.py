@@ -94,10 +94,17 @@ class Interface(Protocol):
 
 @runtime_checkable
 class ScheduledInterface(Interface, Protocol):
-    """An interface that changes in the course of training; an optional part of the contract."""
+    """An interface whose rewards change in the course of training; an optional part of the contract.
+
+    Only rewards may: frozen models, evaluation and play see no rewards and never hear of the progress, so that a model
+    would meet other observations, masks or actions there than those it learned with.
+    """
 
     def advance(self, progress: float) -> None:
-        """Hear how much of the training budget is used, in [0, 1]; called now and then, between decisions."""
+        """Hear how much of the training budget is used, in [0, 1]; called now and then, between decisions.
+
+        Only where its player is learning; without a call it is 0.
+        """
 
 
 class Identity:

@@ -131,6 +131,33 @@ class ForgetsEverybody(Remembers):
         self.seen = {}
 
 
+class Fading(Identity):
+    """Takes rewards away in the course of training, rightly."""
+
+    def __init__(self):
+        self.share = 1
+
+    def advance(self, progress):
+        self.share = 0 if progress > 0.5 else 1
+
+    def observe(self, view, streams):
+        return attrs.evolve(view, reward=view.reward * np.float32(self.share))
+
+
+class FadingObservation(Fading):
+    def observe(self, view, streams):
+        x = view.observation["x"] * np.float32(self.share)
+        return attrs.evolve(view, observation={**view.observation, "x": x})
+
+
+class FadingMask(Fading):
+    def observe(self, view, streams):
+        mask = view.action_mask.copy()
+        if not self.share:
+            mask[:, :3] &= np.cumsum(mask[:, :3], axis=1) < 2
+        return attrs.evolve(view, action_mask=mask)
+
+
 @pytest.mark.parametrize(
     ("broken", "complaint"),
     [
@@ -150,6 +177,8 @@ class ForgetsEverybody(Remembers):
         (DependsOnOrder, "reward differs at decision 0 with rows in another order"),
         (NeverForgets, "differs at decision 0 with a second match after reset"),
         (ForgetsEverybody, "of a stream changes when another stream is reset"),
+        (FadingObservation, "observation leaf 'x' changes with advance"),
+        (FadingMask, "action_mask changes with advance"),
     ],
 )
 def test_a_broken_interface_is_found(broken, complaint):
@@ -162,7 +191,7 @@ def test_a_broken_interface_is_found(broken, complaint):
 @pytest.mark.parametrize("masked", [True, False])
 def test_sound_interfaces_pass(raw, masked):
     """Stateless, stateful and stacked interfaces pass on all kinds of spaces."""
-    for make in (Identity, Remembers, lambda: stack(Identity(), Remembers())):
+    for make in (Identity, Remembers, Fading, lambda: stack(Identity(), Remembers(), Fading())):
         check_interface(make, raw, masked=masked)
 
 
@@ -175,6 +204,18 @@ def test_real_actions_outside_the_box_are_found():
 
     with pytest.raises(ContractError, match="which is not in Box"):
         check_interface(Doubles, REAL)
+
+
+def test_actions_may_not_change_in_the_course_of_training():
+    """Frozen models act as they learned to."""
+
+    class FadingAction(Fading):
+        def act(self, action, streams):
+            return action * self.share
+
+    for make in (FadingAction, lambda: stack(Identity(), FadingAction())):
+        with pytest.raises(ContractError, match="the game's action changes with advance"):
+            check_interface(make, RAW, masked=False)
 
 
 def test_an_unmasked_game_may_not_get_illegal_choices_either():

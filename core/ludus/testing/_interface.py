@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import numpy as np
 from attrs import frozen
 from gymnasium import Space
 
 from ludus.environment import Leaves
 from ludus.errors import ContractError
-from ludus.interface import Interface, Spaces, View
+from ludus.interface import Interface, ScheduledInterface, Spaces, View
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
@@ -43,6 +44,7 @@ def check_interface(
     _check_actions(make, raw, seen, script, np.random.default_rng(seed))
     _check_rows(make, raw, script, trace)
     _check_reset(make, raw, script, trace)
+    _check_schedule(make, raw, seen, script, np.random.default_rng(seed))
 
 
 # -- the random match ----------------------------------------------------------------------------------------------
@@ -230,6 +232,30 @@ def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, tr
         changed = _differs(_take(shown, others), _take(played, others))
         if changed:
             raise ContractError(f"{changed} of a stream changes when another stream is reset")
+
+
+def _check_schedule(
+    make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
+) -> None:
+    """Progress changes rewards alone, since models play without hearing of it."""
+    model, learning = (_bound(make, raw, script.streams) for _ in range(2))
+    if not isinstance(learning, ScheduledInterface):
+        return
+    for step, view in enumerate(script.views, start=1):
+        learning.advance(step / len(script.views))
+        expected, got = (
+            attrs.evolve(one.observe(view, script.streams), reward=view.reward) for one in (model, learning)
+        )
+        changed = _differs(expected, got)
+        chosen = _random_legal(seen.action, expected.action_mask, script.streams.size, rng)
+        meant, played = (one.act(chosen.copy(), script.streams) for one in (model, learning))
+        if not np.array_equal(meant, played):
+            changed = changed or "the game's action"
+        if changed:
+            raise ContractError(
+                f"{changed} changes with advance, which may change rewards alone: frozen models, evaluation and play "
+                f"never hear of the progress"
+            )
 
 
 def _check_same(trace: list[View], chosen: np.ndarray, played: list[View], what: str) -> None:
