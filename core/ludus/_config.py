@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import tomli_w
 from attrs import field, frozen
 
@@ -234,6 +235,30 @@ def parse_config(data: Mapping[str, Any], *, source: str, plugins: Plugins, over
     }
     reader.check()
     return RunConfig(**sections, data=data, reader=reader)
+
+
+def schedule_problem(config: RunConfig) -> str:
+    """Return one line on the options that follow a training budget that the run does not have; empty if none does."""
+    if config.run.minutes or config.run.decisions:
+        return ""
+    paths = (
+        f"players.{player.name}.{chosen.name}.{option}"
+        for player in config.players.values()
+        for chosen in (player.algorithm, *player.interfaces)
+        for option in _scheduled(chosen.config)
+    )
+    idle = ", ".join(dict.fromkeys(paths))
+    return idle and f"there is no training budget (run.minutes, run.decisions), so these have no effect: {idle}"
+
+
+def _scheduled(options: Any) -> list[str]:
+    """Return the names of the options that make something follow the training budget."""
+    fields = attrs.fields(type(options)) if options is not None else ()
+    return [
+        field.name
+        for field in fields
+        if "unscheduled" in field.metadata and getattr(options, field.name) != field.metadata["unscheduled"]
+    ]
 
 
 def read_rating(path: Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> Chosen:

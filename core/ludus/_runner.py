@@ -19,7 +19,7 @@ from attrs import define, field
 from ludus._assembly import Assembly
 from ludus._build import make, make_environment
 from ludus._compute import prepare_to_compute
-from ludus._config import RunConfig, dump_config, load_config
+from ludus._config import RunConfig, dump_config, load_config, schedule_problem
 from ludus._coordinator import Coordinator
 from ludus._database import DATABASE, sound, unused
 from ludus._evaluation import play_out
@@ -157,6 +157,8 @@ class _Run:
         self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
         self._sinks += [make(chosen, run_dir=self.run_dir) for chosen in (*self.config.metrics.sinks, *displays)]
         try:
+            if problem := schedule_problem(self.config):
+                self.say(f"{problem} — give one with {_MORE}")
             with self._signals():
                 crew = self._alone() if self.config.run.workers == 0 else self._together(session)
                 try:

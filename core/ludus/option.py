@@ -47,15 +47,21 @@ class Check:
             raise ValueError(f"expected {self.expected}, got {value!r}")
 
 
-def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: str) -> Any:
+def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: str, scheduled: bool = False) -> Any:
     """Declare one configuration field: default, check, and a line of meaning, unit and range.
 
-    A mutable default (list, dict) is copied for every instance.
+    Args:
+        default: A mutable one (list, dict) is copied for every instance.
+        check: What is accepted.
+        help: The line.
+        scheduled: Whether every other value than the default makes something follow the training budget. A run without
+            a budget says that it does not.
     """
+    metadata = {"help": help} | ({"unscheduled": default} if scheduled else {})
     if isinstance(default, list | dict | set):
         factory = type(default)
-        return attrs.field(factory=lambda: factory(default), validator=check, metadata={"help": help})
-    return attrs.field(default=default, validator=check, metadata={"help": help})
+        return attrs.field(factory=lambda: factory(default), validator=check, metadata=metadata)
+    return attrs.field(default=default, validator=check, metadata=metadata)
 
 
 def _is_number(value: Any) -> bool:

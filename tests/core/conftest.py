@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from attrs import define, field
+from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus._learner import Learner, LearnerOptions
 from ludus._messages import Credit, Fixture, Segments, Welcome
@@ -16,7 +16,9 @@ from ludus.algorithm import UpdateResult
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR
+from ludus.option import option
 from ludus.testing import league_runner
+from ludus_dummy.config import GradientConfig
 from tomli_w import dumps as write_toml
 
 
@@ -315,6 +317,17 @@ def tables():
         }
 
     return make
+
+
+@pytest.fixture
+def ent_coef_final(monkeypatch):
+    """Give the algorithm of that league an option that follows the training budget."""
+
+    @frozen(kw_only=True)
+    class Scheduled(GradientConfig):
+        ent_coef_final: float | None = option(None, help="At the end of the training budget.", scheduled=True)
+
+    monkeypatch.setattr("ludus_dummy.config.GradientConfig", Scheduled)
 
 
 @pytest.fixture

@@ -119,6 +119,20 @@ def test_a_good_file(path):
     assert time.perf_counter() - started < 15
 
 
+@pytest.mark.usefixtures("ent_coef_final")
+def test_schedules_without_a_budget(path):
+    """They would do nothing, which is worth a line; with a budget there is none."""
+    set_ = "players.main.dummy-gradient.ent_coef_final=0.0"
+    found = findings(path, set_)
+    (line,) = found["warn"]
+    assert line == (
+        "configuration: there is no training budget (run.minutes, run.decisions), so these have no effect: "
+        "players.main.dummy-gradient.ent_coef_final"
+    )
+    assert found["fail"] == []
+    assert findings(path, set_, "run.decisions=100")["warn"] == []
+
+
 def test_two_roles(tmp_path):
     """Each player is tried in its own role, behind its interfaces; an agent plays every role it can."""
     path = tmp_path / "run.toml"

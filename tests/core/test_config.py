@@ -25,6 +25,7 @@ from ludus._config import (
     matchmaker_part,
     parse_config,
     read_rating,
+    schedule_problem,
 )
 from ludus._plugins import PluginReport, Plugins
 from ludus._toml import apply_overrides
@@ -42,6 +43,16 @@ class GameConfig:
 class AlgoConfig:
     learning_rate: float = option(3e-4, between(0, 1, open=True), help="Step size.")
     clip_epsilon: float = option(0.2, between(0, 1, open=True), help="Clip range.")
+
+
+@frozen(kw_only=True)
+class ScheduledConfig(AlgoConfig):
+    clip_epsilon_final: float | None = option(None, help="At the end.", scheduled=True)
+
+
+@frozen(kw_only=True)
+class FadeConfig:
+    fade: dict[str, float] = option({}, help="When it is gone.", scheduled=True)
 
 
 @frozen(kw_only=True)
@@ -66,7 +77,7 @@ MODULE = "ludus_test_config_components"
 def _importable(monkeypatch):
     """Make the configuration classes importable by path, as those of a plugin are."""
     module = ModuleType(MODULE)
-    for cls in (GameConfig, AlgoConfig, MixConfig, NeedyConfig, BrokenConfig):
+    for cls in (GameConfig, AlgoConfig, ScheduledConfig, FadeConfig, MixConfig, NeedyConfig, BrokenConfig):
         setattr(module, cls.__name__, cls)
     monkeypatch.setitem(sys.modules, MODULE, module)
 
@@ -79,10 +90,10 @@ def component(name, config=None, **kwargs):
 
 OFFERS = {
     "environment": (component("game", GameConfig), component("plain")),
-    "algorithm": (component("algo", AlgoConfig), component("other", AlgoConfig), component("same", AlgoConfig)),
+    "algorithm": (component("algo", AlgoConfig), component("other", ScheduledConfig), component("same", AlgoConfig)),
     "network": (component("net", AlgoConfig), component("same", AlgoConfig)),
     "matchmaker": (component("mix", MixConfig), component("pfsp", AlgoConfig), component("needy", NeedyConfig)),
-    "interface": (component("stack", GameConfig), component("broken", BrokenConfig)),
+    "interface": (component("stack", GameConfig), component("fade", FadeConfig), component("broken", BrokenConfig)),
     "agent": (component("bot", AlgoConfig, environments=("game",)), component("stranger", environments=("plain",))),
     "rule": (component("fair"), component("strict", GameConfig)),
     "rating": (component("elo"), component("glicko", GameConfig)),
@@ -129,6 +140,30 @@ def test_minimal_file_gets_every_default(plugins):
     assert config.anchors == {}
     assert config.environment.config == GameConfig()
     assert config.players["main"].algorithm.config == AlgoConfig()
+
+
+SCHEDULED = {
+    "environment": {"name": "game"},
+    "players": {
+        "one": {"algorithm": "other", "matchmaker": "mix", "other": {"clip_epsilon_final": 0.1}},
+        "two": {"algorithm": "other", "matchmaker": "mix", "interfaces": ["fade"], "fade": {"fade": {"hint": 0.5}}},
+    },
+}
+
+
+def test_options_that_follow_a_budget_that_is_not_there_are_named(plugins):
+    """By their paths, and only those that are set."""
+    assert schedule_problem(parse(plugins, data=SCHEDULED)) == (
+        "there is no training budget (run.minutes, run.decisions), so these have no effect: "
+        "players.one.other.clip_epsilon_final, players.two.fade.fade"
+    )
+    assert not schedule_problem(parse(plugins))
+
+
+@pytest.mark.parametrize("limit", ["run.minutes=0.5", "run.decisions=100"])
+def test_a_budget_of_either_kind_is_followed(plugins, limit):
+    """Then there is nothing to say."""
+    assert not schedule_problem(parse(plugins, limit, data=SCHEDULED))
 
 
 def test_every_option_is_documented():

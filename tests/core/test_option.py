@@ -35,6 +35,15 @@ def test_help_is_kept():
     assert attrs.fields(Example).ratio.metadata["help"] == "A ratio in (0, 1)."
 
 
+@pytest.mark.parametrize("default", [None, {}])
+def test_scheduled_options_say_with_which_value_they_are_not(default):
+    """That is their default; other options say nothing of the kind."""
+    made = attrs.make_class("Made", {"plain": option(1, help=""), "end": option(default, help="", scheduled=True)})
+    plain, end = attrs.fields(made)
+    assert "unscheduled" not in plain.metadata
+    assert end.metadata["unscheduled"] == made().end == default
+
+
 def test_wrong_value_says_what_was_expected():
     """Making an instance by hand is checked too, with the same words as a file."""
     with pytest.raises(ValueError, match=r"expected a number in \(0, 1\), got 2.0"):

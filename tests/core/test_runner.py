@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -303,6 +304,23 @@ def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tm
         run(tmp_path / "run", evaluation={"share": 1e-9})
     with Store.read(tmp_path / "run") as store:
         assert list(store.matches()) == []
+
+
+@pytest.mark.usefixtures("ent_coef_final")
+def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
+    """By the paths of their options, and how to give one; here that ends the run."""
+    players, plugins = {"main": {"dummy-gradient": {"ent_coef_final": 0.0}}}, load_plugins()
+    config = load_config(toml(players=players, run={"decisions": 0}), plugins=plugins)
+
+    def say(line):
+        raise KeyboardInterrupt(line)
+
+    expected = (
+        "there is no training budget (run.minutes, run.decisions), so these have no effect: "
+        "players.main.dummy-gradient.ent_coef_final — give one with --minutes or --set run.decisions="
+    )
+    with pytest.raises(KeyboardInterrupt, match=re.escape(expected)):
+        train(config, plugins=plugins, run_dir=tmp_path / "run", say=say)
 
 
 def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):

@@ -25,7 +25,7 @@ from ludus._build import (
     make_matchmaker,
     player_role,
 )
-from ludus._config import load_config
+from ludus._config import load_config, schedule_problem
 from ludus._messages import Fixture
 from ludus._play import Actor, Play, Reward, Seats
 from ludus._plugins import Plugins, load_plugins
@@ -77,6 +77,8 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield from (Finding("fail", "configuration", problem) for problem in error.problems)
         return
     yield Finding("ok", "configuration", f"{_count(config.players, 'player')}, {_count(config.anchors, 'anchor')}")
+    if problem := schedule_problem(config):
+        yield Finding("warn", "configuration", problem)
     subject = f"environment {config.environment.name}"
     try:
         environment = make_environment(config.environment, _MATCHES)

@@ -16,7 +16,10 @@ class DQNConfig:
 
     learning_rate: float = option(5e-4, above(0), help="Adam step size; > 0")
     learning_rate_schedule: str = option(
-        "constant", one_of("constant", "linear"), help="constant, or linear to 0 over the training budget"
+        "constant",
+        one_of("constant", "linear"),
+        help="constant, or linear to 0 over the training budget",
+        scheduled=True,
     )
     adam_eps: float = option(1e-5, above(0), help="Adam's term against division by zero; > 0")
     max_grad_norm: float = option(10.0, above(0), help="gradients are scaled down to this L2 norm; > 0")
@@ -60,7 +63,9 @@ class DQNConfig:
     prioritized: bool = option(False, help="draw transitions in proportion to |TD error|^priority_exponent")
     priority_exponent: float = option(0.6, between(0.0, 1.0), help="alpha of prioritised draws; [0, 1]; 0: uniform")
     importance_exponent: float = option(
-        0.4, between(0.0, 1.0), help="beta of the importance weights at first, 1 at the end of the budget; [0, 1]"
+        0.4,
+        between(0.0, 1.0),
+        help="beta of the importance weights at first, 1 at the end of the budget, if the run has one; [0, 1]",
     )
 
     minimax_alpha: float = option(

@@ -20,7 +20,10 @@ class SACConfig:
     critic_learning_rate: float = option(3e-4, above(0), help="Adam step size of the critics; > 0")
     alpha_learning_rate: float = option(3e-4, above(0), help="Adam step size of the log temperature; > 0")
     learning_rate_schedule: str = option(
-        "constant", one_of("constant", "linear"), help="constant, or all three linear to 0 over the training budget"
+        "constant",
+        one_of("constant", "linear"),
+        help="constant, or all three linear to 0 over the training budget",
+        scheduled=True,
     )
     adam_eps: float = option(1e-8, above(0), help="Adam's term against division by zero; > 0")
     max_grad_norm: float = option(

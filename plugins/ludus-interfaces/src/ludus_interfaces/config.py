@@ -48,6 +48,7 @@ class RewardPartsConfig:
         {},
         Check("shares of the training budget in (0, 1]", _are_shares),
         help="When the factor of a part has fallen to 0, by name, as a share of the training budget.",
+        scheduled=True,
     )
     once: tuple[str, ...] = option((), help="Parts of which only the first one in a match counts.")
 

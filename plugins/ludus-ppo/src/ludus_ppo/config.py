@@ -21,7 +21,10 @@ class PPOConfig:
 
     learning_rate: float = option(3e-4, above(0), help="Adam step size; > 0; AET and DIS: 5e-5")
     learning_rate_schedule: str = option(
-        "constant", one_of("constant", "linear"), help="constant, or linear to 0 over the training budget"
+        "constant",
+        one_of("constant", "linear"),
+        help="constant, or linear to 0 over the training budget",
+        scheduled=True,
     )
     adam_beta1: float = option(0.9, between(0.0, 0.9999), help="Adam decay of the first moment; [0, 1); AET: 0.99")
     adam_beta2: float = option(
@@ -52,7 +55,8 @@ class PPOConfig:
     clip_epsilon_final: float | None = option(
         None,
         _optional(between(0.0, 1.0, open=True)),
-        help="clip range at the end of training, linear in between; unset: constant",
+        help="clip range at the end of the training budget, linear in between; unset: constant",
+        scheduled=True,
     )
     dual_clip: float = option(
         3.0, _DUAL_CLIP, help="lower bound of the objective at negative advantage, in advantages; > 1; 0: off; AET: 3"
@@ -68,7 +72,9 @@ class PPOConfig:
     ent_coef_final: float | None = option(
         None,
         _optional(at_least(0.0)),
-        help="weight of the entropy bonus at the end of training, linear in between; unset: constant; DIS: 0.001",
+        help="weight of the entropy bonus at the end of the training budget, linear in between; unset: constant; "
+        "DIS: 0.001",
+        scheduled=True,
     )
     initial_log_std: float = option(
         -0.5, between(-5.0, 2.0), help="log standard deviation of continuous actions at the start, in half ranges"
