@@ -290,6 +290,16 @@ def test_nash_considers_the_newest_models_only():
     assert set(opponent_shares(Nash(models=2), league(), "main", questions=200)) == {"main@2", "main@3"}
 
 
+def test_nash_considers_the_newest_models_of_all_pools_together():
+    """Not those of whichever pool comes last; anchors are no models and stay."""
+    frozen = {"main@1": 10.0, "exploiter@1": 20.0, "main@2": 30.0, "exploiter@2": 40.0, "main@3": 50.0}
+    made = league(frozen=frozen, anchors=("bot",))
+    met = opponent_shares(Nash(["*"], models=3), made, "main", questions=300)
+    assert set(met) == {"main@2", "exploiter@2", "main@3"}
+    met = opponent_shares(Nash(["anchors", "*"], models=1), made, "main", questions=300)
+    assert set(met) == {"bot", "main@3"}
+
+
 def test_nash_of_two_sides_is_that_of_the_other_side():
     """Mouse 2 beats every cat, so a cat meets mouse 2."""
     results = {("mouse@2", f"cat@{n}"): (90, 0, 10) for n in (1, 2, 3, 4)}

@@ -184,7 +184,9 @@ class NashConfig(MatchmakerConfig):
 
     pools: tuple[str, ...] = option((), help=_POOLS)
     models: int = option(
-        50, at_least(1), help="Newest models of each side that the empirical game is made of; it is solved as a whole."
+        50,
+        at_least(1),
+        help="Newest models of each side, over all pools, that the empirical game is made of, besides anchors.",
     )
     prior_matches: float = option(
         2.0, at_least(0.0), help=_PRIOR + " A pair that has not been rated is therefore even."

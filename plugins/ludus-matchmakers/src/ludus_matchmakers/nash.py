@@ -10,7 +10,7 @@ from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, for_every_team, pool_opponents, stand_ins, win_rates
+from ludus_matchmakers.tools import any_of, for_every_team, newest, pool_opponents, stand_ins, win_rates
 
 _TOLERANCE = 2e-3  # of a win rate
 _ROUNDS = 5000
@@ -25,7 +25,7 @@ class Nash(Keeper):
 
     Args:
         pools: Pools to choose from; empty: its own in a symmetric game, those of the other side otherwise.
-        models: Newest models of each side that are considered.
+        models: Newest models of each side that are considered; anchors of the pools come on top.
         prior_matches: Weight of the prior of every win rate, in matches.
     """
 
@@ -38,10 +38,10 @@ class Nash(Keeper):
         return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
-        theirs = pool_opponents(league, player, team, pools=self.pools)[-self.models :]
+        theirs = newest(league, pool_opponents(league, player, team, pools=self.pools), self.models)
         if not theirs:
             return any_of(stand_ins(league, player, team), rng), "no frozen model yet"
-        ours = theirs if team is None else league.pool(player)[-self.models :]
+        ours = theirs if team is None else newest(league, league.pool(player), self.models)
         if not ours:
             return any_of(theirs, rng), "nash: no own model yet"
         counts = np.stack([league.payoff(model, theirs) for model in ours])

@@ -23,6 +23,7 @@ __all__ = [
     "known_players",
     "least_certain_pair",
     "live_opponents",
+    "newest",
     "other_teams",
     "pool_opponents",
     "seat_pair",
@@ -114,6 +115,19 @@ def _members(league: LeagueView, player: str, team: int | None, pool: str) -> It
         yield league.pool(pool)
     else:
         yield from (league.pool(f"{name}{slash}{rest}") for name in whose)
+
+
+def newest(league: LeagueView, participants: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the models among participants of several pools that were frozen last, and all anchors among them.
+
+    Args:
+        league: The league.
+        participants: Anchors and frozen models, in any order.
+        count: How many models, at least 1; an anchor is none.
+    """
+    anchors = [name for name in participants if name in league.anchors]
+    models = sorted((name for name in participants if name not in league.anchors), key=league.frozen_s)
+    return (*anchors, *models[-count:])
 
 
 def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
