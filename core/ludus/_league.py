@@ -64,7 +64,7 @@ class League:
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
         self._payoffs = Payoffs(lambda participant: inherited(participant, self.players))
-        self._ratings = ratings and ratings(anchors=self.anchors, seats=seats)
+        self._ratings = None if ratings is None else ratings(anchors=self.anchors, seats=seats)
         self._load()
 
     @classmethod
@@ -123,7 +123,7 @@ class League:
 
     def rating(self, participant: str) -> Rating:
         """Return the rating from evaluation matches; an unrated participant has the prior with 0 matches."""
-        return self._ratings.rating(participant) if self._ratings else Rating(0.0, np.inf, 0)
+        return Rating(0.0, np.inf, 0) if self._ratings is None else self._ratings.rating(participant)
 
     # --- what the coordinator does --------------------------------------------------------------------------------
 
@@ -289,9 +289,9 @@ class League:
 
     def _count(self, kind: str, a: str, b: str, count: np.ndarray) -> None:
         self._payoffs.add(a, b, count)
-        if self._ratings and kind == "eval" and not (a.endswith("+") or b.endswith("+")):
+        if self._ratings is not None and kind == "eval" and not (a.endswith("+") or b.endswith("+")):
             self._ratings.add(a, b, count)
 
     def _replay(self, first: int) -> None:
-        if self._ratings:
+        if self._ratings is not None:
             self._ratings.replay(first, self.store.matches(kind="eval", first=first))

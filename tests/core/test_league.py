@@ -343,6 +343,31 @@ def test_a_table_is_told_the_log_from_the_oldest_fixture_that_is_new(tmp_path):
         assert again.told == [(0, [(1, 0), (3, 1), (4, 0), (4, 1)])]
 
 
+class Counted(ShareTable):
+    """A table that says how many results it has, none at first."""
+
+    added = 0
+
+    def __len__(self):
+        return self.added
+
+    def add(self, a, b, count):
+        """Count the results, besides."""
+        self.added += 1
+        super().add(a, b, count)
+
+
+def test_a_table_may_be_empty(tmp_path):
+    """A table that has a length is a table from the first result on, not once it has one."""
+    with Store.create(tmp_path / "run", {}) as store:
+        table = partial(Counted, ShareConfig())
+        league = League(store, players=PLAYERS, anchors=ANCHORS, seats=SEATS, ratings=table)
+        freeze(league)
+        assert league.rating("main@1") == Rating(50.0, 50 / 2**0.5, 0)
+        play(league, "main@1", "random", [1] * 10, kind="eval")
+        assert league.rating("main@1").matches == 10
+
+
 # --- restarts -----------------------------------------------------------------------------------------------------
 
 

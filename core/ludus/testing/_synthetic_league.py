@@ -138,7 +138,7 @@ class SyntheticLeague:
 
     def rating(self, participant: str) -> Rating:
         """Return the rating from the rated pairs."""
-        return self.ratings.rating(participant) if self.ratings else Rating(0.0, math.inf, 0)
+        return Rating(0.0, math.inf, 0) if self.ratings is None else self.ratings.rating(participant)
 
     # --- what happens ---------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class SyntheticLeague:
         every, view = self.setup[name].freeze_every, self._views[name]
         if every and view.decisions - view.frozen_decisions >= every * self.fixtures * self.matches:
             self.freeze(name)
-        for _ in range(self.rated if self.evaluation else 0):
+        for _ in range(0 if self.evaluation is None else self.rated):
             self._rate()
         if self.rules and self.elapsed_s % self.rules_every == 0:
             changes = [change for rule in self.rules for change in rule.decide(self, self._rng)]
@@ -226,7 +226,7 @@ class SyntheticLeague:
             self._payoffs.add(a, b, mine)
             if a.endswith("+"):
                 self._payoffs.add_recent(unnumbered(a), unnumbered(b), mine)
-            if self.ratings and rated and not (a.endswith("+") or b.endswith("+")):
+            if self.ratings is not None and rated and not (a.endswith("+") or b.endswith("+")):
                 self.ratings.add(a, b, mine)
 
     def _apply(self, changes: Iterable[Change]) -> None:
