@@ -18,7 +18,7 @@ def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
     Nested Dict spaces are named by dotted paths. None gives no leaves.
 
     Raises:
-        ContractError: The space has a part that has no array form (Graph, Sequence, Text).
+        ContractError: The space has a part that has no array form (Graph, Sequence, Text), or two leaves of one name.
     """
     if space is None:
         return {}
@@ -27,9 +27,12 @@ def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
     leaves: dict[str, Space[Any]] = {}
     for key, part in space.spaces.items():
         if isinstance(part, spaces.Dict):
-            leaves |= {f"{key}.{name}": leaf for name, leaf in leaf_spaces(part).items()}
+            found = {f"{key}.{name}": leaf for name, leaf in leaf_spaces(part).items()}
         else:
-            leaves[key] = _checked(part, key)
+            found = {key: _checked(part, key)}
+        if twice := leaves.keys() & found:
+            raise ContractError(f"two observation leaves are named {min(twice)!r}: a dot in a key reads as nesting")
+        leaves |= found
     return leaves
 
 

@@ -35,6 +35,14 @@ def test_nested_dicts_have_dotted_names():
     assert leaf_spaces(space) == {"own.arm.left": BOX, "rest": BOX}
 
 
+@pytest.mark.parametrize("flat", ["a.b", "a.b.c"])
+def test_two_leaves_of_one_name_are_refused(flat):
+    """A dotted key and a nested Dict would be told apart by nobody; one of them would be lost."""
+    space = spaces.Dict({"a": spaces.Dict({"b": BOX, "b.c": BOX}), flat: spaces.Discrete(4)})
+    with pytest.raises(ContractError, match=f"two observation leaves are named '{flat}'"):
+        leaf_spaces(space)
+
+
 @pytest.mark.parametrize(
     "space",
     [spaces.Text(5), spaces.Sequence(BOX), spaces.Graph(BOX, None), spaces.Tuple((BOX, BOX))],
