@@ -17,6 +17,12 @@ from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
 
+_SOURCES = {  # of what is recorded; the rest is the policy's
+    "observation": "the environment or an interface",
+    "privileged": "the environment",
+    "reward": "an interface",  # those of the environment are checked where they arrive
+}
+
 
 @define(eq=False)
 class AgentActor:
@@ -236,7 +242,7 @@ class LiveActor(PolicyActor):
         state = rows_of(self._state, seats.streams)
         decision = self.decide(seats, view, privileged, state)
         entry = _entry(view, privileged, decision) | {"action": decision.action}
-        self._check(entry)
+        self._check(entry | {"reward": view.reward})
         self.recorder.decide(columns, entry, version=self.version, state=state)
         self._flush_if_full()
         return self.raw(decision.action, seats.streams)
@@ -244,6 +250,7 @@ class LiveActor(PolicyActor):
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Record the last reward and, where the match was cut off, the final observation."""
         view = self.view(seats, since)
+        self._check({"reward": view.reward})
         columns = self._column[seats.streams]
         cut = self.recorder.end(
             columns,
@@ -272,7 +279,7 @@ class LiveActor(PolicyActor):
     def _check(self, entry: dict[str, np.ndarray]) -> None:
         for name, values in entry.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
-                source = "the environment or an interface" if "/" in name and "extras" not in name else "the policy"
+                source = _SOURCES.get(name.partition("/")[0], "the policy")
                 raise ContractError(
                     f"player {self.player!r}: {name} holds a value that is not finite, from {source}; "
                     f"expected finite numbers — run `ludus check` to find out which"

@@ -20,7 +20,7 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Check", "above", "at_least", "between", "each", "name", "one_of", "option"]
+__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option"]
 
 
 @attrs.frozen
@@ -66,6 +66,11 @@ def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: st
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def finite() -> Check:
+    """Accept finite numbers of any size and sign."""
+    return Check("a finite number", _is_number)
 
 
 def at_least(low: float) -> Check:

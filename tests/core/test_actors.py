@@ -231,6 +231,21 @@ def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
         play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
 
 
+@pytest.mark.parametrize("good", [1, 2])
+def test_a_reward_that_an_interface_spoils_is_not_recorded(scripted, fixture_of, good):
+    """In the middle of a match and at its end; the learner would look for the mistake in its own options."""
+
+    class Spoiled(Double):
+        def observe(self, view, streams):
+            self.seen = getattr(self, "seen", 0) + 1
+            return attrs.evolve(view, reward=view.reward * (np.nan if self.seen > good else 1))
+
+    actor = live(rows=1, interface=Spoiled())
+    game = scripted({"player": (0, 1)}, 1, length=lambda row: 2)
+    with pytest.raises(ContractError, match=r"player 'main': reward holds .* is not finite, from an interface"):
+        play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+
+
 def test_a_policy_agent_may_be_deterministic():
     """For play and evaluation."""
     agent = PolicyAgent(Counting(), 2, deterministic=True)

@@ -9,7 +9,7 @@ import sys
 import attrs
 import pytest
 from attrs import frozen
-from ludus.option import above, at_least, between, each, name, one_of, option
+from ludus.option import above, at_least, between, each, finite, name, one_of, option
 
 
 @frozen(kw_only=True)
@@ -65,6 +65,7 @@ def test_option_without_default_is_required():
     ("check", "good", "bad"),
     [
         (at_least(1), [1, 1.5, 100], [0.99, math.nan, math.inf, True, "2", None]),
+        (finite(), [-1e300, 0, 5], [math.nan, math.inf, -math.inf, True, "0"]),
         (above(0), [1e-9, 3], [0, -1, math.nan, math.inf, False, "2"]),
         (between(0, 1), [0, 0.5, 1], [-0.1, 1.1, math.nan, True, "0"]),
         (between(0, 1, open=True), [0.1, 0.9], [0, 1, math.nan]),
@@ -72,7 +73,7 @@ def test_option_without_default_is_required():
         (each(at_least(1)), [[1], (2, 3)], [[], [0], [1, 0], 5]),
         (name(), ["a", "0x", "main_agent", "a.b-c_d", "a" * 64], ["", "A", "_a", "-a", "a b", "a@1", "a" * 65, 7, "ä"]),
     ],
-    ids=["at_least", "above", "between", "open", "one_of", "each", "name"],
+    ids=["at_least", "finite", "above", "between", "open", "one_of", "each", "name"],
 )
 def test_checks(check, good, bad):
     """Each check accepts what it says and nothing else."""
@@ -84,6 +85,7 @@ def test_checks(check, good, bad):
     ("check", "words"),
     [
         (at_least(1), "a number ≥ 1"),
+        (finite(), "a finite number"),
         (above(0), "a number > 0"),
         (between(0, 1), "a number in [0, 1]"),
         (between(0, 1, open=True), "a number in (0, 1)"),

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, option
+from ludus.option import Check, at_least, between, finite, option
 
 _LEAVES = "Names of the observation leaves to change; empty: all that can be."
 
 
 def _leaf_names(value: object) -> bool:
     return isinstance(value, tuple) and len(value) > 0 and all(isinstance(name, str) for name in value)
+
+
+def _are_weights(value: object) -> bool:
+    return isinstance(value, dict) and all(map(finite().accepts, value.values()))
 
 
 def _are_shares(value: object) -> bool:
@@ -43,7 +47,11 @@ class OneHotConfig:
 class RewardPartsConfig:
     """Options of ``reward-parts``."""
 
-    weights: dict[str, float] = option({}, help="Factors of reward parts, by name; others keep what they earned.")
+    weights: dict[str, float] = option(
+        {},
+        Check("a table of finite numbers", _are_weights),
+        help="Factors of reward parts, by name; others keep what they earned.",
+    )
     fade: dict[str, float] = option(
         {},
         Check("shares of the training budget in (0, 1]", _are_shares),
@@ -57,8 +65,8 @@ class RewardPartsConfig:
 class ScaleObservationConfig:
     """Options of ``scale-observation``."""
 
-    low: float = option(-1.0, help="What the lower bound of a leaf becomes.")
-    high: float = option(1.0, help="What the upper bound of a leaf becomes; above `low`.")
+    low: float = option(-1.0, finite(), help="What the lower bound of a leaf becomes.")
+    high: float = option(1.0, finite(), help="What the upper bound of a leaf becomes; above `low`.")
     leaves: tuple[str, ...] = option((), help=_LEAVES)
 
 
@@ -66,7 +74,7 @@ class ScaleObservationConfig:
 class ScaleRewardConfig:
     """Options of ``scale-reward``."""
 
-    factor: float = option(1.0, help="Rewards are multiplied by this.")
+    factor: float = option(1.0, finite(), help="Rewards are multiplied by this.")
     clip: float = option(0.0, at_least(0.0), help="Scaled rewards are clipped to [-clip, clip]; 0: no clipping.")
 
 

@@ -1,0 +1,58 @@
+"""Every option of every installed component refuses what is no number of TOML's kind, or none to compute with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import attrs
+import pytest
+from ludus._plugins import load_plugins
+from ludus._structuring import StructuringError, structure_fields
+from ludus.component import KINDS
+
+
+def parts(kind: Any) -> Iterator[Any]:
+    """Yield a type and all that it is made of."""
+    yield kind
+    for part in get_args(kind):
+        yield from parts(part)
+
+
+def with_parts(cls: type[Any]) -> Iterator[type[Any]]:
+    """Yield a configuration class and the classes of its tables."""
+    yield attrs.resolve_types(cls)
+    for field in attrs.fields(cls):
+        for part in parts(field.type):
+            if isinstance(part, type) and attrs.has(part):
+                yield from with_parts(part)
+
+
+PLUGINS = load_plugins()
+CONFIGS = [component.load_config() for kind in KINDS for component in PLUGINS.components(kind).values()]
+OPTIONS = {
+    f"{cls.__module__}.{cls.__name__}.{field.name}": (cls, field.name)
+    for config in CONFIGS
+    if config is not None
+    for cls in with_parts(config)
+    for field in attrs.fields(cls)
+    if Any not in parts(field.type)  # what goes to a foreign library is its own business
+}
+
+
+def refused(cls: type[Any], name: str, value: object) -> bool:
+    """Return whether an option is refused with this value."""
+    try:
+        structure_fields({name: value}, cls)
+    except StructuringError as error:
+        return any(problem.path[0] == name for problem in error.problems)
+    return False
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_no_option_takes_what_is_not_finite(option):
+    """Neither as it is nor in a list or table: it would be found hours later, in a loss."""
+    for value in (math.nan, math.inf, -math.inf):
+        forms = (value, [value], [value, value], {"a": value})
+        assert [form for form in forms if not refused(*OPTIONS[option], form)] == []
