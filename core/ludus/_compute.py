@@ -40,8 +40,8 @@ def device_problem(device: str) -> str:
     if device in (*cuda, *(["cuda"] if cuda else [])):
         return ""
     try:
-        torch.empty(0, device=device)
+        torch.ones(1, device=device).sum().item()  # not every device that holds tensors computes
     except Exception:  # noqa: BLE001 - torch raises whatever its backends do
         found = ["cpu", *cuda, *(["mps"] if torch.backends.mps.is_available() else [])]
-        return f"expected a device that torch has here ({', '.join(found)}), got {device!r}"
+        return f"expected a device that torch computes on here ({', '.join(found)}), got {device!r}"
     return ""

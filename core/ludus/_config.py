@@ -24,7 +24,7 @@ from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml
-from ludus.option import Check, at_least, name, option
+from ludus.option import Check, at_least, between, name, option
 
 _RATING = "elo"
 
@@ -41,8 +41,10 @@ class RunSection:
         Check("a whole number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
         help="Sampler processes; 0: everything in one process, deterministic; unset: the cores that learners leave.",
     )
-    learner_threads: int = option(0, at_least(0), help="Threads of every learner; 0: the free cores, in one process 1.")
-    sampler_threads: int = option(1, at_least(1), help="Threads of every sampler.")
+    learner_threads: int = option(
+        0, between(0, 1024), help="Threads of every learner; 0: the free cores, in one process 1."
+    )
+    sampler_threads: int = option(1, between(1, 1024), help="Threads of every sampler.")
     device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
     launcher: str = option("local", name(), help="Component that places and starts worker processes.")
     checkpoint_s: float = option(

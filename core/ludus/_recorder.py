@@ -17,6 +17,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ludus.environment import Leaves, Role
+from ludus.errors import ConfigError
 from ludus.launcher import Shapes
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
@@ -110,14 +111,18 @@ class Recorder:
         self._allocate()
 
     def _allocate(self) -> None:
+        """Make room for the next block.
+
+        Raises:
+            ConfigError: There is not so much memory.
+        """
         entries, streams = self.layout.decisions + 1, self.streams
         shapes = {name: ((entries, streams, *shape), dtype) for name, (shape, dtype) in self.layout.arrays.items()}
         once = {_STATE + name: ((streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()}
         once |= {"length": ((streams,), np.dtype(np.int32)), "version": ((streams,), np.dtype(np.int64))}
         lent = self.lend(shapes | once)
         if lent is None:
-            # zeros: pages that are never written cost nothing
-            self._arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in (shapes | once).items()}
+            self._arrays = _zeros(shapes | once)
         else:
             self._arrays = dict(lent)
             for name in _MARKS:
@@ -281,6 +286,22 @@ class Recorder:
 _STATE = "initial_state/"
 # What must not be left from an earlier block; where nothing was decided, the rest is undefined.
 _MARKS = ("terminated", "truncated", "decided", "reward", "elapsed_ticks", "length", "version")
+
+
+def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:
+    """Return arrays of zeros, whose pages cost nothing before they are written.
+
+    Raises:
+        ConfigError: There is not so much memory.
+    """
+    try:
+        return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
+    except (MemoryError, ValueError, OverflowError):  # the latter two for more bytes than can be counted
+        needed = sum(math.prod(shape) * dtype.itemsize for shape, dtype in shapes.values())
+        raise ConfigError(
+            f"a block of segments would take {needed / 2**30:,.0f} GiB: lower segment_decisions of the algorithm or "
+            f"sampling.matches"
+        ) from None
 
 
 def _rows(array: np.ndarray) -> np.ndarray:

@@ -2,8 +2,8 @@
 
 One cattrs converter dispatches on the declared types: bool, int, float, str, lists and tuples of one type, mappings,
 unions of those, and attrs classes. Its hooks refuse what cattrs would convert by default (4.7 to 4, ``"7"`` to 7,
-``"abc"`` to ``["a", "b", "c"]``) and unknown keys; only an integer may stand for a float. All other types, such as
-enumerations and paths, are read as cattrs reads them.
+``"abc"`` to ``["a", "b", "c"]``), unknown keys, and integers of more than 64 bits; only an integer may stand for a
+float. All other types, such as enumerations and paths, are read as cattrs reads them.
 """
 
 from __future__ import annotations
@@ -141,6 +141,8 @@ def _strict(*accepted: type) -> Callable[[object, Any], Any]:
     def hook(value: object, kind: Any) -> Any:
         if not isinstance(value, accepted) or (type(value) is bool and kind is not bool):
             raise _mismatch(_type_words(kind), value)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:  # neither TOML nor SQLite knows others
+            raise _mismatch("an integer of at most 64 bits", value)
         return kind(value)
 
     return hook

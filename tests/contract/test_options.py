@@ -56,3 +56,10 @@ def test_no_option_takes_what_is_not_finite(option):
     for value in (math.nan, math.inf, -math.inf):
         forms = (value, [value], [value, value], {"a": value})
         assert [form for form in forms if not refused(*OPTIONS[option], form)] == []
+
+
+@pytest.mark.parametrize("option", sorted(OPTIONS))
+def test_no_option_takes_more_than_64_bits(option):
+    """A database or an array would refuse it, when it is too late for one clear line."""
+    for form in (2**63, [2**63], [2**63, 2**63], {"a": 2**63}):
+        assert refused(*OPTIONS[option], form)

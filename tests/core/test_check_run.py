@@ -270,8 +270,9 @@ def test_role_that_nobody_plays(tmp_path):
 @pytest.mark.parametrize(
     ("override", "text"),
     [
-        ("run.device=nonsense", "run.device: expected a device that torch has here (cpu"),
-        ("run.device=cuda:99", "run.device: expected a device that torch has here (cpu"),
+        ("run.device=nonsense", "run.device: expected a device that torch computes on here (cpu"),
+        ("run.device=cuda:99", "run.device: expected a device that torch computes on here (cpu"),
+        ("run.device=meta", "run.device: expected a device that torch computes on here (cpu"),
         ("players.main.share=0", "players.main.share: 0 for every player; expected one that trains"),
         ("players.main.init=none.safetensors", "players.main.init: none.safetensors: no such file"),
     ],

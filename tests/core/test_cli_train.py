@@ -74,7 +74,7 @@ def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.decision=1")
     with pytest.raises(ConfigError, match=r"players\.\w+\.role"):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "players.main.role=nobody")
-    with pytest.raises(ConfigError, match=r"^--set run\.device: expected a device that torch has here \(cpu"):
+    with pytest.raises(ConfigError, match=r"^--set run\.device: expected a device that torch computes on here \(cpu"):
         invoke(train, toml(), "--run", tmp_path / "r", "--set", "run.device=gpu")
     said = invoke(train, toml(), "--run", tmp_path / "r", "--minutes", -1, code=2)
     assert "Invalid value for '--minutes'" in said

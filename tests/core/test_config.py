@@ -388,6 +388,8 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         ("run=3", "run: expected a table, got 3"),
         ("players=3", "players: expected a table, got 3"),
         ("players.main=3", "players.main: expected a table, got 3"),
+        ("run.learner_threads=9999", "run.learner_threads: expected a number in [0, 1024], got 9999"),
+        ("sampling.fixture_matches=9223372036854775808", "sampling.fixture_matches: expected an integer of at most 64"),
         ("sampling.matches=0", "sampling.matches: expected a number ≥ 1, got 0"),
         ("environment.name=7", "environment.name: expected the name of an installed environment, got 7"),
         ("environment.nmae=7", "environment.nmae: unknown key — did you mean 'name'?"),

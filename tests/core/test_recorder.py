@@ -9,6 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
+from ludus.errors import ConfigError
 from ludus.segment import Field
 
 ROLE = Role(
@@ -324,3 +325,13 @@ def test_streams_are_taken_back(count):
         streams = made.open(count)
         made.close(streams)
     assert sorted(made.open(3).tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("decisions", [10**12, 2**63 - 1])
+def test_a_block_for_which_there_is_no_memory_is_refused(decisions):
+    """The line says which options make it so large."""
+    text = (
+        r"a block of segments would take [\d,]{9,} GiB: lower segment_decisions of the algorithm or sampling\.matches"
+    )
+    with pytest.raises(ConfigError, match=text):
+        recorder(decisions=decisions)

@@ -50,7 +50,7 @@ def lines(error: pytest.ExceptionInfo[StructuringError]) -> list[str]:
     ("value", "kind", "expected"),
     [
         (3, int, 3),
-        (2**70, int, 2**70),
+        (2**63 - 1, int, 2**63 - 1),
         (3, float, 3.0),
         (0.5, float, 0.5),
         (True, bool, True),
@@ -86,6 +86,8 @@ def test_accepts(value, kind, expected):
         (4.7, int, "expected an integer, got 4.7"),
         (4.0, int, "expected an integer, got 4.0"),
         (True, int, "expected an integer, got True"),
+        (2**63, int, "expected an integer of at most 64 bits, got 9223372036854775808"),
+        (-(10**20), float, "expected an integer of at most 64 bits, got -100000000000000000000"),
         ("7", float, "expected a number, got '7'"),
         (False, float, "expected a number, got False"),
         (1, bool, "expected true or false, got 1"),
@@ -107,9 +109,12 @@ def test_refuses(value, kind, text):
     assert [problem.text for problem in error.value.problems] == [text]
 
 
+INTEGERS = st.integers(-(2**63), 2**63 - 1)
+
+
 @settings(deadline=None, max_examples=100)
 @given(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers()) | st.binary(),
+    st.none() | st.booleans() | INTEGERS | st.floats() | st.text() | st.lists(st.integers()) | st.binary(),
     st.sampled_from([int, float, str, bool]),
 )
 def test_never_coerces(value, kind):

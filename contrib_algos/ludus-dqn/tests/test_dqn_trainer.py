@@ -308,3 +308,9 @@ def test_fresh_decisions_make_statistics(make_dqn, make_batch):
     weights = trainer.weights()
     assert weights["network.trunk.encoders.rest.norm.count"] == len(seen)
     np.testing.assert_allclose(weights["network.trunk.encoders.rest.norm.mean"], seen.mean(0), atol=1e-5)
+
+
+def test_a_minibatch_larger_than_any_memory_is_refused():
+    """It is told at the start, not when the first one is drawn."""
+    with pytest.raises(ValueError, match=r"expected a number in \[1, 1e\+06\]"):
+        DQNConfig(minibatch_size=2**40)

@@ -473,3 +473,9 @@ def test_fresh_decisions_make_statistics(make_sac, make_batch, space, hidden):
         read = batch.privileged["hidden"][chosen] if ".privileged." in name else read
         np.testing.assert_allclose(mean, read.mean(0), atol=1e-5, err_msg=name)
         assert trainer.weights()[name.replace("mean", "count")] == batch.num_decisions
+
+
+def test_a_minibatch_larger_than_any_memory_is_refused():
+    """It is told at the start, not when the first one is drawn."""
+    with pytest.raises(ValueError, match=r"expected a number in \[1, 1e\+06\]"):
+        SACConfig(minibatch_size=2**40)

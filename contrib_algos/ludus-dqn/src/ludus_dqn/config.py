@@ -52,7 +52,7 @@ class DQNConfig:
     segment_decisions: int = option(16, at_least(1), help="longest segment T in decisions; ≥ 1")
     batch_decisions: int = option(256, at_least(1), help="fresh decisions per update; ≥ 1")
     updates_per_batch: int = option(8, at_least(1), help="gradient steps per update; ≥ 1")
-    minibatch_size: int = option(256, at_least(1), help="transitions per gradient step; ≥ 1")
+    minibatch_size: int = option(256, between(1, 1_000_000), help="transitions per gradient step; [1, 1e6]")
     learning_starts: int = option(256, at_least(1), help="transitions to remember before the first gradient step; ≥ 1")
 
     replay_capacity: int = option(100_000, at_least(1), help="rows of the replay memory, about one per decision; ≥ 1")

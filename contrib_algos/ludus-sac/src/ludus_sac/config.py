@@ -65,7 +65,9 @@ class SACConfig:
     updates_per_batch: int = option(
         64, at_least(1), help="gradient steps per update; ≥ 1; one for each fresh decision in the original"
     )
-    minibatch_size: int = option(256, at_least(1), help="transitions per gradient step; ≥ 1; Haarnoja et al.: 256")
+    minibatch_size: int = option(
+        256, between(1, 1_000_000), help="transitions per gradient step; [1, 1e6]; Haarnoja et al.: 256"
+    )
     learning_starts: int = option(256, at_least(1), help="transitions to remember before the first gradient step; ≥ 1")
 
     replay_capacity: int = option(
