@@ -30,7 +30,8 @@ from ludus._plugins import Plugins
 from ludus._report import Standstill, measure, milestones, summarize
 from ludus._sections import Chosen
 from ludus._store import Store
-from ludus.errors import LudusError, RunError, WorkerError
+from ludus._toml import read_toml
+from ludus.errors import ConfigError, LudusError, RunError, WorkerError
 from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
 
@@ -69,12 +70,18 @@ def train(
         displays: Metric sinks besides those of the configuration.
 
     Raises:
-        RunError: The folder holds a run already.
+        RunError: The folder holds a run already, or a run.toml that is not the configuration.
         LudusError: The run cannot go on; the message says why.
     """
     path, text = run_dir / "run.toml", dump_config(config)
     with _usable(run_dir):
-        if path.exists() and not unused(run_dir):
+        given = _holds_only_a_file(run_dir)  # somebody put it there; then it stays as it is, with its comments
+        if given and not _says(path, config):
+            raise RunError(
+                f"{path} says something else than this run: train it as it is, without --set and limits, "
+                f"or choose another folder with --run"
+            )
+        if path.exists() and not given and not unused(run_dir):
             raise RunError(
                 f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
                 f"or choose another folder with --run"
@@ -82,7 +89,8 @@ def train(
     Assembly(config=config, plugins=plugins, run_dir=run_dir).check()
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
-        write_durably(path, text.encode())
+        if not given:
+            write_durably(path, text.encode())
         (run_dir / "metrics.jsonl").unlink(missing_ok=True)  # of a start that failed
         return _Run(config, plugins, run_dir, store, say).go(displays)
 
@@ -106,6 +114,8 @@ def resume(
         if not (path.exists() or (run_dir / DATABASE).exists()):
             start = f"start one with `ludus train FILE --run {run_dir}`"
             raise RunError(f"{run_dir} holds no run (no run.toml in it): {start}")
+        if _holds_only_a_file(run_dir):
+            raise RunError(f"{run_dir} holds no run yet: start it with `ludus train {path} --run {run_dir}`")
     with _usable(run_dir), Store.open(run_dir) as store:
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
@@ -121,6 +131,20 @@ def resume(
         if overrides:
             write_durably(path, dump_config(config).encode())
         return _Run(config, plugins, run_dir, store, say).go(displays)
+
+
+def _holds_only_a_file(run_dir: Path) -> bool:
+    """Return whether a folder has a run.toml, but neither a league nor a model of one."""
+    left = any((run_dir / name).exists() for name in (DATABASE, "models", "learners"))
+    return (run_dir / "run.toml").exists() and not left
+
+
+def _says(path: Path, config: RunConfig) -> bool:
+    """Return whether a file says what a configuration does."""
+    try:
+        return read_toml(path) == config.data
+    except ConfigError:
+        return False
 
 
 @contextmanager

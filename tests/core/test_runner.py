@@ -216,13 +216,40 @@ def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
         assert store.meta("seed") == load_config(folder / "run.toml", plugins=load_plugins()).run.seed == 3
 
 
-def test_a_foreign_file_is_not_replaced(run, tmp_path):
-    """A folder that has a run.toml and no league belongs to somebody."""
+@pytest.mark.parametrize("text", ["mine", "[run]\ndecisions = 65\n"])
+def test_a_foreign_file_is_not_replaced(run, tmp_path, text):
+    """A run.toml that says something else belongs to somebody."""
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "run.toml").write_text("mine")
+    (tmp_path / "run" / "run.toml").write_text(text)
+    with pytest.raises(RunError, match=r"run\.toml says something else than this run: train it as it is"):
+        run(tmp_path / "run", run={"decisions": 64})
+    assert (tmp_path / "run" / "run.toml").read_text() == text
+
+
+def test_a_folder_may_hold_the_file_of_its_run(run, tmp_path):
+    """It is trained there, and keeps its comments; before, `resume` says how to start."""
+    folder = tmp_path / "run"
+    run(tmp_path / "other", run={"decisions": 64})
+    folder.mkdir()
+    text = "# mine\n" + (tmp_path / "other" / "run.toml").read_text()
+    (folder / "run.toml").write_text(text)
+    with pytest.raises(RunError, match=r"run holds no run yet: start it with `ludus train .*run\.toml --run .*run`"):
+        again(folder)
+    outcome, _ = run(folder, run={"decisions": 64})
+    assert outcome.reason == "64 decisions are learned"
+    assert (folder / "run.toml").read_text() == text
+    again(folder, "run.decisions=128")
+
+
+def test_models_without_a_league_are_no_place_for_a_run(run, tmp_path):
+    """Somebody may still find the database."""
+    run(tmp_path / "run", run={"decisions": 64})
+    for path in (tmp_path / "run").glob("league.sqlite*"):
+        path.unlink()
     with pytest.raises(RunError, match="already holds a run"):
-        run(tmp_path / "run")
-    assert (tmp_path / "run" / "run.toml").read_text() == "mine"
+        run(tmp_path / "run", run={"decisions": 64})
+    with pytest.raises(RunError, match="is not a run folder"):
+        again(tmp_path / "run")
 
 
 @pytest.mark.parametrize("limit", ["run.decisions=100", "run.minutes=1e-6"])
