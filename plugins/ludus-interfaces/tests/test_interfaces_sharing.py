@@ -331,6 +331,23 @@ def test_an_installed_game_is_found_by_its_name():
         make_component(game="nope")
 
 
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"game": "nope", "options": {"x": 1}}, "game: no installed plugin provides the environment 'nope'"),
+        ({"game": "team-reward"}, "options.game: missing; expected a string"),
+        ({"game": "team-reward", "options": {"game": "x", "spirit": 2}}, "options.spirit: expected a number in [0, 1]"),
+        ({"game": "team-reward", "options": {"game": "x", "spitir": {"a": 2}}}, "options.spitir: unknown key"),
+    ],
+)
+def test_mistakes_are_put_down_to_the_table_they_stand_in(options, problem):
+    """The game has no table of its own in the file of the run."""
+    with pytest.raises(ConfigError) as error:
+        make_component(**options)
+    (line,) = error.value.problems
+    assert line.startswith(f"environment.team-reward.{problem}")
+
+
 def test_spirit_is_a_share():
     """A spirit beyond 1 is refused."""
     with pytest.raises(ValueError, match=r"expected a number in \[0, 1\]"):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ludus.environment import Environment
+from ludus.errors import ConfigError
 from ludus.interface import Interface
 from ludus.runs import open_game
 
@@ -74,7 +75,10 @@ def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
         ConfigError: There is no such game, or it has no such options.
         PluginError: The game's factory raised.
     """
-    game = open_game(config.game, overrides=[*_overrides(config.game, config.options)])
+    try:
+        game = open_game(config.game, overrides=[*_overrides(config.game, config.options)])
+    except ConfigError as error:
+        raise ConfigError(*(_placed(line, config.game) for line in error.problems)) from None
     return share_rewards(
         game.make_environment(num_matches),
         spirit=config.spirit,
@@ -90,3 +94,11 @@ def _overrides(path: str, options: Mapping[str, Any]) -> Iterator[str]:
             yield from _overrides(f"{path}.{name}", value)
         else:
             yield f"{path}.{name}={json.dumps(value)}"  # of what is no table, JSON is TOML
+
+
+def _placed(line: str, game: str) -> str:
+    """Return a line of `open_game` as one about the run's TOML file, in which the game is chosen within a table."""
+    where, _, text = line.removeprefix("--set ").partition(": ")
+    if text.startswith("no installed plugin"):
+        return f"environment.team-reward.game: {text}"
+    return f"environment.team-reward.options{where.removeprefix(game)}: {text}"
