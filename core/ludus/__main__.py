@@ -32,7 +32,8 @@ class _LazyGroup(click.Group):
             if cmd_name not in plugins.components("command"):
                 close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
-                ctx.fail("\n".join([f"No such command {cmd_name!r}.{hint}", *plugins.problems(broken=True)]))
+                why = [*plugins.problems(broken=True), *filter(None, [plugins.withheld()])]
+                ctx.fail("\n".join([f"No such command {cmd_name!r}.{hint}", *why]))
             component = plugins.get("command", cmd_name)
         command = component.load_factory()
         if not isinstance(command, click.Command):

@@ -30,6 +30,7 @@ ALLOW_VARIABLE = "LUDUS_ALLOW_PLUGINS"
 #: Comma-separated plugins not to load; stronger than the above. Inherited by worker processes.
 BLOCK_VARIABLE = "LUDUS_BLOCK_PLUGINS"
 
+_VARIABLES = f"{ALLOW_VARIABLE}, {BLOCK_VARIABLE}"
 #: Where the components that a run uses by default come from.
 _HOMES = {("launcher", "local"): "ludus-local", ("rating", "elo"): "ludus-ratings"}
 _HOOKS = tuple(name for name in hookspecs.__all__ if name.startswith("ludus_"))
@@ -143,7 +144,14 @@ class Plugins:
             if not broken or report.status in ("broken", "refused"):
                 yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
         for name in () if broken else self.unmatched:
-            yield f"{name!r} is to be allowed or blocked, but no installed plugin has that name (see {BLOCK_VARIABLE})"
+            yield f"{name!r} is to be allowed or blocked, but no installed plugin has that name (see {_VARIABLES})"
+
+    def withheld(self) -> str:
+        """Return one line about the plugins that somebody does not want to be loaded; empty where there are none."""
+        blocked = [report.name for report in self.reports if report.status == "blocked"]
+        parts = [f"not loaded: {', '.join(blocked)}"] if blocked else []
+        parts += [f"no installed plugin is called {name!r}" for name in self.unmatched]
+        return f"{'; '.join(parts)} (see {_VARIABLES})" if parts else ""
 
     def emit(self, event: str, **arguments: object) -> None:
         """Call an event hook of every plugin; an exception in one is logged once and stops nothing.

@@ -130,14 +130,19 @@ def test_unknown_commands_are_guessed(capsys):
 
 
 def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
-    """Those that could not be loaded are told; those that somebody blocked are no news."""
+    """Those that could not be loaded are told, and why; so are those that were not to be."""
     reports = [
         PluginReport(name="x", distribution="ludus-x", version="1", status="broken", problems=("ImportError: z",)),
         PluginReport(name="y", distribution="ludus-y", version="1", status="blocked", problems=("by you",)),
     ]
-    monkeypatch.setattr(__main__, "load_plugins", lambda: Plugins([(report, None) for report in reports]))
+    plugins = Plugins([(report, None) for report in reports], unmatched=["z"])
+    monkeypatch.setattr(__main__, "load_plugins", lambda: plugins)
     assert __main__.main(["look"]) == 2
-    assert capsys.readouterr().err.endswith("No such command 'look'.\nx (ludus-x 1) broken: ImportError: z\n")
+    assert capsys.readouterr().err.endswith(
+        "No such command 'look'.\n"
+        "x (ludus-x 1) broken: ImportError: z\n"
+        "not loaded: y; no installed plugin is called 'z' (see LUDUS_ALLOW_PLUGINS, LUDUS_BLOCK_PLUGINS)\n"
+    )
 
 
 def test_hidden_commands_are_a_problem():
