@@ -6,6 +6,7 @@ import attrs
 import pytest
 from ludus_matchmakers.ada import ADA
 from ludus_matchmakers.alphastar import Curriculum, Forgotten
+from ludus_matchmakers.alphastar_rule import AlphaStar
 from ludus_matchmakers.config import Modifier
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP, UniformHistory
@@ -19,7 +20,7 @@ from ludus_matchmakers.screening import Screening, Tournament
 from ludus_matchmakers.scripted import Anchors
 from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
 from ludus_matchmakers.superior import Superior
-from ludus_matchmakers.timing import AlphaStar, FreezeWhen, RestartFrom
+from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 MATCHMAKERS = {component.name: component for component in ludus_register_matchmakers()}
 RULES = {component.name: component for component in ludus_register_rules()}

@@ -17,11 +17,12 @@ from ludus.testing import (
     fake_player,
 )
 from ludus_matchmakers.ada import ADA
+from ludus_matchmakers.alphastar_rule import AlphaStar
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.history import PFSP
-from ludus_matchmakers.rule_config import ADAConfig
+from ludus_matchmakers.rule_config import ADAConfig, AlphaStarConfig
 from ludus_matchmakers.self_play import LatestFrozen, LatestSelfPlay
-from ludus_matchmakers.timing import AlphaStar, FreezeWhen, RestartFrom
+from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 SIDES = fake_leagues()["two sides"]
 AETS = ADA(players=["cat", "mouse"], hard=["mouse"], enough=1)
@@ -50,7 +51,7 @@ def players(*views, **changed):
         FreezeWhen(decisions=1, seconds=1.0),
         RestartFrom(decisions=1),
         AlphaStar(least=0, enough=1),
-        AlphaStar(most=0, reset=0.5),
+        AlphaStar(least=0, most=1, reset=0.5),
     ],
     ids=lambda rule: type(rule).__name__,
 )
@@ -309,6 +310,19 @@ def test_after_most_decisions_everybody_is_frozen():
     assert (names["main"], names["exploiter"]) == (Freeze, Reset)
     resets = np.mean([kind.count(Reset) - 1 for kind in kinds])
     assert resets == pytest.approx(0.25, abs=0.06)
+
+
+def test_without_most_decisions_nobody_is_frozen_by_them():
+    """0 is of no account, as in the other rules; else everybody would be frozen at every look."""
+    rule = attrs.evolve(LEAGUE_RULE, least=0, most=0)
+    assert decide(rule, alphastar(0)) == decide(rule, alphastar(10**9)) == []
+
+
+def test_the_limits_of_alphastar_are_in_order():
+    """Least is not above most, unless that is of no account."""
+    with pytest.raises(ValueError, match="least_decisions: expected at most most_decisions = 10, got 1000"):
+        AlphaStarConfig(least_decisions=1000, most_decisions=10)
+    assert AlphaStarConfig(least_decisions=1000, most_decisions=0).least_decisions == 1000
 
 
 def test_a_main_exploiter_must_beat_the_live_main_agent():

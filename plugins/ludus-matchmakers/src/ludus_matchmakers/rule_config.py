@@ -58,11 +58,19 @@ class AlphaStarConfig:
         1_000_000, at_least(0), help="Decisions since the last model before the next; AlphaStar has 2e9 steps."
     )
     most_decisions: int = option(
-        2_000_000, at_least(0), help="Decisions after which a model is frozen in any case; AlphaStar has 4e9 steps."
+        2_000_000,
+        at_least(0),
+        help="Decisions after which a model is frozen in any case; 0: of no account; AlphaStar has 4e9 steps.",
     )
     reset: float = option(
         0.25, between(0.0, 1.0), help="Probability that a league exploiter starts anew when it is frozen."
     )
+
+    def __attrs_post_init__(self) -> None:
+        if 0 < self.most_decisions < self.least_decisions:
+            raise ValueError(
+                f"least_decisions: expected at most most_decisions = {self.most_decisions}, got {self.least_decisions}"
+            )
 
 
 @frozen(kw_only=True)

@@ -6,10 +6,11 @@ from ludus.rule import Rule
 
 from ludus_matchmakers import rule_config as options
 from ludus_matchmakers.ada import ADA
+from ludus_matchmakers.alphastar_rule import AlphaStar
 from ludus_matchmakers.factories import screening
 from ludus_matchmakers.generations import Generations
 from ludus_matchmakers.superior import Superior
-from ludus_matchmakers.timing import AlphaStar, FreezeWhen, RestartFrom
+from ludus_matchmakers.timing import FreezeWhen, RestartFrom
 
 
 def ada(config: options.ADAConfig) -> Rule:
