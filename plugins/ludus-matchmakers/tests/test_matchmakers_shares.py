@@ -223,14 +223,20 @@ def test_a_part_with_share_0_is_never_asked():
 
 
 def test_a_mixture_changes_pools_as_its_parts_do_once():
-    """The smallest capacity counts, and nothing is said twice."""
-    parts = {"a": UniformHistory(capacity=2), "b": PFSP(capacity=3)}
-    changes = Mixture(parts=parts, weights={"a": 1, "b": 1}).on_model_frozen(LEAGUE, "main", "main@4")
-    assert sorted((change.model, change.enters) for change in changes) == [
-        ("main@1", False),
-        ("main@2", False),
-        ("main@4", True),
-    ]
+    """Nothing is said twice."""
+    parts = {"a": UniformHistory(long_models=1), "b": PFSP(long_models=1)}
+    changes = Mixture(parts=parts, weights={"a": 1, "b": 1}).on_model_frozen(LEAGUE, "main", "main@3")
+    assert changes == [PoolChange(pool="main/long", model="main@3", enters=True)]
+
+
+@pytest.mark.parametrize(("capacity", "leaving"), [(2, ["main@1", "main@2"]), (4, []), (1000, [])])
+def test_the_capacity_of_a_mixture_is_its_own(capacity, leaving):
+    """Neither fewer models stay, as a part with a smaller one would have it, nor more."""
+    parts = {"a": UniformHistory(capacity=1), "b": PFSP(capacity=3), "c": LatestSelfPlay(capacity=500)}
+    made = Mixture(parts=parts, weights=dict.fromkeys(parts, 1), capacity=capacity)
+    changes = made.on_model_frozen(LEAGUE, "main", "main@4")
+    assert [change.model for change in changes if not change.enters] == leaving
+    assert [change.model for change in changes if change.enters] == ["main@4"]
 
 
 # -- what all of them share ----------------------------------------------------------------------------------------

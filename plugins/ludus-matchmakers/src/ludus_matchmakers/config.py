@@ -29,7 +29,8 @@ class MatchmakerConfig:
     capacity: int = option(
         500,
         at_least(1),
-        help="Models kept in the pool named after the player; the oldest leave. AET uses 500.",
+        help="Models kept in the pool named after the player; the oldest leave; of a mixture, its own counts, not "
+        "those of its parts. AET uses 500.",
     )
     enough_matches: int = option(
         100, at_least(1), help="Rating matches after which the result between two participants counts as known."

@@ -16,7 +16,8 @@ from ludus_matchmakers.common import Keeper
 class Mixture(Keeper):
     """Asks one of several matchmakers for every fixture.
 
-    Frozen models enter and leave pools as any of the parts says, besides entering the pool of their player.
+    Frozen models enter and leave pools as any of the parts says, but for the pool named after their player: of that
+    one the mixture keeps as many as its own capacity says.
 
     Args:
         parts: Matchmakers by name.
@@ -36,8 +37,10 @@ class Mixture(Keeper):
         return attrs.evolve(pairing, reason=f"mixture → {reason}")
 
     def on_model_frozen(self, league: LeagueView, player: str, model: str) -> Sequence[PoolChange]:
-        """Return the changes of all parts, each once."""
+        """Return the changes of all parts, each once, without theirs to the pool named after the player."""
         changes = dict.fromkeys(Keeper.on_model_frozen(self, league, player, model))
         for part in self.parts.values():
-            changes |= dict.fromkeys(part.on_model_frozen(league, player, model))
+            changes |= dict.fromkeys(
+                change for change in part.on_model_frozen(league, player, model) if change.pool != player
+            )
         return list(changes)
