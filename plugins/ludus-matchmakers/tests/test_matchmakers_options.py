@@ -221,3 +221,15 @@ def test_every_option_reaches_what_is_built(name):
     given, expected = BUILT[name]
     parts = {"build": build} if name in MATCHMAKERS else {}
     assert component.load_factory()(component.load_config()(**given), **parts) == expected
+
+
+@pytest.mark.parametrize("name", COMPONENTS.keys() - {"alphastar-league-exploiter", "minimax-main"})
+def test_defaults_of_options_are_those_of_the_objects(name):
+    """Who makes one in Python gets what a file gets; those left out are a PFSP of another kind."""
+    component = COMPONENTS[name]
+    made = component.load_factory()(component.load_config()(), **({"build": build} if name in MATCHMAKERS else {}))
+    for part in (made, getattr(made, "screening", None)):
+        for field in attrs.fields(type(part)) if part is not None else ():
+            factory = getattr(field.default, "factory", None)
+            default = field.default if factory is None else factory()
+            assert default in (attrs.NOTHING, getattr(part, field.name)), field.name

@@ -235,7 +235,7 @@ def test_each_side_has_its_own_best():
     sides = attrs.evolve(fake_leagues()["two sides"], pools={"top": ("cat@1", "mouse@1", "cat@2")})
     results = {(f"cat@{cat}", f"mouse@{mouse}"): (5, 0, 5) for cat in (1, 2, 3, 4) for mouse in (1, 2)}
     made = attrs.evolve(sides, results=results, ratings={"cat@1": Rating(9.0, 1.0, 9)})
-    rule = Superior(screening=Screening(candidates=2, top=1, enough=10, players=()))
+    rule = Superior(screening=Screening(candidates=2, top=1, enough=10, players=()), shared={})
     changes = decide(rule, made)
     assert ("top", "cat@2", False) in changes
     assert {change[1] for change in changes if change[0] == "final"} == {"cat@1", "mouse@1"}

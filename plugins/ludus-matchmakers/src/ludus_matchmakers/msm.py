@@ -25,6 +25,8 @@ class MSM(Keeper):
 
     Args:
         pools: The pools.
+        capacity: As of every keeper; DIS keeps fewer.
+        long_s: As of every keeper; DIS keeps a model of every half day.
         alpha: Share of the current self.
         p: Exponent of the importance.
         temperature: Of the softmax.
@@ -32,6 +34,8 @@ class MSM(Keeper):
     """
 
     pools: Sequence[str] = DIS_POOLS
+    capacity: int = field(default=100, kw_only=True)
+    long_s: float = field(default=43_200.0, kw_only=True)
     alpha: float = field(default=0.6, kw_only=True)
     p: float = field(default=1.0, kw_only=True)
     temperature: float = field(default=0.3, kw_only=True)

@@ -33,7 +33,7 @@ class Scenarios:
     play: Sequence[Modifier] = field(kw_only=True)
     models: int = field(default=3, kw_only=True)
     balanced: float = field(default=0.1, kw_only=True)
-    enough: float = field(default=100, kw_only=True)
+    enough: float = field(default=20, kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return the pairing of the inner matchmaker, with a scenario where one is drawn."""

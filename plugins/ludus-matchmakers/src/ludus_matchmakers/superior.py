@@ -27,9 +27,9 @@ class Superior:
     """
 
     screening: Screening = field(factory=Screening)
-    shared: Mapping[str, Sequence[str]] = field(factory=dict)
+    shared: Mapping[str, Sequence[str]]
     final: str = "final"
-    judged: Sequence[str] = ()
+    judged: Sequence[str] = ("promoted", "rejected")
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[PoolChange]:  # noqa: ARG002 - the contract
         """Return how pools change; at first the top pool, then what groups add to it."""
