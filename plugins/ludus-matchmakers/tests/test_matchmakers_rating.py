@@ -7,6 +7,7 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
+from ludus.errors import ConfigError
 from ludus.matchmaker import Rating
 from ludus.testing import FakeLeague, check_matchmaker, check_rule, fake_leagues, fake_player
 from ludus_matchmakers.rating import RatingMixture, Uncertain
@@ -184,7 +185,8 @@ def decide(rule, made):
     return [(change.pool, change.model, change.enters) for change in rule.decide(made, rng())]
 
 
-SUPERIOR = Superior(screening=TOURNAMENT, shared={"policies": ("main",), "methods": (), "foreign": ("other",)})
+SHARED = {"policies": ("main",), "methods": ()}
+SUPERIOR = Superior(screening=TOURNAMENT, shared=SHARED)
 
 
 def test_it_passes_the_kit_of_rules():
@@ -201,10 +203,15 @@ def test_the_best_of_a_group_enter_the_pools():
     made = league(results=matches(FIRST), ratings={"main@2": 100})
     other = fake_player("other", 0)
     made = attrs.evolve(made, players={**made.players, "other": other})
-    assert decide(SUPERIOR, made) == [
-        (pool, "main@2", True) for pool in ("main/superior", "policies", "methods", "top")
-    ]
+    rule = attrs.evolve(SUPERIOR, shared={**SHARED, "foreign": ("other",)})
+    assert decide(rule, made) == [(pool, "main@2", True) for pool in ("main/superior", "policies", "methods", "top")]
     assert decide(SUPERIOR, attrs.evolve(made, results=matches(FIRST, count=9))) == []
+
+
+def test_a_pool_shared_by_nobody_is_a_mistake():
+    """Told when the rule is asked first, not when the first model would enter."""
+    with pytest.raises(ConfigError, match="there is no player 'other'; players are main"):
+        decide(attrs.evolve(SUPERIOR, shared={"foreign": ("other",)}), league())
 
 
 def test_the_top_pool_keeps_its_best_who_wait_for_a_person():

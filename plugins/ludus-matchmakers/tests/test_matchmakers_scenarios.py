@@ -8,6 +8,7 @@ import attrs
 import numpy as np
 import pytest
 from ludus.environment import Scenario
+from ludus.errors import ConfigError
 from ludus.testing import check_matchmaker, fake_leagues, fake_player
 from ludus_matchmakers.balance import pooled_rate, rivals
 from ludus_matchmakers.config import Modifier, ScenariosConfig
@@ -51,6 +52,13 @@ def test_opponents_ratings_and_pools_are_those_of_the_matchmaker_inside():
         SIDES, np.random.default_rng(0)
     )
     assert made.on_model_frozen(SIDES, "cat", "cat@5") == UniformHistory().on_model_frozen(SIDES, "cat", "cat@5")
+
+
+def test_a_modifier_for_nobody_is_a_mistake():
+    """It would wait for ever without a word."""
+    help_dog = Modifier(scenario="corner", probability=0.001, weaker="dog")
+    with pytest.raises(ConfigError, match="there is no player 'dog'; players are cat, mouse"):
+        played(help_dog, questions=1)
 
 
 def test_specific_scenarios_are_played_with_their_probability():

@@ -12,6 +12,7 @@ from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PoolChange
 
 from ludus_matchmakers.balance import pooled_rate, rivals
 from ludus_matchmakers.config import Modifier
+from ludus_matchmakers.tools import known_players
 
 
 @define
@@ -36,7 +37,12 @@ class Scenarios:
     enough: float = field(default=20, kw_only=True)
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
-        """Return the pairing of the inner matchmaker, with a scenario where one is drawn."""
+        """Return the pairing of the inner matchmaker, with a scenario where one is drawn.
+
+        Raises:
+            ConfigError: A modifier waits for a player that there is not.
+        """
+        known_players(league, [one.weaker for one in self.play if one.weaker])
         pairing = self.inner.next_fixture(league, player, rng)
         drawn = [one for one in self.play if rng.random() < one.probability and self._applies(league, one)]
         if not drawn:

@@ -32,7 +32,13 @@ class Superior:
     judged: Sequence[str] = ("promoted", "rejected")
 
     def decide(self, league: LeagueView, rng: np.random.Generator) -> list[PoolChange]:  # noqa: ARG002 - the contract
-        """Return how pools change; at first the top pool, then what groups add to it."""
+        """Return how pools change; at first the top pool, then what groups add to it.
+
+        Raises:
+            ConfigError: A shared pool names a player that there is not.
+        """
+        for names in self.shared.values():
+            known_players(league, names)
         changes = [change for leaders in self.screening.leaders(league) for change in self._judge(league, leaders)]
         for player in self.screening.names(league):
             group = self.screening.group(league, player)
@@ -42,7 +48,7 @@ class Superior:
 
     def _admit(self, league: LeagueView, player: str, models: Sequence[str]) -> Iterator[PoolChange]:
         """Return the changes by which superior models enter the pools that they are not in."""
-        shared = [pool for pool, names in self.shared.items() if player in (known_players(league, names) or (player,))]
+        shared = [pool for pool, names in self.shared.items() if player in (names or (player,))]
         for pool in dict.fromkeys((f"{player}/superior", *shared, self.screening.best)):
             members = league.pool(pool)
             yield from (PoolChange(pool=pool, model=model, enters=True) for model in models if model not in members)
