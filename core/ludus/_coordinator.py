@@ -215,7 +215,7 @@ class Coordinator:
                 before = self.league.models[f"{player}@{view.births[-1]}"]
                 answer = evolve(answer, init=before.manifest["init"], version=before.version)
             if saved := self.league.store.checkpoints().get(player):
-                answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash, counters=saved.counters)
+                answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash)
         self._answer(peer, answer)
         self._remind(peer)
 

@@ -8,7 +8,7 @@ thing that leaves the header and travels as raw buffers). What bytes they become
     sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
     coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
     sampler    → learner       Hello, Segments
-    learner    → sampler       Credit, Stop
+    learner    → sampler       Credit
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
     coordinator → learner      Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
 """
@@ -52,7 +52,6 @@ class Welcome:
         models: How many models the player has frozen.
         checkpoint: Its last committed checkpoint, relative to the run folder; empty if none.
         checkpoint_hash: SHA-256 of that file.
-        counters: Counters committed with it.
         elapsed_s: Seconds the run has trained, over all resumes.
         others: Decisions that the other players have learned from.
         generation: Of the player's weights; with a checkpoint of an earlier one it starts anew.
@@ -63,7 +62,6 @@ class Welcome:
     models: int = 0
     checkpoint: str = ""
     checkpoint_hash: str = ""
-    counters: Mapping[str, float] = field(factory=dict)
     elapsed_s: float = 0.0
     others: int = 0
     generation: int = 0
@@ -107,7 +105,7 @@ class Fixture:
         kind: ``"train"`` or ``"eval"``.
         player: Who learns from it; empty for evaluations.
         seats: The participant in every seat, in the environment's seat order.
-        seed: Seeds of the matches derive from it, see `ludus._seeding.match_seed`.
+        seed: Seeds of the matches derive from it, see `ludus._seeding.match_seeds`.
         paired: Id of the fixture with the same seed and swapped seats; empty if none.
         matches: How many to play.
         scenario: What is played.

@@ -1,8 +1,8 @@
 """The messages of ludus as launchers carry them.
 
 A launcher decides what bytes a message becomes, and lets `message_of` check what arrives: a value of another type than
-the hint of its field is refused; only an integer may stand for a float. Floats may be NaN or infinite. Nothing a peer
-sends can make it raise anything but `WireError`, or run code.
+the hint of its field is refused, and so are integers of more than 64 bits; only an integer may stand for a float.
+Floats may be NaN or infinite. Nothing a peer sends can make it raise anything but `WireError`, or run code.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 6
+PROTOCOL = 7
 
 #: Every class of messages.
 KINDS: tuple[type[Message], ...] = tuple(

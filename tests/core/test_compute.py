@@ -24,4 +24,4 @@ def test_torch_uses_so_many_threads(order):
 def test_the_processor_is_always_there():
     """Another device is asked for; what is no device is told, with those that there are."""
     assert device_problem("cpu") == ""
-    assert device_problem("abacus").startswith("expected a device that torch has here (cpu")
+    assert device_problem("abacus").startswith("expected a device that torch computes on here (cpu")

@@ -343,7 +343,6 @@ def test_a_learner_is_told_where_to_go_on(league):
         models=1,
         checkpoint="learners/main/1",
         checkpoint_hash="a",
-        counters={"updates": 4.0},
         elapsed_s=welcome.elapsed_s,
     )
     assert welcome.elapsed_s >= 7.0

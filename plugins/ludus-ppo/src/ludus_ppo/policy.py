@@ -9,11 +9,11 @@ from ludus.algorithm import Decision, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.inference import Inference, Span
-from ludus.network import check_shapes, to_tensor
+from ludus.network import check_shapes
 
 from ludus_ppo.distributions import Distribution
 
-__all__ = ["PPOPolicy", "to_tensor"]
+__all__ = ["PPOPolicy"]
 
 _NETWORK = "network."
 
