@@ -14,9 +14,10 @@ neither torch nor numpy: configuration classes must be cheap to import.
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -83,11 +84,12 @@ def above(low: float) -> Check:
     return Check(f"a number > {low:g}", lambda value: _is_number(value) and value > low)
 
 
-def between(low: float, high: float, *, open: bool = False) -> Check:
-    """Accept finite numbers in [low, high], or in (low, high) where `open`."""
-    if open:
-        return Check(f"a number in ({low:g}, {high:g})", lambda v: _is_number(v) and low < v < high)
-    return Check(f"a number in [{low:g}, {high:g}]", lambda v: _is_number(v) and low <= v <= high)
+def between(low: float, high: float, *, open: bool | Literal["low"] = False) -> Check:
+    """Accept finite numbers in [low, high], in (low, high) where `open`, in (low, high] where that is ``"low"``."""
+    above_low = operator.lt if open else operator.le
+    below_high = operator.lt if open is True else operator.le
+    words = f"a number in {'(' if open else '['}{low:g}, {high:g}{')' if open is True else ']'}"
+    return Check(words, lambda v: _is_number(v) and above_low(low, v) and below_high(v, high))
 
 
 def one_of(*choices: str) -> Check:

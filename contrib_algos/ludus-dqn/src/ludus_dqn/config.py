@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option
+from ludus.option import above, at_least, between, one_of, option
 
 __all__ = ["DQNConfig"]
 
-_TAU = Check("a number in (0, 1]", lambda value: between(0.0, 1.0).accepts(value) and value > 0)
+_TAU = between(0.0, 1.0, open="low")
 
 
 @frozen(kw_only=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, option
+from ludus.option import above, at_least, between, option
 from ludus_ppo.config import PPOConfig
 
 __all__ = ["RNDPPOConfig"]
 
-_SHARE = Check("a number in (0, 1]", lambda value: between(0.0, 1.0).accepts(value) and value > 0)
+_SHARE = between(0.0, 1.0, open="low")
 
 
 @frozen(kw_only=True)

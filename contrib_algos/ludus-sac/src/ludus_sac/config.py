@@ -8,7 +8,7 @@ from ludus.option import Check, above, at_least, between, one_of, option
 __all__ = ["SACConfig"]
 
 _ENTROPY = between(-1e9, 1e9)
-_TAU = Check("a number in (0, 1]", lambda value: between(0.0, 1.0).accepts(value) and value > 0)
+_TAU = between(0.0, 1.0, open="low")
 _OPTIONAL_ENTROPY = Check("a number, or unset", lambda value: value is None or _ENTROPY.accepts(value))
 
 
