@@ -78,8 +78,8 @@ def train(
         given = _holds_only_a_file(run_dir)  # somebody put it there; then it stays as it is, with its comments
         if given and not _says(path, config):
             raise RunError(
-                f"{path} says something else than this run: train it as it is, without --set and limits, "
-                f"or choose another folder with --run"
+                f"{path} says something else than this run: train it as it is, without --set, --minutes or "
+                f"--workers, or choose another folder with --run"
             )
         if path.exists() and not given and not unused(run_dir):
             raise RunError(
