@@ -189,18 +189,6 @@ class Learner:
         """Return whether there is something to freeze; else an order waits, and is given again."""
         return self.decisions > self._frozen_at or not self._models
 
-    def _settle_model(self, ack: ModelAck) -> None:
-        """Count what the league has, which may have had the model already, from before a restart."""
-        self._unacked.pop(f"model-{ack.number}", None)
-        if not self._freezing:
-            self._models = ack.models
-        self._start_anew()
-
-    @property
-    def _freezing(self) -> bool:
-        """Return whether a model is not known to be committed yet."""
-        return any(isinstance(message, ModelFrozen) for _, message in self._unacked.values())
-
     def _start_anew(self) -> None:
         """Begin the generation that was ordered if its predecessor's last model is committed."""
         order = self._order
@@ -399,6 +387,18 @@ class Learner:
     def _promise(self, key: str, message: ModelFrozen | Checkpoint) -> None:
         self._unacked[key] = (self.clock(), message)
         self.link.send(COORDINATOR, message)
+
+    def _settle_model(self, ack: ModelAck) -> None:
+        """Count what the league has, which may have had the model already, from before a restart."""
+        self._unacked.pop(f"model-{ack.number}", None)
+        if not self._freezing:
+            self._models = ack.models
+        self._start_anew()
+
+    @property
+    def _freezing(self) -> bool:
+        """Return whether a model is not known to be committed yet."""
+        return any(isinstance(message, ModelFrozen) for _, message in self._unacked.values())
 
     def _settle_checkpoint(self, path: str) -> None:
         """Delete older checkpoints once the newest is committed; before that the store may refer to one of them."""

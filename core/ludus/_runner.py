@@ -222,8 +222,7 @@ class _Run:
         """Run the league until it is over, or somebody stops it."""
         coordinator = self._assembly.coordinator(self.store, link=crew, clock=time.monotonic)
         tend = partial(self._tend, coordinator, crew)
-        with self._survivable():
-            coordinator.rehearse()
+        coordinator.rehearse()
         while not (self._signal or coordinator.finished or self._failure):
             tend()
             with self._survivable():
