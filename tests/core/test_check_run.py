@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
@@ -222,7 +223,7 @@ def test_environment_that_hides_the_final_observation(path, monkeypatch):
 
 
 def test_policy_that_crashes(path, monkeypatch):
-    """An exception in a policy is one line with its type, and the anchors are still tried."""
+    """An exception in a policy is one line with its place and type, and the anchors are still tried."""
 
     def change(algorithm):
         policy = algorithm.make_policy()
@@ -230,7 +231,9 @@ def test_policy_that_crashes(path, monkeypatch):
 
     broken(monkeypatch, "dummy-gradient", change)
     found = findings(path)
-    assert found["fail"] == ["player main: KeyError: 'key'"]
+    (line,) = found["fail"]
+    place = rf"{__name__}, line \d+"
+    assert re.fullmatch(rf"player main: {place}, raised KeyError after 0 ticks: 'key' — LUDUS_DEBUG=1 shows how", line)
     assert "anchor perfect: agent dummy-perfect plays player" in found["ok"]
 
 
