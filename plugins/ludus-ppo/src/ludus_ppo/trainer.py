@@ -13,6 +13,7 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
 from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights, update_statistics
+from ludus.optimizer import Adam
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
@@ -30,7 +31,6 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.optimizer import Adam
 from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
 from ludus_ppo.schedules import Schedules
 
@@ -100,7 +100,7 @@ class PPOTrainer:
         named = dict(model.named_parameters())
         if auxiliary is not None:
             named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
-        self._optimizer = Adam(named, config)
+        self._optimizer = Adam(named, betas=(config.adam_beta1, config.adam_beta2), eps=config.adam_eps)
         self._state = {"seed": torch.tensor(seed), "updates": torch.tensor(0), **self._optimizer.state}
         if config.normalize_value:
             # Σw·mean, Σw·mean square, Σw; 64 bits, as the variance is a small difference of large numbers

@@ -1,4 +1,4 @@
-"""Adam, with a state that can be saved before the first step."""
+"""Adam for trainers: without torch's compiler, and with a state that can be saved before the first step."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 from torch.optim.adam import adam
-
-from ludus_ppo.config import PPOConfig
 
 __all__ = ["Adam"]
 
@@ -21,12 +19,19 @@ class Adam:
 
     Args:
         parameters: By name, on one device; those that need no gradient are left out.
-        config: Whose options of Adam count.
+        betas: Decay of the means of gradients and of their squares, [0, 1).
+        eps: Added to the denominator, > 0.
+
+    Attributes:
+        state: The live tensors, ``"adam/step/NAME"`` ``[]``, ``"adam/exp_avg/NAME"`` and ``"adam/exp_avg_sq/NAME"`` of
+            the parameter's shape; what is copied into them is gone on from.
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], config: PPOConfig) -> None:
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], *, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8
+    ) -> None:
         named = {name: parameter for name, parameter in parameters.items() if parameter.requires_grad}
-        self._config = config
+        self._betas, self._eps = betas, eps
         self._parameters = list(named.values())
         self._moments = [
             {
@@ -36,7 +41,6 @@ class Adam:
             }
             for parameter in self._parameters
         ]
-        #: The live tensors, ``"adam/step/NAME"``, ``"adam/exp_avg/NAME"`` and ``"adam/exp_avg_sq/NAME"``.
         self.state: dict[str, Tensor] = {
             f"adam/{key}/{name}": tensor
             for name, moments in zip(named, self._moments, strict=True)
@@ -61,10 +65,10 @@ class Adam:
                 [moments["step"] for _, _, moments in used],
                 fused=self._parameters[0].device.type in ("cpu", "cuda"),
                 amsgrad=False,
-                beta1=self._config.adam_beta1,
-                beta2=self._config.adam_beta2,
+                beta1=self._betas[0],
+                beta2=self._betas[1],
                 lr=learning_rate,
                 weight_decay=0.0,
-                eps=self._config.adam_eps,
+                eps=self._eps,
                 maximize=False,
             )

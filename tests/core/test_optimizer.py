@@ -7,11 +7,8 @@ import sys
 
 import pytest
 import torch
-from ludus_ppo.config import PPOConfig
-from ludus_ppo.optimizer import Adam
+from ludus.optimizer import Adam
 from torch import nn
-
-CONFIG = PPOConfig(adam_beta1=0.8, adam_beta2=0.95, adam_eps=1e-3)
 
 
 @pytest.fixture
@@ -35,7 +32,7 @@ def differentiate(parameters):
 def test_steps_are_those_of_torch(parameters):
     """To the bit, with a rate that changes; what has no gradient stays."""
     copies = {name: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for name, p in parameters.items()}
-    ours = Adam(parameters, CONFIG)
+    ours = Adam(parameters, betas=(0.8, 0.95), eps=1e-3)
     theirs = torch.optim.Adam(copies.values(), betas=(0.8, 0.95), eps=1e-3, fused=True)
     for rate in (0.1, 0.03, 0.01):
         ours.zero_grad()
@@ -52,7 +49,7 @@ def test_steps_are_those_of_torch(parameters):
 
 def test_its_state_is_there_from_the_start(parameters):
     """Of all that is trained, by name, and it is what steps write to."""
-    adam = Adam(parameters, CONFIG)
+    adam = Adam(parameters)
     assert adam.state.keys() == {
         f"adam/{key}/{name}" for key in ("step", "exp_avg", "exp_avg_sq") for name in ("weight", "bias", "unused")
     }
@@ -68,10 +65,9 @@ def test_it_does_not_import_the_compiler():
     """That takes as long as importing torch."""
     code = """
 import sys, torch
-from ludus_ppo.config import PPOConfig
-from ludus_ppo.optimizer import Adam
+from ludus.optimizer import Adam
 parameter = torch.nn.Parameter(torch.ones(2))
-adam = Adam({"p": parameter}, PPOConfig())
+adam = Adam({"p": parameter})
 parameter.sum().backward()
 adam.step(learning_rate=0.1)
 adam.zero_grad()
