@@ -225,6 +225,8 @@ class _Run:
         coordinator.rehearse()
         while not (self._signal or coordinator.finished or self._failure):
             tend()
+            if coordinator.finished:  # who has just failed for good is not to be restarted
+                break
             with self._survivable():
                 crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
             self._measure(coordinator)

@@ -350,6 +350,26 @@ def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
         train(config, plugins=plugins, run_dir=tmp_path / "run", say=say)
 
 
+def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monkeypatch):
+    """The run ends before anybody looks who is still there."""
+    looked = []
+
+    class Failing(InTurn):
+        def receive(self, timeout_s):
+            return [("learner-main", Failure(worker="learner-main", error="no room", fatal=True))]
+
+        def check(self, *, heard_s, errors):
+            looked.append(dict(errors))
+
+        def finish(self, *, timeout_s, tend):
+            return []
+
+    monkeypatch.setattr(_runner, "InTurn", Failing)
+    with pytest.raises(RunError, match="no room"):
+        run(tmp_path / "run")
+    assert looked == []
+
+
 def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
     """What it had not saved is lost, so that must not look like a good end."""
 

@@ -309,7 +309,8 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         (raw("Stop", {"reason": "", "more": 1}), r"Stop has \['more', 'reason'\], expected exactly the fields reason"),
         (raw("Stop", ["reason"]), r"Stop has \['reason'\], expected exactly"),
         (raw("Stop", {"reason": None}), r"Stop\.reason: expected a string, got None"),
-        (raw("Stop", {"reason": reduce(lambda inner, _: [inner], range(1000), "x")}), "nested too deeply"),
+        # where other libraries have raised Python's limit of recursion, such a list can be looked at
+        (raw("Stop", {"reason": reduce(lambda inner, _: [inner], range(1000), "x")}), r"nested too deeply|got \[\[\["),
         (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected a string, got \[\["),
         (raw("Progress", {"worker": "w", "count": True}), r"Progress\.count: expected an integer, got True"),
         (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got {}"),
