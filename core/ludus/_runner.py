@@ -223,9 +223,9 @@ class _Run:
         coordinator = self._assembly.coordinator(self.store, link=crew, clock=time.monotonic)
         tend = partial(self._tend, coordinator, crew)
         coordinator.rehearse()
-        while not (self._signal or coordinator.finished or self._failure):
+        while not (self._signal or self._failure):
             tend()
-            if coordinator.finished:  # who has just failed for good is not to be restarted
+            if coordinator.finished:  # at once: who has just failed for good is not to be restarted
                 break
             with self._survivable():
                 crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)
