@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,11 +83,9 @@ def checked_pool_changes(changes: Any, league: League) -> list[PoolChange]:
         ContractError: Something of it is no possible change of a pool.
     """
     found: list[PoolChange] = list(changes)
-    for change in found:
-        if not isinstance(change, PoolChange):
-            raise ContractError(f"on_model_frozen answered {_shown(change)}; expected a ludus.matchmaker.PoolChange")
-        if problem := _problem(change, league):
-            raise ContractError(f"{problem} in {change} — fix its on_model_frozen")
+    if others := [change for change in found if not isinstance(change, PoolChange)]:
+        raise ContractError(f"on_model_frozen answered {_shown(others[0])}; expected a ludus.matchmaker.PoolChange")
+    _check_possible(found, league, asked="on_model_frozen")
     return found
 
 
@@ -98,10 +96,14 @@ def checked_changes(changes: Any, league: League) -> list[Change]:
         ContractError: Something of it is no possible change of the league.
     """
     found: list[Change] = list(changes)
-    for change in found:
-        if problem := _problem(change, league):
-            raise ContractError(f"{problem} in {_shown(change)} — fix its decide")
+    _check_possible(found, league, asked="decide")
     return found
+
+
+def _check_possible(changes: Sequence[Change], league: League, *, asked: str) -> None:
+    for change in changes:
+        if problem := _problem(change, league):
+            raise ContractError(f"{problem} in {_shown(change)} — fix its {asked}")
 
 
 def _problem(change: Any, league: League) -> str:

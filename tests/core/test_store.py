@@ -215,8 +215,8 @@ def test_what_a_long_reader_made_large_shrinks_again(tmp_path, monkeypatch):
             return (store.run_dir / "league.sqlite-wal").stat().st_size
 
         with Store.read(store.run_dir):
-            assert commit() > commit() // 2 > 1_000_000
-            largest = commit()
+            largest = [commit() for _ in range(3)][-1]
+            assert largest > 1_000_000
         commit()
         assert commit() < largest // 4
 

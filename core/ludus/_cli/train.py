@@ -16,8 +16,8 @@ from ludus._plugins import Plugins, load_plugins
 if TYPE_CHECKING:
     from ludus._runner import Outcome
 
-# Before NumPy is imported: what a coordinator multiplies is small, and threads that wait for each other on cores that
-# its workers need made reports take ten times as long. Workers are told numbers of their own.
+# Before NumPy is imported: what a coordinator multiplies is small, and more threads would wait for each other on cores
+# that its workers need. Workers are told numbers of their own.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 _DISPLAY = "terminal"  # the metric sink that shows a run, where it is installed

@@ -135,7 +135,9 @@ class Supervisor:
         name = process.spec.name
         log = self._log(name)
         process.deaths.append(now)
-        process.in_vain = 1 + process.in_vain * (now - process.started_s < _EARLY_S)
+        if now - process.started_s >= _EARLY_S:
+            process.in_vain = 0
+        process.in_vain += 1
         while process.deaths[0] < now - _WINDOW_S:
             process.deaths.popleft()
         if len(process.deaths) > self.session.restarts:

@@ -68,11 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
         link = _link(options.name, endpoint, sockets)
         spec = WorkerSpec(options.name, options.threads)
         place = Place(run_dir=Path(options.run), session=options.session, sockets=sockets)
-        gc.disable()  # hardly anything of what is imported now is garbage; to look for it takes a tenth of the start
-        try:
-            worker = make_worker(spec, place, link=link, clock=time.monotonic, memory=link)
-        finally:
-            gc.enable()
+        worker = make_worker(spec, place, link=link, clock=time.monotonic, memory=link)
         gc.freeze()  # what is there by now stays: looking through it again and again costs some per cent
         try:
             serve(worker, link)
