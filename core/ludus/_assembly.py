@@ -42,7 +42,7 @@ from ludus.algorithm import Algorithm, Trainer, Weights
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface
-from ludus.launcher import Link, Memory, Place, Worker, WorkerSpec, learner_name
+from ludus.launcher import Link, Memory, Outpost, Place, Worker, WorkerSpec, learner_name
 from ludus.service import Network, ServiceContext, Site
 
 
@@ -88,6 +88,18 @@ class Assembly:
         if self.config.evaluation.enabled:
             workers.append(WorkerSpec("evaluator-0", 1))
         return workers
+
+    @property
+    def outpost(self) -> Outpost:
+        """Return what samplers need on a computer of their own."""
+        run, inference = self.config.run, self.config.inference
+        return Outpost(
+            threads=run.sampler_threads,
+            service=service_name(inference.name) if inference is not None and self._serves else "",
+            learners=tuple(map(learner_name, self.config.players)),
+            stall_s=run.stall_s,
+            restarts=run.restarts,
+        )
 
     def worker(self, name: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Worker:
         """Make one of the workers that `workers` lists.
@@ -418,9 +430,15 @@ def _kin(config: RunConfig) -> dict[str, str]:
 def enlist(spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None) -> Worker:
     """Make a worker where it will work; see `ludus.launcher.make_worker`."""
     prepare_to_compute(spec.threads)
+    return _assembly(place).worker(spec.name, link=link, clock=clock, memory=memory)
+
+
+def outpost(run_dir: Path) -> Outpost:
+    """Return what samplers of a run need on this computer; see `ludus.launcher.outpost`."""
+    return _assembly(Place(run_dir=run_dir)).outpost
+
+
+def _assembly(place: Place) -> Assembly:
     plugins = load_plugins()
     config = load_config(place.run_dir / "run.toml", plugins=plugins)
-    assembly = Assembly(
-        config=config, plugins=plugins, run_dir=place.run_dir, session=place.session, sockets=place.sockets
-    )
-    return assembly.worker(spec.name, link=link, clock=clock, memory=memory)
+    return Assembly(config=config, plugins=plugins, run_dir=place.run_dir, session=place.session, sockets=place.sockets)

@@ -27,6 +27,7 @@ from ludus._messages import (
     CheckpointAck,
     Credit,
     Hello,
+    Leave,
     MetricsReport,
     ModelAck,
     ModelFrozen,
@@ -141,14 +142,14 @@ class Learner:
                 self._receive(peer, message)
             case Hello():
                 self._greet(peer, message)
+            case Leave():
+                self._queue.senders.pop(peer, None)
             case Progress():
                 self._others = message.count
             case Order() if self._welcome is not None and not self.stopped:
                 self._follow(message)
-            case ModelAck():
-                self._settle_model(message)
-            case CheckpointAck():
-                self._settle_checkpoint(message.path)
+            case ModelAck() | CheckpointAck():
+                self._settle(message)
             case Stop() if not self.stopped:
                 self.stopped = True
                 if self._welcome is not None:  # the last weights stay, as a model and a checkpoint
@@ -387,6 +388,12 @@ class Learner:
     def _promise(self, key: str, message: ModelFrozen | Checkpoint) -> None:
         self._unacked[key] = (self.clock(), message)
         self.link.send(COORDINATOR, message)
+
+    def _settle(self, ack: ModelAck | CheckpointAck) -> None:
+        if isinstance(ack, ModelAck):
+            self._settle_model(ack)
+        else:
+            self._settle_checkpoint(ack.path)
 
     def _settle_model(self, ack: ModelAck) -> None:
         """Count what the league has, which may have had the model already, from before a restart."""

@@ -7,7 +7,7 @@ thing that leaves the header and travels as raw buffers). What bytes they become
 
     sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
     coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
-    sampler    → learner       Hello, Segments
+    sampler    → learner       Hello, Segments, Leave
     learner    → sampler       Credit
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
     coordinator → learner      Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
@@ -181,6 +181,13 @@ class Segments:
     block: int
     pid: int = 0
     arrays: Arrays = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Leave:
+    """A sampler does not take part any more; whoever notices may say so for it. With its next block it is back."""
+
+    worker: str
 
 
 @frozen(kw_only=True)

@@ -34,6 +34,7 @@ __all__ = [
     "Launcher",
     "Link",
     "Memory",
+    "Outpost",
     "Place",
     "Session",
     "Shapes",
@@ -41,6 +42,7 @@ __all__ = [
     "WorkerSpec",
     "learner_name",
     "make_worker",
+    "outpost",
 ]
 
 COORDINATOR = "coordinator"
@@ -235,3 +237,36 @@ def make_worker(
     from ludus._assembly import enlist  # noqa: PLC0415 - imports torch
 
     return enlist(spec, place, link=link, clock=clock, memory=memory)
+
+
+@frozen(kw_only=True)
+class Outpost:
+    """What samplers of a run need on a computer of their own.
+
+    Attributes:
+        threads: Of every sampler.
+        service: Worker name of the service that must run beside them; empty without.
+        learners: Worker names of those that they reach through the launcher.
+        stall_s: As in `Session`, and so is `restarts`.
+    """
+
+    threads: int
+    service: str
+    learners: tuple[str, ...]
+    stall_s: float
+    restarts: int
+
+
+def outpost(run_dir: Path) -> Outpost:
+    """Return what samplers of a run need on this computer.
+
+    Args:
+        run_dir: A folder with the ``run.toml`` of the run, and where samplers find frozen models in ``models``. It need
+            not be the run folder.
+
+    Raises:
+        LudusError: What the configuration names is not installed here.
+    """
+    from ludus._assembly import outpost as found  # noqa: PLC0415 - plugins need the rest of this module only
+
+    return found(run_dir)

@@ -13,7 +13,19 @@ import attrs
 import numpy as np
 
 from ludus import _messages
-from ludus._messages import CheckpointAck, Credit, Failure, Hello, MetricsReport, Progress, ResultsAck, Segments
+from ludus._messages import (
+    CheckpointAck,
+    Credit,
+    Failure,
+    Fixtures,
+    Hello,
+    Leave,
+    MetricsReport,
+    Progress,
+    ResultsAck,
+    Segments,
+    Stop,
+)
 from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
@@ -23,12 +35,15 @@ __all__ = [
     "CheckpointAck",
     "Credit",
     "Failure",
+    "Fixtures",
     "Hello",
+    "Leave",
     "Message",
     "MetricsReport",
     "Progress",
     "ResultsAck",
     "Segments",
+    "Stop",
     "message_of",
 ]
 
@@ -36,7 +51,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 7
+PROTOCOL = 8
 
 #: Every class of messages.
 KINDS: tuple[type[Message], ...] = tuple(

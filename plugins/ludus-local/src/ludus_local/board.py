@@ -65,6 +65,11 @@ class Board:
         made.file.words[_VERSIONS] = -1
         return made
 
+    @property
+    def version(self) -> int:
+        """Return the newest version, -1 if there is none."""
+        return int(self.file.words[_VERSIONS].max())
+
     def publish(self, weights: Weights, version: int) -> None:
         """Show newer weights.
 

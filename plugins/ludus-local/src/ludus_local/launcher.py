@@ -51,12 +51,13 @@ class LocalCrew:
 
     Args:
         session: Whose.
+        modules: See `ludus_local.supervisor.Supervisor`.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, modules: Mapping[str, Sequence[str]] | None = None) -> None:
         self._sockets = private_ipc_dir()
         self._endpoint = ZmqEndpoint(COORDINATOR)
-        self._supervisor = Supervisor(session=session, sockets=self._sockets)
+        self._supervisor = Supervisor(session=session, sockets=self._sockets, modules=modules or {})
         self._received_s = -_GATHER_S
 
     def start(self, workers: Sequence[WorkerSpec]) -> None:

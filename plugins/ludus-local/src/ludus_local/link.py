@@ -7,6 +7,7 @@ notice nothing of it but the speed::
     learner → sampler    Offer      where weights are shown, and how blocks may come; before the first credit
     sampler → learner    Parcel     a block, see `ludus_local.carriage`
     sampler → learner    Declined   weights cannot be found there, so they have to come in messages
+    anybody → learner    Where      asks for the offer, without being a sampler: who takes weights to other hosts does
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import Slot, SlotReader, Slots
 
-__all__ = ["Declined", "Endpoint", "HostLink", "Offer"]
+__all__ = ["Declined", "Endpoint", "HostLink", "Offer", "Where"]
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,12 @@ class Declined:
     """A sampler's link cannot see the board."""
 
 
-register(Offer, Declined)
+@frozen(kw_only=True)
+class Where:
+    """Somebody who is no sampler asks a learner's link for its offer."""
+
+
+register(Offer, Declined, Where)
 
 
 class Endpoint(Link, Protocol):
@@ -146,6 +152,9 @@ class HostLink:
                 if peer in self._samplers:
                     self._samplers[peer].declined = True
                 return
+            case Where():
+                self.endpoint.send(peer, self._offer(self._board))
+                return
             case Parcel():
                 message = self._open(peer, message)
             case Hello():
@@ -163,9 +172,17 @@ class HostLink:
     def publish(self, weights: Weights, version: int) -> None:
         """Show newer weights on the board; see `ludus.launcher.Memory.publish`.
 
+        Weights of an earlier version than the last, of a learner that has gone back to a checkpoint, are shown on
+        another board.
+
         Raises:
             RunError: They can neither be shown nor sent.
         """
+        if self._board is not None and version < self._board.version:
+            self._board.file.path.unlink(missing_ok=True)
+            self._board = None
+            for sampler in self._samplers.values():
+                sampler.told = False
         if self._board is None and self.folder is not None and not self._full:
             _check_describable(weights)
             try:
@@ -191,13 +208,14 @@ class HostLink:
         """Send a credit, without weights that the sampler finds on the board."""
         shown = None if sampler.declined else self._board
         if not sampler.told:
-            offer = Offer(ways=ways(self.address, shared=self.folder is not None))
-            if shown is not None:
-                offer = evolve(offer, board=shown.file.name, layout=shown.layout.specs)
-            if not self.endpoint.send(peer, offer):
+            if not self.endpoint.send(peer, self._offer(shown)):
                 return False
             sampler.told = True
         return self.endpoint.send(peer, credit if shown is None else evolve(credit, weights={}))
+
+    def _offer(self, shown: Board | None) -> Offer:
+        offer = Offer(ways=ways(self.address, shared=self.folder is not None))
+        return offer if shown is None else evolve(offer, board=shown.file.name, layout=shown.layout.specs)
 
     def _open(self, peer: str, parcel: Parcel) -> Segments:
         """Return the block of a parcel; one of nothing, for the worker to count, if the parcel is not what it says."""

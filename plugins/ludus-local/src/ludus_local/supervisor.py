@@ -42,11 +42,14 @@ class Supervisor:
     Args:
         session: Whose.
         sockets: Folder of the sockets.
+        modules: For workers that are not made by `ludus_local.worker`, by name: the module that `python -m` runs, and
+            what follows the arguments of all workers.
         launch: Starts a process.
     """
 
     session: Session
     sockets: Path
+    modules: Mapping[str, Sequence[str]] = field(factory=dict)
     launch: Callable[[WorkerCommand], LocalProcess] = launch
     restarts: int = field(init=False, default=0)
     _processes: dict[str, _Process] = field(init=False, factory=dict)
@@ -65,9 +68,10 @@ class Supervisor:
             self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
-        argv = [sys.executable, "-m", "ludus_local.worker", "--run", str(self.session.run_dir), "--name", spec.name]
+        module, *more = self.modules.get(spec.name, ("ludus_local.worker",))
+        argv = [sys.executable, "-m", module, "--run", str(self.session.run_dir), "--name", spec.name]
         argv += ["--threads", str(spec.threads), "--session", str(self.session.number + 1000 * self.restarts)]
-        argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid())]
+        argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *more]
         threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         log = str(self._log(spec.name))
         return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=threads, log_path=log))

@@ -26,7 +26,20 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.memory import check_private, hold, remove_stale, shared_path
 
-__all__ = ["HIGH_WATER", "LINGER_MS", "MAX_BATCH", "ZmqEndpoint", "ipc_address", "private_ipc_dir"]
+__all__ = [
+    "CARRIER",
+    "HIGH_WATER",
+    "LINGER_MS",
+    "MAX_BATCH",
+    "Sockets",
+    "ZmqEndpoint",
+    "ipc_address",
+    "private_ipc_dir",
+    "rest_of_message",
+]
+
+#: The peer that speaks for workers of other hosts: the first frame of what it sends, and is sent, is the worker's name.
+CARRIER = "carrier"
 
 #: Messages queued per peer and direction before `send` answers False. Bytes are bounded by credits, one layer up.
 HIGH_WATER = 256
@@ -40,11 +53,60 @@ _PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}", re.ASCII)  # `learner-` an
 _log = logging.getLogger(__name__)
 
 
+class Sockets:
+    """The zmq sockets of one thread, with a context of their own: `close` ends its I/O thread.
+
+    Args:
+        high_water: Messages queued per peer and direction.
+
+    Attributes:
+        poller: Knows all of them.
+    """
+
+    def __init__(self, high_water: int = HIGH_WATER) -> None:
+        self._high_water = high_water
+        self.context = zmq.Context()
+        self.poller = zmq.Poller()
+
+    def make(self, kind: int) -> zmq.Socket[bytes]:
+        """Return a socket of a kind with the limits and times of all."""
+        socket = self.context.socket(kind)
+        socket.setsockopt(zmq.LINGER, LINGER_MS)
+        socket.setsockopt(zmq.SNDHWM, self._high_water)
+        socket.setsockopt(zmq.RCVHWM, self._high_water)
+        socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)  # per frame
+        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
+        socket.copy_threshold = _COPY_BELOW_BYTES
+        self.poller.register(socket, zmq.POLLIN)
+        return socket
+
+    def dealer(self, name: str, address: str) -> zmq.Socket[bytes]:
+        """Return a socket that reaches the peer at an address of this host under a name of ours.
+
+        Raises:
+            LinkError: The address is not allowed.
+        """
+        _check_address(address)
+        socket = self.make(zmq.DEALER)
+        socket.setsockopt(zmq.IDENTITY, name.encode())
+        try:
+            socket.connect(address)
+        except zmq.ZMQError as error:
+            raise LinkError(f"{name} cannot connect to {address}: {error}") from None
+        return socket
+
+    def close(self) -> None:
+        """Give what was sent half a second to leave, then free everything. May be called again."""
+        self.context.destroy(linger=LINGER_MS)
+        self.poller = zmq.Poller()
+
+
 class ZmqEndpoint:
     """An endpoint over zmq: a ROUTER for all who connect here, a DEALER for each peer connected to.
 
     Unlike PUSH, a ROUTER notices a send to a peer that is gone, and takes a restarted peer of the same name for the
-    old one. It has a context of its own, so that `close` ends its I/O thread.
+    old one. Workers of other hosts connect by way of one peer, `CARRIER`.
 
     Args:
         name: This worker's name, by which its peers answer.
@@ -53,20 +115,25 @@ class ZmqEndpoint:
         high_water: Messages queued per peer and direction.
 
     Attributes:
+        name: This worker's.
         drops: How many received messages were dropped, by reason.
     """
 
     def __init__(self, name: str, *, sockets: Path | None = None, high_water: int = HIGH_WATER) -> None:
         if not _PEER_NAME.fullmatch(name):
             raise LinkError(f"worker name {name!r} is not 1 to 80 characters from a-z 0-9 . _ -")
-        self._name = name
+        self.name = name
         self._sockets = sockets
-        self._high_water = high_water
-        self._context = zmq.Context()
+        self._own = Sockets(high_water)
         self._router: zmq.Socket[bytes] | None = None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
-        self._poller = zmq.Poller()
+        self._carried: set[str] = set()  # peers that the carrier speaks for
         self.drops: Counter[str] = Counter()
+
+    @property
+    def sockets(self) -> list[zmq.Socket[bytes]]:
+        """Return what becomes readable when something arrives, to wait for several endpoints at once."""
+        return [*self._dealers.values(), *([] if self._router is None else [self._router])]
 
     def bind(self, address: str) -> str:
         """Accept peers at an address and return it, with the port filled in where it was 0.
@@ -76,13 +143,13 @@ class ZmqEndpoint:
         """
         _check_address(address)
         if self._router is None:
-            self._router = self._socket(zmq.ROUTER)
+            self._router = self._own.make(zmq.ROUTER)
             self._router.setsockopt(zmq.ROUTER_MANDATORY, 1)
             self._router.setsockopt(zmq.ROUTER_HANDOVER, 1)
         try:
             self._router.bind(address)
         except zmq.ZMQError as error:
-            raise LinkError(f"{self._name} cannot listen at {address}: {error}") from None
+            raise LinkError(f"{self.name} cannot listen at {address}: {error}") from None
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def connect(self, peer: str, address: str) -> None:
@@ -91,14 +158,7 @@ class ZmqEndpoint:
         Raises:
             LinkError: The address is not allowed.
         """
-        _check_address(address)
-        dealer = self._socket(zmq.DEALER)
-        dealer.setsockopt(zmq.IDENTITY, self._name.encode())
-        try:
-            dealer.connect(address)
-        except zmq.ZMQError as error:
-            raise LinkError(f"{self._name} cannot connect to {peer} at {address}: {error}") from None
-        self._dealers[peer] = dealer
+        self._dealers[peer] = self._own.dealer(self.name, address)
 
     def send(self, peer: str, message: Message) -> bool:
         """Send without ever blocking; the arrays of the message must not be written to afterwards.
@@ -116,7 +176,8 @@ class ZmqEndpoint:
             self.connect(peer, ipc_address(self._sockets, peer))
         socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
         if socket is None:
-            socket, frames = self._router, [peer.encode(), *frames]
+            way = [CARRIER, peer] if peer in self._carried else [peer]
+            socket, frames = self._router, [*(name.encode() for name in way), *frames]
         if socket is None:
             return False
         try:
@@ -130,7 +191,7 @@ class ZmqEndpoint:
     def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
         """Return what has arrived as (peer, message), waiting at most `timeout_s` for the first."""
         received: list[tuple[str, Message]] = []
-        ready = {socket for socket, _ in self._poller.poll(math.ceil(timeout_s * 1000))}
+        ready = {socket for socket, _ in self._own.poller.poll(math.ceil(timeout_s * 1000))}
         if self._router is not None and self._router in ready:
             self._drain(self._router, None, received)
         for peer, dealer in self._dealers.items():
@@ -140,31 +201,20 @@ class ZmqEndpoint:
 
     def close(self) -> None:
         """Give what was sent half a second to leave, then free everything. May be called again."""
-        self._context.destroy(linger=LINGER_MS)
+        self._own.close()
         self._router = None
         self._dealers.clear()
-        self._poller = zmq.Poller()
-
-    def _socket(self, kind: int) -> zmq.Socket[bytes]:
-        socket = self._context.socket(kind)
-        socket.setsockopt(zmq.LINGER, LINGER_MS)
-        socket.setsockopt(zmq.SNDHWM, self._high_water)
-        socket.setsockopt(zmq.RCVHWM, self._high_water)
-        socket.setsockopt(zmq.MAXMSGSIZE, codec.MAX_FRAME_BYTES)  # per frame
-        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS[0])
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MS[1])
-        socket.copy_threshold = _COPY_BELOW_BYTES
-        self._poller.register(socket, zmq.POLLIN)
-        return socket
 
     def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
         """Take all that waits in a socket; without `peer` the first frame names the sender."""
         for _ in range(MAX_BATCH):
             try:
                 sender = peer or socket.recv(zmq.NOBLOCK).decode("latin-1")
-                frames = _rest_of_message(socket)
+                frames = rest_of_message(socket)
             except zmq.Again:
                 return
+            if peer is None:
+                sender, frames = self._speaker(sender, frames)
             if not _PEER_NAME.fullmatch(sender):
                 self._drop("unnamed", sender, "not a valid name of a peer")
                 continue
@@ -173,11 +223,21 @@ class ZmqEndpoint:
             except WireError as error:
                 self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
 
+    def _speaker(self, sender: str, frames: list[Frame]) -> tuple[str, list[Frame]]:
+        """Return who speaks, whom the carrier names first, and what it says."""
+        if sender != CARRIER or not frames:
+            self._carried.discard(sender)
+            return sender, frames
+        speaker = bytes(frames[0]).decode("latin-1")
+        if _PEER_NAME.fullmatch(speaker):
+            self._carried.add(speaker)
+        return speaker, frames[1:]
+
     def _drop(self, reason: str, peer: str, problem: str) -> None:
         self.drops[reason] += 1
         count = self.drops[reason]
         if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
-            _log.warning("%s dropped %s message %d, from %r: %s", self._name, reason, count, peer[:64], problem)
+            _log.warning("%s dropped %s message %d, from %r: %s", self.name, reason, count, peer[:64], problem)
 
 
 def _fits(frames: list[Frame]) -> bool:
@@ -189,14 +249,14 @@ def _fits(frames: list[Frame]) -> bool:
     return True
 
 
-def _rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
+def rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     """Receive all frames that are left of a message; those beyond the limit are not kept."""
     frames: list[Frame] = []
     more = True
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
-        if len(frames) <= codec.MAX_ARRAYS + 1:
+        if len(frames) <= codec.MAX_ARRAYS + 3:  # one too many, after two names
             frames.append(frame.buffer)
     return frames
 

@@ -10,9 +10,11 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from attrs import frozen
 from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Place, Worker, WorkerSpec, make_worker
 from ludus.wire import Failure, Progress
@@ -22,13 +24,36 @@ from ludus_local.memory import SharedFolder
 from ludus_local.process import die_with_parent, set_process_title
 from ludus_local.transport import ZmqEndpoint, ipc_address
 
-__all__ = ["main", "serve"]
+__all__ = ["Command", "main", "run", "serve"]
 
 _log = logging.getLogger("ludus.local")
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
 _BEAT_S = 1.0
 _MOST_SAID = 4000  # characters of an error; the log has all of it
 _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
+
+
+@frozen(kw_only=True)
+class Command:
+    """What a worker is told when it is started.
+
+    Args:
+        run: The run folder.
+        name: Its name.
+        threads: How many it may use.
+        session: See `ludus.launcher.Place`.
+        sockets: Folder of the sockets.
+        parent: Process that started it.
+        more: What only this kind of worker is told.
+    """
+
+    run: Path
+    name: str
+    threads: int
+    session: int
+    sockets: Path
+    parent: int
+    more: list[str]
 
 
 def serve(worker: Worker, link: HostLink) -> None:
@@ -53,22 +78,28 @@ def serve(worker: Worker, link: HostLink) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the worker named on the command line and return its exit status."""
-    options = _parser().parse_args(arguments)
+    """Run the worker of a run that is named on the command line, and return its exit status."""
+    return run(_enlist, arguments)
+
+
+def run(make: Callable[[Command, ZmqEndpoint], tuple[Worker, HostLink]], arguments: list[str] | None = None) -> int:
+    """Run a worker in this process, which was started for it, and return its exit status.
+
+    Args:
+        make: Makes the worker and the way to the others from what it is told and its endpoint.
+        arguments: The command line; None takes that of the process.
+    """
+    command = Command(**vars(_parser().parse_args(arguments)))
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator decides
     # Likewise: a clean end comes as a message, a hard one as SIGKILL. It only writes to the log what is being done.
     faulthandler.register(signal.SIGTERM, file=2, all_threads=True)  # 2: the log
-    die_with_parent(options.parent)
-    set_process_title(options.name)
+    die_with_parent(command.parent)
+    set_process_title(command.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    sockets = Path(options.sockets)
-    endpoint = ZmqEndpoint(options.name, sockets=sockets)
-    endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
+    endpoint = ZmqEndpoint(command.name, sockets=command.sockets)
+    endpoint.connect(COORDINATOR, ipc_address(command.sockets, COORDINATOR))
     try:
-        link = _link(options.name, endpoint, sockets)
-        spec = WorkerSpec(options.name, options.threads)
-        place = Place(run_dir=Path(options.run), session=options.session, sockets=sockets)
-        worker = make_worker(spec, place, link=link, clock=time.monotonic, memory=link)
+        worker, link = make(command, endpoint)
         gc.freeze()  # what is there by now stays: looking through it again and again costs some per cent
         try:
             serve(worker, link)
@@ -80,11 +111,18 @@ def main(arguments: list[str] | None = None) -> int:
         fatal = isinstance(error, ConfigError | PluginError | RunError)
         why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
         why = why.encode("utf-8", "replace").decode()[:_MOST_SAID]  # a name of a file may hold anything
-        endpoint.send(COORDINATOR, Failure(worker=options.name, error=why, fatal=fatal))
+        endpoint.send(COORDINATOR, Failure(worker=command.name, error=why, fatal=fatal))
         return 1
     finally:
         endpoint.close()
     return 0
+
+
+def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
+    link = _link(command.name, endpoint, command.sockets)
+    spec = WorkerSpec(command.name, command.threads)
+    place = Place(run_dir=command.run, session=command.session, sockets=command.sockets)
+    return make_worker(spec, place, link=link, clock=time.monotonic, memory=link), link
 
 
 def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
@@ -97,12 +135,13 @@ def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="ludus_local.worker", description="A worker; started by its launcher.")
-    parser.add_argument("--run", required=True)
+    parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--session", type=int, required=True)
-    parser.add_argument("--sockets", required=True)
+    parser.add_argument("--sockets", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("more", nargs="*")
     return parser
 
 

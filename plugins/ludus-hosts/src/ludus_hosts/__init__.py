@@ -1,0 +1,1 @@
+"""Launcher of ludus for a run with samplers on other machines."""

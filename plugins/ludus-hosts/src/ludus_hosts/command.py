@@ -1,0 +1,126 @@
+"""``ludus keys`` and ``ludus join``."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from ludus.errors import ConfigError
+from ludus.option import name as a_name
+
+from ludus_hosts.config import HostsConfig, tcp_address
+
+if TYPE_CHECKING:
+    from ludus_hosts.relay import Relay
+
+__all__ = ["join", "keys"]
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"))
+@click.option("--name", default="join", help="Of the key for machines that join; one may serve many machines.")
+def keys(folder: Path, *, name: str) -> None:
+    """Make the keys by which machines that join a run know it, and it them.
+
+    Once more with another --name adds a key. A name that is deleted from the file of the run is not let in again.
+    """
+    from ludus_hosts.keys import RUN_KEY, make_keys  # noqa: PLC0415 - only here: help must be fast
+
+    made = make_keys(folder, name)
+    ours = folder / RUN_KEY
+    default = "" if str(ours) == HostsConfig().key else f" --set run.hosts.key={ours}"
+    click.echo(f"wrote {ours}: stays on the machine of the run")
+    click.echo(f"wrote {made}: copy it to machines that join, and keep it secret; next:")
+    click.echo(f"  here:  ludus train RUN.TOML --set run.launcher=hosts{default}")
+    click.echo(f"  there: ludus join tcp://HERE:7077 --key {made.name}")
+
+
+@click.command()
+@click.argument("address", metavar="tcp://HOST:PORT")
+@click.option(
+    "--key", type=click.Path(path_type=Path, dir_okay=False), default=Path("join.key"), help="Made by `ludus keys`."
+)
+@click.option("--samplers", type=click.IntRange(1, 4096), help="How many; as many as there are cores by default.")
+@click.option("--name", help="Of this machine in the run; its host name by default.")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="For logs and frozen models; a temporary one by default.",
+)
+@click.option("--cache-gb", type=click.FloatRange(0), default=8.0, help="Frozen models kept; 8 GB by default.")
+@click.option("--stay", is_flag=True, help="When the run is over, wait for the next one.")
+@click.pass_context
+def join(
+    context: click.Context,
+    *,
+    address: str,
+    key: Path,
+    samplers: int | None,
+    name: str | None,
+    folder: Path | None,
+    cache_gb: float,
+    stay: bool,
+) -> None:
+    """Take part in a run of another machine with samplers.
+
+    The run is started there by `ludus train` with launcher "hosts", before or after this. The same plugins must be
+    installed here. Ctrl-C leaves the run, which goes on.
+    """
+    from ludus_hosts.keys import JoinKey  # noqa: PLC0415 - only here: help must be fast
+    from ludus_hosts.relay import Relay  # noqa: PLC0415
+    from ludus_hosts.site import Options  # noqa: PLC0415
+
+    host = name or _host_name()
+    for what, value, check in (("address", address, tcp_address()), ("--name", host, a_name())):
+        if not check.accepts(value):
+            raise ConfigError(f"{what} {value!r}: expected {check.expected}")
+    secret = JoinKey.read(key)
+    while True:
+        place = folder or Path(tempfile.mkdtemp(prefix="ludus-join-"))
+        place.mkdir(parents=True, exist_ok=True)
+        cache_bytes = int(cache_gb * 1e9)
+        options = Options(
+            address=address, key=secret, host=host, samplers=samplers or 0, folder=place, cache_bytes=cache_bytes
+        )
+        relay = Relay(options, click.echo)
+        with _signals(relay):
+            why = relay.run()
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+        click.echo(f"left the run: {why}")
+        if relay.interrupted or not stay:
+            context.exit(130 if relay.interrupted else 0)
+
+
+def _host_name() -> str:
+    """Return what this machine is called, as far as a name of ludus can hold it."""
+    return re.sub("[^a-z0-9._-]", "-", socket.gethostname().lower()).strip("._-")[:64] or "host"
+
+
+@contextmanager
+def _signals(relay: Relay) -> Iterator[None]:
+    """Turn SIGINT and SIGTERM into a clean end; a second one ends the process at once."""
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def stop(number: int, _frame: object) -> None:
+        relay.interrupted = True
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
+            click.echo(f"{signal.Signals(number).name}: leaving the run (again: at once)")
+
+    for number in numbers:
+        signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,405 @@
+"""The gateway: a process on the machine of the run that brings messages of workers from and to other machines.
+
+It listens at one TCP port, for those whose keys are allowed. To learners and coordinator it is the `CARRIER`: what
+workers elsewhere say passes through as it is. Weights it reads where a learner shows them, and sends the newest to
+every host once, however many samplers that has; frozen models it sends when a host asks for their hash.
+
+Started as ``python -m ludus_hosts.gateway`` by its launcher.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import logging
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zmq
+from attrs import define, field
+from ludus.errors import ConfigError, LinkError, WireError
+from ludus.launcher import COORDINATOR, Link
+from ludus.wire import Leave, Message, Stop
+from ludus_local import codec
+from ludus_local.board import BoardReader
+from ludus_local.carriage import ways
+from ludus_local.codec import Frame
+from ludus_local.link import HostLink, Offer, Where
+from ludus_local.memory import SharedFolder
+from ludus_local.transport import CARRIER, MAX_BATCH, Sockets, ZmqEndpoint, ipc_address, rest_of_message
+from ludus_local.worker import Command, run
+
+from ludus_hosts.keys import RunKey
+from ludus_hosts.line import Listener
+from ludus_hosts.wire import (
+    GATEWAY,
+    MAX_SAMPLERS,
+    Hosts,
+    Joined,
+    Joining,
+    Leaving,
+    ModelFile,
+    ModelWanted,
+    Newest,
+    Refused,
+    Taken,
+    sampler_names,
+)
+
+__all__ = ["HIGH_WATER", "Gateway", "installed"]
+
+HIGH_WATER = 4096  # messages per connection, which carries those of all workers of a host
+_WAIT_MS = 20
+_ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
+_GONE_S = 15.0  # a host that was silent for so long does not take part any more
+_RESEND_S = 10.0  # weights not taken after so long may be lost
+_PART_BYTES = 64 * 2**20  # of a model's file, in one frame
+_HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_HASH = re.compile(r"[0-9a-f]{64}")
+_log = logging.getLogger(__name__)
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of ludus and of the installed distributions with plugins."""
+    points = importlib.metadata.entry_points(group="ludus")
+    found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
+    return {"ludus": importlib.metadata.version("ludus"), **found}
+
+
+@define(eq=False)
+class _Host:
+    """A host that takes part.
+
+    Attributes:
+        route: Its connection.
+        bulk: That for what is large; empty as long as it is not known.
+        token: Of the process there.
+        workers: Names of its samplers.
+        heard_s: When it was heard last.
+        had: Which weights it has got, by learner: name of the board and version.
+        under_way: The same and when, for weights that it has not taken yet.
+    """
+
+    route: bytes
+    token: str
+    workers: list[str]
+    heard_s: float
+    bulk: bytes = b""
+    had: dict[str, tuple[str, int]] = field(factory=dict)
+    under_way: dict[str, tuple[tuple[str, int], float]] = field(factory=dict)
+
+
+@define(eq=False)
+class _Source:
+    """The weights of a learner.
+
+    Attributes:
+        socket: The way to the learner.
+        board: Where it shows them; None as long as that is not known, or if it does not.
+        asked_s: When it was asked for that.
+        newest: Name of the board and version of `frames`.
+        frames: The newest weights as a message.
+    """
+
+    socket: zmq.Socket[bytes]
+    board: BoardReader | None = None
+    asked_s: float = -1e9
+    newest: tuple[str, int] = ("", -1)
+    frames: list[Frame] = field(factory=list)
+
+
+class Gateway:
+    """A worker of the run on whose machine it is.
+
+    Args:
+        run_dir: The run folder.
+        sockets: Folder of the sockets of the run's workers.
+        listen: Address.
+        key: Of the run.
+        link: To the coordinator.
+        clock: Seconds.
+
+    Raises:
+        ConfigError: The address or the key cannot be used.
+    """
+
+    name = GATEWAY
+
+    def __init__(
+        self, *, run_dir: Path, sockets: Path, listen: str, key: Path, link: Link, clock: Callable[[], float]
+    ) -> None:
+        RunKey.read(key)
+        self.count = 0
+        self.stopped = False  # it is ended when all others have
+        self.settled = True
+        self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
+        self._own = Sockets(HIGH_WATER)
+        self._listener = Listener(self._own, listen, key)
+        self._folder = SharedFolder.beside(sockets, GATEWAY)
+        self._coordinator = self._dealer(COORDINATOR)
+        self._sources: dict[str, _Source] = {}
+        self._hosts: dict[str, _Host] = {}
+        self._workers: dict[str, _Host] = {}  # whose they are
+        self._stopping = False
+        self._told: tuple[dict[str, int], float] = ({}, -1e9)
+        self._drops: Counter[str] = Counter()
+
+    def _dealer(self, peer: str) -> zmq.Socket[bytes]:
+        return self._own.dealer(CARRIER, ipc_address(self._sockets, peer))
+
+    # -- the worker --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Nothing to introduce."""
+
+    def handle(self, peer: str, message: Any) -> None:  # noqa: ARG002 - signature of workers
+        """Take a message; only one that the run stops matters."""
+        self._stopping |= isinstance(message, Stop)
+
+    def work(self) -> bool:
+        """Pass on what has come, waiting 20 ms for it."""
+        ready = dict(self._own.poller.poll(_WAIT_MS))
+        if self._listener.socket in ready:
+            self._hear_hosts()
+        if self._coordinator in ready:
+            self._hear(COORDINATOR, self._coordinator)
+        for learner, source in self._sources.items():
+            if source.socket in ready:
+                self._hear(learner, source.socket)
+        now = self._clock()
+        for learner, source in self._sources.items():
+            self._refresh(learner, source, now)
+        self._report(now)
+        return True
+
+    def close(self) -> None:
+        """Close the sockets."""
+        self._listener.close()
+        self._own.close()
+
+    # -- from other hosts --------------------------------------------------------------------------------------
+
+    def _hear_hosts(self) -> None:
+        for _ in range(MAX_BATCH):
+            try:
+                route = self._listener.socket.recv(zmq.NOBLOCK)
+                frames = rest_of_message(self._listener.socket)
+            except zmq.Again:
+                return
+            if len(frames) < 3:
+                self._drop("short")
+                continue
+            peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
+            if peer:
+                self._carry(route, peer, worker, frames)
+            else:
+                self._answer(route, frames[2:])
+
+    def _carry(self, route: bytes, peer: str, worker: str, frames: list[Frame]) -> None:
+        """Pass on what a worker elsewhere says to somebody here."""
+        host = self._workers.get(worker)
+        if host is None or host.route != route:
+            self._drop("foreign")  # of a host that was forgotten; it will join again
+            return
+        if peer == COORDINATOR:
+            socket = self._coordinator
+        elif _LEARNER.fullmatch(peer):
+            if peer not in self._sources:
+                self._sources[peer] = _Source(self._dealer(peer))
+            socket = self._sources[peer].socket
+        else:
+            self._drop("misdirected")
+            return
+        self._send(socket, frames[1:])
+        self.count += 1
+
+    def _answer(self, route: bytes, frames: Sequence[Frame]) -> None:
+        try:
+            message = codec.decode(frames)
+        except WireError as error:  # most likely of another version
+            self._say(route, Refused(why=f"the run does not understand this ludus: {error}"))
+            return
+        host = next((host for host in self._hosts.values() if host.route == route), None)
+        match message:
+            case Joining():
+                self._join(route, message)
+            case ModelWanted() if host is not None and _HASH.fullmatch(message.hash):
+                self._say(host.bulk, ModelFile(hash=message.hash, parts=self._model(message.hash)))
+            case Taken() if host is not None and message.learner in host.under_way:
+                under_way, _ = host.under_way[message.learner]
+                if under_way[1] == message.version:
+                    host.had[message.learner] = under_way
+                    del host.under_way[message.learner]
+            case Leaving() if host is not None and host is self._hosts.get(message.host):
+                self._forget(message.host)
+
+    def _join(self, route: bytes, joining: Joining) -> None:
+        name, known = joining.host, self._hosts.get(joining.host)
+        if joining.bulk:
+            if known is not None and known.token == joining.token:
+                known.bulk = route
+        elif not _HOST.fullmatch(name) or not 0 <= joining.samplers <= MAX_SAMPLERS:
+            self._say(route, Refused(why="a host needs a name of a-z 0-9 . _ - and at most 4096 samplers"))
+        elif known is None and self._stopping:
+            self._say(route, Refused(why="the run is stopping", final=False))
+        elif known is not None and known.token != joining.token:
+            why = f"a machine called {name!r} takes part already; choose another name with --name"
+            self._say(route, Refused(why=why, final=False))
+        elif joining.run != self._sockets.name:  # it knows nothing of this start of the run yet
+            config = (self._run_dir / "run.toml").read_text(encoding="utf-8")
+            able = ways("tcp:", shared=False)
+            self._say(route, Joined(run=self._sockets.name, config=config, ways=able, versions=installed()))
+        else:
+            workers = sampler_names(name, joining.samplers)
+            if known is None or known.workers != workers:
+                self._forget(name)
+                known = self._hosts[name] = _Host(route, joining.token, workers, self._clock())
+                self._workers |= dict.fromkeys(workers, known)
+            known.route, known.heard_s = route, self._clock()
+            self._say(route, Joined(run=self._sockets.name))
+
+    def _forget(self, name: str) -> None:
+        host = self._hosts.pop(name, None)
+        for worker in () if host is None else host.workers:
+            del self._workers[worker]
+            for source in self._sources.values():
+                self._send(source.socket, [worker.encode(), *codec.encode(Leave(worker=worker))])
+
+    def _model(self, digest: str) -> dict[str, np.ndarray]:
+        """Return a model's file in parts; the host compares its hash."""
+        try:
+            data = np.fromfile(self._run_dir / "models" / f"{digest}.safetensors", np.uint8)
+        except OSError as error:
+            _log.warning("model %s cannot be sent: %s", digest, error)
+            return {}
+        return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
+
+    # -- from workers here -------------------------------------------------------------------------------------
+
+    def _hear(self, peer: str, socket: zmq.Socket[bytes]) -> None:
+        for _ in range(MAX_BATCH):
+            try:
+                frames = rest_of_message(socket)
+            except zmq.Again:
+                return
+            worker = bytes(frames[0]).decode("latin-1")
+            try:
+                message = codec.decode(frames[1:])
+            except WireError as error:
+                self._drop("undecodable", str(error))
+                continue
+            if isinstance(message, Offer):  # what is shared here is of use to nobody elsewhere
+                if worker == GATEWAY:
+                    self._find(peer, message)
+                continue
+            host = self._workers.get(worker)
+            if host is None:
+                self._drop("unknown")
+            else:
+                self._send(self._listener.socket, [host.route, peer.encode(), *frames])
+                self.count += 1
+
+    def _find(self, learner: str, offer: Offer) -> None:
+        """Look for a learner's weights where it says that it shows them."""
+        source = self._sources[learner]
+        if self._folder is None or not offer.board:  # then they come in its messages
+            source.board = None
+        elif source.board is None or source.board.name != offer.board:
+            try:
+                source.board = BoardReader(self._folder, learner, offer.board, offer.layout)
+            except WireError as error:  # of a learner that was just replaced
+                _log.warning("%s: %s", learner, error)
+                source.board = None
+
+    # -- again and again ---------------------------------------------------------------------------------------
+
+    def _refresh(self, learner: str, source: _Source, now: float) -> None:
+        """Send the newest weights of a learner to hosts that have taken the last ones."""
+        if now - source.asked_s >= _ASK_S:
+            source.asked_s = now
+            self._send(source.socket, [GATEWAY.encode(), *codec.encode(Where())])
+        if source.board is None or source.board.version < 0:
+            return
+        shown = (source.board.name, source.board.version)
+        for host in [*self._hosts.values()]:
+            under_way, sent_s = host.under_way.get(learner, (None, 0.0))
+            waits = under_way is not None and under_way[0] == shown[0] and now - sent_s < _RESEND_S
+            if waits or host.had.get(learner) == shown or not host.bulk:
+                continue
+            if source.newest != shown:
+                source.newest, source.frames = self._read(learner, source.board)
+            if self._send(self._listener.socket, [host.bulk, b"", b"", *source.frames]):
+                host.under_way[learner] = (source.newest, now)
+
+    def _read(self, learner: str, board: BoardReader) -> tuple[tuple[str, int], list[Frame]]:
+        """Return a copy of what a board shows, as a message: it is sent while the board changes."""
+        found: list[tuple[int, dict[str, np.ndarray]]] = []
+        board.load(lambda weights, version: found.append((version, {k: w.copy() for k, w in weights.items()})))
+        version, weights = found[-1]
+        return (board.name, version), codec.encode(Newest(learner=learner, version=version, weights=weights))
+
+    def _report(self, now: float) -> None:
+        """Forget hosts that are silent, and tell the crew who takes part."""
+        for name in [name for name, host in self._hosts.items() if now - host.heard_s > _GONE_S]:
+            self._forget(name)
+        hosts = {name: len(host.workers) for name, host in self._hosts.items()}
+        told, told_s = self._told
+        if hosts != told or now - told_s > _ASK_S:
+            self._link.send(COORDINATOR, Hosts(hosts=hosts))
+            self._told = (hosts, now)
+
+    # -- sending -----------------------------------------------------------------------------------------------
+
+    def _say(self, route: bytes, message: Message) -> None:
+        self._send(self._listener.socket, [route, b"", b"", *codec.encode(message)])
+
+    def _send(self, socket: zmq.Socket[bytes], frames: Sequence[Frame]) -> bool:
+        try:
+            socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
+        except zmq.ZMQError as error:  # workers repeat what matters
+            if error.errno == zmq.EHOSTUNREACH:  # who joins again does so by another connection
+                self._disconnect(bytes(frames[0]))
+            elif error.errno != zmq.EAGAIN:
+                raise
+            self._drop("full or gone")
+            return False
+        return True
+
+    def _disconnect(self, route: bytes) -> None:
+        for name, host in list(self._hosts.items()):
+            if host.route == route:
+                self._forget(name)
+            elif host.bulk == route:
+                host.bulk = b""
+
+    def _drop(self, reason: str, problem: str = "") -> None:
+        self._drops[reason] += 1
+        if self._drops[reason].bit_count() == 1:  # 1, 2, 4, 8 …
+            _log.warning("dropped %s message %d%s", reason, self._drops[reason], problem and f": {problem}")
+
+
+def _make(command: Command, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:
+    listen, key = command.more
+    link = HostLink(endpoint, None)
+    try:
+        gateway = Gateway(
+            run_dir=command.run,
+            sockets=command.sockets,
+            listen=listen,
+            key=Path(key),
+            link=link,
+            clock=time.monotonic,
+        )
+    except LinkError as error:
+        raise ConfigError(f"run.hosts.listen: {error}") from error
+    return gateway, link
+
+
+if __name__ == "__main__":
+    sys.exit(run(_make))

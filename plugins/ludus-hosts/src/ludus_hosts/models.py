@@ -1,0 +1,73 @@
+"""Frozen models of a run on another machine: fetched by their hash when a fixture needs them, and kept for a while."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from ludus.wire import Fixtures, Message
+
+from ludus_hosts.wire import ModelFile, ModelWanted
+
+__all__ = ["Models"]
+
+_ASK_AGAIN_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+class Models:
+    """The models that samplers of this host have been given fixtures for.
+
+    Args:
+        folder: Where samplers look for them.
+        budget_bytes: Of files kept; the one that no fixture has named for the longest time goes first.
+        ask: Tells the run.
+    """
+
+    def __init__(self, folder: Path, budget_bytes: int, ask: Callable[[Message], None]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._budget, self._ask = folder, budget_bytes, ask
+        self._sizes: OrderedDict[str, int] = OrderedDict()
+        self._asked_s: dict[str, float] = {}
+
+    def has(self, message: Message) -> bool:
+        """Return whether there are all models that a message names; those that are missing are asked for."""
+        if not isinstance(message, Fixtures):
+            return True
+        named = {digest for fixture in message.fixtures for digest in fixture.models.values()}
+        missing = named - self._sizes.keys()
+        for digest in named - missing:
+            self._sizes.move_to_end(digest)
+        now = time.monotonic()
+        for digest in sorted(missing):
+            if now - self._asked_s.get(digest, -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
+                self._asked_s[digest] = now
+                self._ask(ModelWanted(hash=digest))
+        return not missing
+
+    def keep(self, message: ModelFile) -> None:
+        """Write a model's file; one that the run does not have either is left for the sampler to complain about."""
+        if message.hash not in self._asked_s:
+            return
+        data = b"".join(part.tobytes() for _, part in sorted(message.parts.items()))
+        if data and hashlib.sha256(data).hexdigest() != message.hash:
+            _log.warning("model %s came damaged; asked for again in a while", message.hash)
+            return
+        del self._asked_s[message.hash]
+        if data:
+            path = self._path(message.hash)
+            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+            partial.write_bytes(data)
+            partial.replace(path)
+        self._sizes[message.hash] = len(data)
+        while sum(self._sizes.values()) > self._budget and len(self._sizes) > 1:
+            oldest, _ = self._sizes.popitem(last=False)
+            self._path(oldest).unlink(missing_ok=True)
+
+    def _path(self, digest: str) -> Path:
+        return self._folder / f"{digest}.safetensors"

@@ -1,0 +1,189 @@
+"""The relay: takes part in a run of another machine with samplers of this one.
+
+To its samplers it is coordinator and learners: they find both under their names in a private folder, weights in shared
+memory, and frozen models in a folder. What they say goes to the run, blocks packed; weights come from there once per
+host, and a frozen model when the first fixture needs it, by its hash.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Callable
+
+import zmq
+from attrs import evolve
+from ludus.errors import LinkError, WireError
+from ludus.wire import Message
+from ludus_local import codec
+from ludus_local.codec import Frame
+from ludus_local.transport import MAX_BATCH, Sockets, rest_of_message
+
+from ludus_hosts.gateway import HIGH_WATER, installed
+from ludus_hosts.line import Line
+from ludus_hosts.site import Options, Site
+from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken
+
+__all__ = ["Relay"]
+
+_WAIT_MS = 20
+_BEAT_S = 1.0
+_LOST_S = 5.0  # without an answer for so long the run seems to be gone
+_LEAVE_S = 15.0  # what samplers get to finish
+
+
+class Relay:
+    """One process per host.
+
+    Args:
+        options: How this machine takes part.
+        say: Tells the person one line.
+    """
+
+    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+        self.interrupted = False
+        self._options, self._say = options, say
+        self._token = secrets.token_hex(8)
+        self._own = Sockets(HIGH_WATER)
+        self._line, self._bulk = (Line(self._own, options.address, options.key) for _ in range(2))
+        self._site: Site | None = None
+        self._backlog: deque[list[Frame]] = deque()
+        self._beat_s = -1e9
+        self._answered_s = time.monotonic()
+        self._lost = ""
+
+    def run(self) -> str:
+        """Take part until the run is over or a person interrupts, and return why it ended.
+
+        Raises:
+            LudusError: This machine cannot take part.
+        """
+        try:
+            while not self.interrupted:
+                self._turn()
+                if self._site is not None and self._site.over:
+                    return self._finish(self._site)
+            return "interrupted" if self._site is None else self._finish(self._site)
+        finally:
+            self._leave()
+            self._own.close()
+
+    def _turn(self) -> None:
+        """Pass on what has come, waiting 20 ms for it."""
+        self._own.poller.poll(_WAIT_MS)
+        for line in (self._line, self._bulk):
+            self._hear_run(line)
+        if self._site is not None:
+            for peer, worker, message in self._site.hear():
+                self._backlog.append([peer.encode(), worker.encode(), *codec.encode(message)])
+        while self._backlog and self._line.send(self._backlog[0]):  # what waits is bounded by the samplers' credits
+            self._backlog.popleft()
+        now = time.monotonic()
+        if now - self._beat_s >= _BEAT_S:
+            self._beat_s = now
+            self._notice_loss(now)
+            self._tell(self._joining())
+            self._bulk.send([b"", b"", *codec.encode(evolve(self._joining(), bulk=True))])
+        if self._site is not None:
+            self._site.check()
+
+    def _joining(self) -> Joining:
+        joining = Joining(host=self._options.host, token=self._token)
+        return joining if self._site is None else evolve(joining, samplers=len(self._site.workers), run=self._site.run)
+
+    def _tell(self, message: Message) -> None:
+        self._backlog.append([b"", b"", *codec.encode(message)])
+
+    # -- from the run ------------------------------------------------------------------------------------------
+
+    def _hear_run(self, line: Line) -> None:
+        for _ in range(MAX_BATCH):
+            try:
+                frames = rest_of_message(line.socket)
+            except zmq.Again:
+                return
+            peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
+            try:
+                message = codec.decode(frames[2:])
+            except WireError as error:
+                if not peer:
+                    raise LinkError(f"this ludus does not understand the run: {error}") from None
+                continue
+            if not peer:
+                self._hear_gateway(message)
+            elif self._site is not None:
+                self._site.take(peer, worker, message)
+
+    def _hear_gateway(self, message: Message) -> None:
+        self._answered_s = time.monotonic()
+        match message:
+            case Joined():
+                if self._lost and self._site is not None and not message.config:
+                    self._say("the run is back")
+                self._lost = ""
+                if message.config:
+                    self._begin(message)
+            case Refused():
+                if message.final:
+                    raise LinkError(message.why)
+                self._complain(message.why)
+            case Newest() if self._site is not None:
+                self._site.publish(message)
+                self._tell(Taken(learner=message.learner, version=message.version))
+            case ModelFile() if self._site is not None:
+                self._site.keep(message)
+
+    def _begin(self, joined: Joined) -> None:
+        """Start samplers for a run that was not known yet, instead of those for another one."""
+        if self._site is not None:
+            if self._site.run == joined.run:
+                return
+            self._say("the run was started anew")
+            self._end(self._site)
+        ours = installed()
+        differ = [
+            f"{name} {ours[name]} here, {v} there" for name, v in joined.versions.items() if ours.get(name, v) != v
+        ]
+        if differ:
+            self._say(f"other versions than where the run is: {', '.join(differ)}")
+        self._site = Site(self._options, joined, say=self._say, ask=self._tell)
+        for socket in self._site.sockets:
+            self._own.poller.register(socket, zmq.POLLIN)
+        count = len(self._site.workers)
+        self._say(
+            f"{self._options.host} takes part with {count} sampler{'s' if count > 1 else ''}; "
+            f"logs in {self._options.folder / 'logs'}"
+        )
+        self._beat_s = -1e9  # say at once how many there are
+
+    def _notice_loss(self, now: float) -> None:
+        if now - self._answered_s > _LOST_S:
+            self._complain(f"waiting for the run at {self._options.address}: {self._line.trouble or 'no answer'}")
+
+    def _complain(self, why: str) -> None:
+        if why != self._lost:
+            self._say(why)
+            self._lost = why
+
+    # -- the end -----------------------------------------------------------------------------------------------
+
+    def _finish(self, site: Site) -> str:
+        """Let samplers report their last matches; meanwhile all goes on."""
+        site.stop()
+        deadline = time.monotonic() + _LEAVE_S
+        while site.alive and time.monotonic() < deadline:
+            self._turn()
+        return site.over or "interrupted"
+
+    def _leave(self) -> None:
+        if self._site is not None:
+            self._end(self._site)
+        self._tell(Leaving(host=self._options.host))
+        while self._backlog and self._line.send(self._backlog.popleft()):
+            pass
+
+    def _end(self, site: Site) -> None:
+        for socket in site.sockets:
+            self._own.poller.unregister(socket)
+        site.close()
