@@ -69,7 +69,7 @@ def processes(parent: int) -> dict[str, int]:
     found = {}
     for line in shown.splitlines():
         pid, ppid, arguments = line.split(None, 2)
-        name = re.search(r" -m ludus_local\.worker .*--name (\S+)", arguments)
+        name = re.search(r" -m ludus_\w+\.\w+ .*--name (\S+)", arguments)
         if int(ppid) == parent and name:
             found[name[1]] = int(pid)
     return found

@@ -1,0 +1,177 @@
+"""Samplers of another machine take part in a run; here it is the same machine by another way."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from attrs import define, field
+from ludus_hosts.keys import make_keys
+
+
+@define
+class Joined:
+    """A `ludus join` process; what it says goes to a file."""
+
+    campaign: object
+    address: str
+    key: str
+    folder: object
+    options: tuple = ()
+    environment: dict = field(factory=dict)
+    process: subprocess.Popen = None
+
+    def start(self):
+        with self.path.open("ab") as output:
+            arguments = ["join", self.address, "--key", str(self.key), "--name", "elsewhere", "--samplers", "1"]
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ludus", *arguments, "--folder", str(self.folder), *self.options],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **self.environment},
+            )
+        return self
+
+    @property
+    def path(self):
+        return self.folder.with_name("joined.out")
+
+    @property
+    def output(self):
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def pids(self):
+        return self.campaign.processes(self.process.pid)
+
+    def waits_for(self, text):
+        self.campaign.wait(lambda: text in self.output or self.process.poll() is not None, timeout_s=60)
+        assert text in self.output
+
+    def ends(self):
+        return self.process.wait(60)
+
+    def close(self):
+        for pid in [*self.pids.values(), self.process.pid] if self.process.poll() is None else ():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def address():
+    """Return an address that is free."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"tcp://127.0.0.1:{found.getsockname()[1]}"
+
+
+@pytest.fixture
+def run(light_league, address, tmp_path):
+    """Return a run that machines may join."""
+    make_keys(tmp_path / "keys", "join")
+    hosts = (f"run.hosts.listen={address}", f"run.hosts.key={tmp_path / 'keys' / 'run.key'}")
+    return light_league("run.launcher=hosts", *hosts)
+
+
+@pytest.fixture
+def joined(campaign, address, tmp_path, run):
+    """Return a maker of machines that join."""
+    made = []
+
+    def make(*options, key=tmp_path / "keys" / "join.key", **environment):
+        made.append(Joined(campaign, address, key, tmp_path / "elsewhere", options, environment).start())
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def goes_on(run):
+    """Wait until more was played and learned from."""
+    before = run.state
+    run.wait_for(
+        lambda now: now.trained > before.trained and now.learned["decisions/main_agent"] > sum(before.learned.values())
+    )
+
+
+@pytest.mark.slow
+def test_another_machine_plays(run, joined, campaign):
+    """With nobody here to play all is played there, against frozen models too, whatever is killed; then it leaves."""
+    run.train()
+    there = joined()
+    there.waits_for("elsewhere takes part with 1 sampler")
+    campaign.wait(lambda: "elsewhere takes part with 1 sampler" in run.output)
+    run.wait_for(lambda now: len(now.models) >= 2)
+    os.kill(run.pids["sampler-0"], signal.SIGSTOP)  # shorter than it takes to be missed
+    goes_on(run)
+    campaign.wait(lambda: any((there.folder / "models").iterdir()))
+    os.kill(there.pids["sampler-elsewhere-0"], signal.SIGKILL)
+    there.waits_for("sampler-elsewhere-0: was killed by signal 9 — restarted")
+    goes_on(run)
+    for name in ("service-gateway", "learner-main_agent"):
+        os.kill(run.pids[name], signal.SIGKILL)
+        campaign.wait(lambda said=f"{name}: was killed by signal 9 — restarted": said in run.output)
+        goes_on(run)
+    os.kill(run.pids["sampler-0"], signal.SIGCONT)
+    there.process.send_signal(signal.SIGINT)
+    assert there.ends() == 130
+    assert there.output.endswith("SIGINT: leaving the run (again: at once)\nleft the run: interrupted\n")
+    campaign.wait(lambda: "elsewhere does not take part any more" in run.output)
+    goes_on(run)
+    assert run.problems() == []
+
+
+@pytest.mark.slow
+def test_a_machine_waits_for_its_run(run, joined, campaign):
+    """It may start first; after the run was killed it goes on with the next; when that is stopped all end."""
+    there = joined()
+    there.waits_for("waiting for the run at")
+    run.train()
+    there.waits_for("takes part")
+    goes_on(run)
+    before = set(run.pids.values())
+    run.process.kill()
+    run.process.wait()
+    campaign.wait(lambda: not any(map(campaign.is_alive, before)))
+    run.resume()
+    there.waits_for("the run was started anew")
+    goes_on(run)
+    pids = list(there.pids.values())
+    run.process.send_signal(signal.SIGINT)
+    assert run.process.wait(60) == 130
+    assert there.ends() == 0
+    assert "left the run: " in there.output
+    assert "did not finish in time" not in run.output
+    assert not any(map(campaign.is_alive, pids))
+    assert run.problems() == []
+
+
+def test_who_may_not_join_is_told(run, joined, tmp_path, campaign):
+    """One line and status 1; the run goes on."""
+    run.train()
+    make_keys(tmp_path / "others", "join")
+    key = tmp_path / "keys" / "join.key"
+    listed = tmp_path / "keys" / "run.key"
+    allowed = listed.read_text()
+    listed.write_text(allowed.replace(allowed.split('"join": "')[1][:40], "x" * 40))
+    there = joined(key=key)
+    assert there.ends() == 1
+    assert there.output.splitlines()[-1].startswith("error: the run does not let this key in")
+    listed.write_text(allowed)
+    goes_on(run)
+
+
+def test_a_machine_without_a_plugin_cannot_join(run, joined):
+    """It says what is missing; the run goes on."""
+    run.train()
+    there = joined(LUDUS_BLOCK_PLUGINS="dummy")
+    assert there.ends() == 1
+    assert "error: " in there.output
+    assert "dummy-count" in there.output
+    goes_on(run)
