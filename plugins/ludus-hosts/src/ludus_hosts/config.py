@@ -20,7 +20,7 @@ def tcp_address() -> Check:
         found = _ADDRESS.fullmatch(value) if isinstance(value, str) else None
         return found is not None and 0 < int(found["port"]) < 2**16
 
-    return Check("tcp://HOST:PORT, such as tcp://*:7077", accepts)
+    return Check("tcp://HOST:PORT, such as tcp://10.0.0.1:7077", accepts)
 
 
 @frozen(kw_only=True)

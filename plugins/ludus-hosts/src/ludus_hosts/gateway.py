@@ -55,6 +55,7 @@ __all__ = ["HIGH_WATER", "Gateway", "installed"]
 
 HIGH_WATER = 4096  # messages per connection, which carries those of all workers of a host
 _WAIT_MS = 20
+_THREADS = 4  # each encrypts some 200 MB/s
 _ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
 _GONE_S = 15.0  # a host that was silent for so long does not take part any more
 _RESEND_S = 10.0  # weights not taken after so long may be lost
@@ -139,7 +140,7 @@ class Gateway:
         self.stopped = False  # it is ended when all others have
         self.settled = True
         self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
-        self._own = Sockets(HIGH_WATER)
+        self._own = Sockets(HIGH_WATER, threads=_THREADS)
         self._listener = Listener(self._own, listen, key)
         self._folder = SharedFolder.beside(sockets, GATEWAY)
         self._coordinator = self._dealer(COORDINATOR)

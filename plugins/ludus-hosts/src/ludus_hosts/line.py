@@ -19,6 +19,12 @@ __all__ = ["Line", "Listener"]
 
 _HEARTBEAT_MS = (2000, 10_000)  # how often, and after how long the connection counts as lost
 _DOMAIN = "ludus"  # of those who ask for keys
+_STRANGER = "who answers is no run with the key that this one belongs to"
+_SEEN: dict[int, str] = {
+    zmq.EVENT_CONNECT_DELAYED: "nobody answers",
+    zmq.EVENT_CONNECTED: "who answers does not speak as a run does",
+    zmq.EVENT_DISCONNECTED: "the connection was lost",
+}
 _log = logging.getLogger(__name__)
 
 
@@ -109,11 +115,9 @@ class Line:
             elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
                 raise LinkError("the run does not let this key in; make one with `ludus keys` where the run is")
             elif event in {zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL, zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL}:
-                self._trouble = "who answers is no run with the key that this one belongs to"
-            elif event in {zmq.EVENT_CONNECT_RETRIED, zmq.EVENT_CONNECT_DELAYED} and not self._trouble:
-                self._trouble = "nobody answers"
-            elif event == zmq.EVENT_DISCONNECTED:
-                self._trouble = self._trouble or "the connection was lost"
+                self._trouble = _STRANGER
+            elif self._trouble != _STRANGER:  # who is seen again and again, with all that follows
+                self._trouble = _SEEN.get(event, self._trouble)
         return self._trouble
 
     def send(self, frames: Sequence[Frame]) -> bool:

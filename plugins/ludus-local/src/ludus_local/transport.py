@@ -58,14 +58,15 @@ class Sockets:
 
     Args:
         high_water: Messages queued per peer and direction.
+        threads: That read and write.
 
     Attributes:
         poller: Knows all of them.
     """
 
-    def __init__(self, high_water: int = HIGH_WATER) -> None:
+    def __init__(self, high_water: int = HIGH_WATER, *, threads: int = 1) -> None:
         self._high_water = high_water
-        self.context = zmq.Context()
+        self.context = zmq.Context(threads)
         self.poller = zmq.Poller()
 
     def make(self, kind: int) -> zmq.Socket[bytes]:
