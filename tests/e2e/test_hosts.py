@@ -141,6 +141,7 @@ def test_a_machine_waits_for_its_run(run, joined, campaign):
     campaign.wait(lambda: not any(map(campaign.is_alive, before)))
     run.resume()
     there.waits_for("the run was started anew")
+    campaign.wait(lambda: run.output.count("elsewhere takes part") == 2)
     goes_on(run)
     pids = list(there.pids.values())
     run.process.send_signal(signal.SIGINT)

@@ -93,6 +93,7 @@ class Line:
     def __init__(self, sockets: Sockets, address: str, key: JoinKey) -> None:
         self.socket = sockets.make(zmq.DEALER)
         _configure(self.socket, key.public, key.secret)
+        self.socket.setsockopt(zmq.IMMEDIATE, 1)  # nothing waits for a connection that there is not
         self.socket.setsockopt(zmq.CURVE_SERVERKEY, key.run.encode())
         self._monitor = self.socket.get_monitor_socket()
         self._trouble = ""
@@ -121,7 +122,7 @@ class Line:
         return self._trouble
 
     def send(self, frames: Sequence[Frame]) -> bool:
-        """Send without waiting; False where so much waits already that nothing more is taken."""
+        """Send without waiting; False where there is no connection, or so much waits that nothing more is taken."""
         try:
             self.socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.Again:

@@ -81,16 +81,23 @@ class Relay:
             self._backlog.popleft()
         now = time.monotonic()
         if now - self._beat_s >= _BEAT_S:
-            self._beat_s = now
-            self._notice_loss(now)
-            self._tell(self._joining())
-            self._bulk.send([b"", b"", *codec.encode(evolve(self._joining(), bulk=True))])
+            self._beat(now)
         if self._site is not None:
             self._site.check()
 
-    def _joining(self) -> Joining:
+    def _beat(self, now: float) -> None:
+        if self._is_lost(now):
+            self._backlog.clear()  # workers repeat what matters, and a night of that is much
+            self._complain(f"waiting for the run at {self._options.address}: {self._line.trouble or 'no answer'}")
         joining = Joining(host=self._options.host, token=self._token)
-        return joining if self._site is None else evolve(joining, samplers=len(self._site.workers), run=self._site.run)
+        if self._site is not None:
+            joining = evolve(joining, samplers=len(self._site.workers), run=self._site.run)
+        if self._line.send([b"", b"", *codec.encode(joining)]):
+            self._bulk.send([b"", b"", *codec.encode(evolve(joining, bulk=True))])
+            self._beat_s = now
+
+    def _is_lost(self, now: float) -> bool:
+        return now - self._answered_s > _LOST_S
 
     def _tell(self, message: Message) -> None:
         self._backlog.append([b"", b"", *codec.encode(message)])
@@ -103,6 +110,8 @@ class Relay:
                 frames = rest_of_message(line.socket)
             except zmq.Again:
                 return
+            if len(frames) < 3:
+                continue
             peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
             try:
                 message = codec.decode(frames[2:])
@@ -140,7 +149,7 @@ class Relay:
             if self._site.run == joined.run:
                 return
             self._say("the run was started anew")
-            self._end(self._site)
+            self._end()
         ours = installed()
         differ = [
             f"{name} {ours[name]} here, {v} there" for name, v in joined.versions.items() if ours.get(name, v) != v
@@ -157,10 +166,6 @@ class Relay:
         )
         self._beat_s = -1e9  # say at once how many there are
 
-    def _notice_loss(self, now: float) -> None:
-        if now - self._answered_s > _LOST_S:
-            self._complain(f"waiting for the run at {self._options.address}: {self._line.trouble or 'no answer'}")
-
     def _complain(self, why: str) -> None:
         if why != self._lost:
             self._say(why)
@@ -171,19 +176,22 @@ class Relay:
     def _finish(self, site: Site) -> str:
         """Let samplers report their last matches; meanwhile all goes on."""
         site.stop()
-        deadline = time.monotonic() + _LEAVE_S
+        now = time.monotonic()
+        deadline = now + (_LOST_S if self._is_lost(now) else _LEAVE_S)
         while site.alive and time.monotonic() < deadline:
             self._turn()
         return site.over or "interrupted"
 
     def _leave(self) -> None:
-        if self._site is not None:
-            self._end(self._site)
+        self._end()
         self._tell(Leaving(host=self._options.host))
         while self._backlog and self._line.send(self._backlog.popleft()):
             pass
 
-    def _end(self, site: Site) -> None:
-        for socket in site.sockets:
-            self._own.poller.unregister(socket)
-        site.close()
+    def _end(self) -> None:
+        """End what this machine does for the run, as far as it does anything."""
+        site, self._site = self._site, None
+        if site is not None:
+            for socket in site.sockets:
+                self._own.poller.unregister(socket)
+            site.close()
