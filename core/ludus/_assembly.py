@@ -254,12 +254,21 @@ class Assembly:
             ConfigError: With one line for every mistake.
             PluginError: What loads the model of `init` could not be made.
         """
-        evolve(self.config.reader, problems=list(self._mistakes())).check()
+        device = device_problem(self.config.run.device)
+        problems = [*self._mistakes_of_run(device), *self._mistakes_of_players(device)]
+        evolve(self.config.reader, problems=problems).check()
 
-    def _mistakes(self) -> Iterator[Problem]:
-        players, device = self.config.players, device_problem(self.config.run.device)
+    def _mistakes_of_run(self, device: str) -> Iterator[Problem]:
         if device:
             yield Problem(("run", "device"), device)
+        if self.config.launcher is not None and self.config.run.workers != 0:
+            try:
+                make(self.config.launcher)
+            except ConfigError as error:
+                yield Problem(("run", "launcher"), str(error))
+
+    def _mistakes_of_players(self, device: str) -> Iterator[Problem]:
+        players = self.config.players
         if not any(player.share for player in players.values()):
             yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
         for name, player in players.items():

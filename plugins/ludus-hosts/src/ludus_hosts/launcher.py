@@ -26,9 +26,13 @@ class HostsLauncher:
 
     Args:
         config: Its options.
+
+    Raises:
+        ConfigError: The key cannot be used.
     """
 
     def __init__(self, config: HostsConfig) -> None:
+        RunKey.read(Path(config.key))
         self._config = config
 
     @property
@@ -40,13 +44,10 @@ class HostsLauncher:
         """Start workers, see `ludus.launcher.Launcher.launch`.
 
         Raises:
-            ConfigError: The key cannot be used.
             WorkerError: A worker could not be started.
             LinkError: There is no place for sockets.
         """
-        key = Path(self._config.key)
-        RunKey.read(key)
-        crew = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, str(key))})
+        crew = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
         try:
             crew.start([*workers, WorkerSpec(GATEWAY, 1)])
         except BaseException:
