@@ -291,24 +291,26 @@ class Gateway:
                 return
             worker = bytes(frames[0]).decode("latin-1")
             try:
-                message = codec.decode(frames[1:])
+                if codec.kind_of(frames[1:]) != Offer.__name__:
+                    self._pass_on(peer, worker, frames)
+                elif worker == GATEWAY:  # to workers elsewhere what is shared here is of no use
+                    self._find(peer, codec.decode(frames[1:]))
             except WireError as error:
                 self._drop("undecodable", str(error))
-                continue
-            if isinstance(message, Offer):  # what is shared here is of use to nobody elsewhere
-                if worker == GATEWAY:
-                    self._find(peer, message)
-                continue
-            host = self._workers.get(worker)
-            if host is None:
-                self._drop("unknown")
-            else:
-                self._send(self._listener.socket, [host.route, peer.encode(), *frames])
-                self.count += 1
 
-    def _find(self, learner: str, offer: Offer) -> None:
+    def _pass_on(self, peer: str, worker: str, frames: list[Frame]) -> None:
+        """Pass on what somebody here says to a worker elsewhere."""
+        host = self._workers.get(worker)
+        if host is None:
+            self._drop("unknown")
+        else:
+            self._send(self._listener.socket, [host.route, peer.encode(), *frames])
+            self.count += 1
+
+    def _find(self, learner: str, offer: Message) -> None:
         """Look for a learner's weights where it says that it shows them."""
         source = self._sources[learner]
+        assert isinstance(offer, Offer)
         if self._folder is None or not offer.board:  # then they come in its messages
             source.board = None
         elif source.board is None or source.board.name != offer.board:

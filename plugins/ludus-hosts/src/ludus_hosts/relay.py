@@ -30,6 +30,7 @@ __all__ = ["Relay"]
 _WAIT_MS = 20
 _BEAT_S = 1.0
 _LOST_S = 5.0  # without an answer for so long the run seems to be gone
+_SHOW_S = 30.0
 _LEAVE_S = 15.0  # what samplers get to finish
 
 
@@ -50,7 +51,7 @@ class Relay:
         self._site: Site | None = None
         self._backlog: deque[list[Frame]] = deque()
         self._beat_s = -1e9
-        self._answered_s = time.monotonic()
+        self._answered_s = self._shown_s = time.monotonic()
         self._lost = ""
 
     def run(self) -> str:
@@ -88,7 +89,14 @@ class Relay:
     def _beat(self, now: float) -> None:
         if self._is_lost(now):
             self._backlog.clear()  # workers repeat what matters, and a night of that is much
-            self._complain(f"waiting for the run at {self._options.address}: {self._line.trouble or 'no answer'}")
+            trouble = self._line.trouble
+            if self._lost and not trouble:
+                self._answered_s = now  # connected at last: the answer is under way
+            else:
+                self._complain(f"waiting for the run at {self._options.address}: {trouble or 'no answer'}")
+        elif self._site is not None and now - self._shown_s >= _SHOW_S:
+            self._shown_s = now
+            self._say(f"{self._options.host}: {self._site.pace}")
         joining = Joining(host=self._options.host, token=self._token)
         if self._site is not None:
             joining = evolve(joining, samplers=len(self._site.workers), run=self._site.run)

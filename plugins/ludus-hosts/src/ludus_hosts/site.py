@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import zmq
 from attrs import define, evolve, field, frozen
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec, outpost
-from ludus.wire import Credit, Failure, Hello, Message, Progress, ResultsAck, Segments, Stop
+from ludus.wire import Credit, Failure, Hello, Message, MetricsReport, Progress, ResultsAck, Segments, Stop
 from ludus_local.carriage import pack
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path
@@ -83,6 +83,7 @@ class Site:
         self.workers = sampler_names(options.host, count)
         self._waiting: defaultdict[str, deque[Any]] = defaultdict(deque)  # fixtures whose models are still to come
         self._heard_s: dict[str, float] = {}
+        self._values: dict[str, Mapping[str, float]] = {}  # what samplers reported last
         self._errors: dict[str, str] = {}
         self._stopping = False
         self._sockets = private_ipc_dir()
@@ -120,6 +121,13 @@ class Site:
         """Return whether a sampler still runs."""
         return any(name in self.workers for name in self._supervisor.alive)
 
+    @property
+    def pace(self) -> str:
+        """Return what samplers do, in a few words."""
+        played = sum(values.get("decisions_per_s", 0.0) for values in self._values.values())
+        waiting = sum(values.get("waiting", 0.0) > 0 for values in self._values.values())
+        return f"{played:,.0f} decisions/s" + (f", {waiting} of {len(self.workers)} wait for a learner" * bool(waiting))
+
     # -- from samplers -----------------------------------------------------------------------------------------
 
     def hear(self) -> Iterator[tuple[str, str, Message]]:
@@ -129,14 +137,8 @@ class Site:
             WorkerError: One of them ended, and restarting it would not help.
         """
         for worker, message in self._endpoint.receive(0.0):
-            self._heard_s[worker] = time.monotonic()
-            if isinstance(message, Progress) and message.count and is_service(worker):
-                self._supervisor.progressed(worker)
-            if isinstance(message, Failure):  # of this machine; the run goes on without it
-                self._errors[worker] = message.error
-                if message.fatal:
-                    raise WorkerError(f"{worker}: {message.error}")
-            elif worker in self.workers:
+            self._note(worker, message)
+            if worker in self.workers and not isinstance(message, Failure):  # of this machine; the run goes on without
                 yield COORDINATOR, worker, message
         for learner, lane in self._lanes.items():
             for worker, message in lane.link.receive(0.0):
@@ -145,6 +147,19 @@ class Site:
                 if isinstance(message, Segments):
                     message = pack(message, None, self._ways)  # noqa: PLW2901 - the same, smaller
                 yield learner, worker, message
+
+    def _note(self, worker: str, message: Message) -> None:
+        """Take note of what a worker says to the coordinator."""
+        self._heard_s[worker] = time.monotonic()
+        match message:
+            case Progress() if message.count and is_service(worker):
+                self._supervisor.progressed(worker)
+            case MetricsReport() if worker in self.workers:
+                self._values[worker] = message.values
+            case Failure():
+                self._errors[worker] = message.error
+                if message.fatal:
+                    raise WorkerError(f"{worker}: {message.error}")
 
     def check(self) -> None:
         """Restart workers that ended or hang, unless they are to end.

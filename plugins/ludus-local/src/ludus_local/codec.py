@@ -37,6 +37,7 @@ __all__ = [
     "check_limits",
     "decode",
     "encode",
+    "kind_of",
     "register",
 ]
 
@@ -89,6 +90,16 @@ def decode(frames: Sequence[Frame]) -> Message:
         return _decode(frames)
     except RecursionError:
         raise WireError("header is nested too deeply") from None
+
+
+def kind_of(frames: Sequence[Frame]) -> str:
+    """Return the name of a message's class without making the message, for who only passes it on.
+
+    Raises:
+        WireError: The first frame is no header of a message.
+    """
+    check_limits(frames, "message")
+    return _read_header(frames[0])[0]
 
 
 def _decode(frames: Sequence[Frame]) -> Message:
