@@ -17,6 +17,7 @@ from ludus_hosts.wire import ModelFile, ModelWanted
 __all__ = ["Models"]
 
 _ASK_AGAIN_S = 10.0
+_IN_USE_S = 60.0  # so long after a fixture named it, a sampler may still be about to read it
 _log = logging.getLogger(__name__)
 
 
@@ -25,14 +26,17 @@ class Models:
 
     Args:
         folder: Where samplers look for them.
-        budget_bytes: Of files kept; the one that no fixture has named for the longest time goes first.
+        budget_bytes: Of files kept, also from another time; the one that no fixture has named for the longest time goes
+            first, and none that one has named just now.
         ask: Tells the run.
     """
 
     def __init__(self, folder: Path, budget_bytes: int, ask: Callable[[Message], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._budget, self._ask = folder, budget_bytes, ask
-        self._sizes: OrderedDict[str, int] = OrderedDict()
+        left = sorted((path.stat().st_mtime, path) for path in folder.glob("*.safetensors"))
+        self._sizes = OrderedDict((path.stem, path.stat().st_size) for _, path in left)
+        self._named_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
 
     def has(self, message: Message) -> bool:
@@ -41,9 +45,10 @@ class Models:
             return True
         named = {digest for fixture in message.fixtures for digest in fixture.models.values()}
         missing = named - self._sizes.keys()
+        now = time.monotonic()
+        self._named_s |= dict.fromkeys(named, now)
         for digest in named - missing:
             self._sizes.move_to_end(digest)
-        now = time.monotonic()
         for digest in sorted(missing):
             if now - self._asked_s.get(digest, -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
                 self._asked_s[digest] = now
@@ -65,9 +70,16 @@ class Models:
             partial.write_bytes(data)
             partial.replace(path)
         self._sizes[message.hash] = len(data)
-        while sum(self._sizes.values()) > self._budget and len(self._sizes) > 1:
-            oldest, _ = self._sizes.popitem(last=False)
-            self._path(oldest).unlink(missing_ok=True)
+        self._make_room(time.monotonic())
+
+    def _make_room(self, now: float) -> None:
+        for digest in list(self._sizes):
+            in_use = now - self._named_s.get(digest, -_IN_USE_S) < _IN_USE_S
+            if in_use or sum(self._sizes.values()) <= self._budget:
+                return
+            del self._sizes[digest]
+            self._named_s.pop(digest, None)
+            self._path(digest).unlink(missing_ok=True)
 
     def _path(self, digest: str) -> Path:
         return self._folder / f"{digest}.safetensors"

@@ -40,6 +40,9 @@ class Relay:
     Args:
         options: How this machine takes part.
         say: Tells the person one line.
+
+    Raises:
+        LinkError: The address cannot be used.
     """
 
     def __init__(self, options: Options, say: Callable[[str], None]) -> None:
@@ -47,7 +50,11 @@ class Relay:
         self._options, self._say = options, say
         self._token = secrets.token_hex(8)
         self._own = Sockets(HIGH_WATER)
-        self._line, self._bulk = (Line(self._own, options.address, options.key) for _ in range(2))
+        try:
+            self._line, self._bulk = (Line(self._own, options.address, options.key) for _ in range(2))
+        except LinkError:
+            self._own.close()
+            raise
         self._site: Site | None = None
         self._backlog: deque[list[Frame]] = deque()
         self._beat_s = -1e9

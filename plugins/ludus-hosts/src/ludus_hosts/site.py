@@ -13,7 +13,7 @@ import zmq
 from attrs import define, evolve, field, frozen
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec, outpost
-from ludus.wire import Credit, Failure, Hello, Message, MetricsReport, Progress, ResultsAck, Segments, Stop
+from ludus.wire import Credit, Failure, Fixtures, Hello, Message, MetricsReport, Progress, ResultsAck, Segments, Stop
 from ludus_local.carriage import pack
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path
@@ -184,6 +184,7 @@ class Site:
             self._supervisor.progressed(worker)
         elif isinstance(message, Stop):
             self._stopping, self.over = True, message.reason or "the run was stopped"
+            self._waiting[worker] = deque(left for left in self._waiting[worker] if not isinstance(left, Fixtures))
         self._waiting[worker].append(message)
         self._pass_on(worker)
 
@@ -232,7 +233,7 @@ class Site:
                 self._endpoint.send(worker, Stop(reason="interrupted"))
 
     def close(self) -> None:
-        """End whoever is left and remove sockets, shared memory and models."""
+        """End whoever is left and remove sockets and shared memory; models stay with the folder."""
         self._supervisor.finish(timeout_s=0.0, tend=lambda: None)
         self._endpoint.close()
         for lane in self._lanes.values():
