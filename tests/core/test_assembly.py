@@ -12,6 +12,7 @@ from ludus._models import save_arrays
 from ludus._plugins import load_plugins
 from ludus._store import Store
 from ludus.errors import ConfigError
+from ludus.launcher import Outpost, outpost
 
 
 @pytest.fixture
@@ -155,3 +156,46 @@ def test_the_cache_of_opponents_has_the_size_configured(assemble):
     """In bytes of weights."""
     assembly = assemble(sampling={"matches": 8, "rows_per_fixture": 4, "opponent_cache_mb": 3})
     assert assembly.opponents("sampler-0", spec_of(assembly), 4).budget_bytes == 3 * 2**20
+
+
+# -- samplers elsewhere ----------------------------------------------------------------------------------------------
+
+OUTPOST_RUN = {"workers": 2, "sampler_threads": 3, "stall_s": 45.0, "restarts": 4}
+
+
+def test_an_outpost_is_what_samplers_need(toml, tmp_path):
+    """Read from nothing but the configuration; whom they meet, and how they are looked after."""
+    toml(players={"main": {}, "other": {}}, run=OUTPOST_RUN)
+    assert outpost(tmp_path) == Outpost(
+        threads=3, service="", learners=("learner-main", "learner-other"), stall_s=45.0, restarts=4
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
+
+
+@pytest.mark.parametrize(("workers", "service"), [(0, ""), (2, "service-server")])
+def test_an_outpost_has_a_service_where_the_run_has_one(toml, tmp_path, workers, service):
+    """Samplers ask it on their own computer."""
+    toml(run=OUTPOST_RUN | {"workers": workers}, sampling={"inference": "server"})
+    assert outpost(tmp_path).service == service
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"environment": "missing"}, "environment 'missing'"),
+        ({"players": {"main": {"algorithm": "missing"}}}, "algorithm 'missing'"),
+        ({"sampling": {"inference": "missing"}}, "inference 'missing'"),
+    ],
+    ids=["environment", "algorithm", "inference"],
+)
+def test_an_outpost_needs_what_the_run_names(toml, tmp_path, given, missing):
+    """All that is missing on this computer is named."""
+    toml(**given)
+    with pytest.raises(ConfigError, match=f"no installed plugin provides the {missing}"):
+        outpost(tmp_path)
+
+
+def test_an_outpost_needs_a_configuration(tmp_path):
+    """The file is named."""
+    with pytest.raises(ConfigError, match=r"run\.toml"):
+        outpost(tmp_path)

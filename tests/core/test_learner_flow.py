@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus._messages import Credit, Hello, MetricsReport, Segments
+from ludus._messages import Credit, Hello, Leave, MetricsReport, Segments
 
 # -- credits ---------------------------------------------------------------------------------------------------------
 
@@ -27,19 +27,68 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
     assert desk.learner.decisions == 12
 
 
+def credits_of(desk, peer):
+    """Return all that a sampler was granted."""
+    return [message for who, message in desk.link.sent if who == peer and isinstance(message, Credit)]
+
+
+def granted(desk, peer):
+    """Return how many blocks a sampler may have under way."""
+    return credits_of(desk, peer)[-1].credits
+
+
 def test_credits_suffice_for_what_an_update_takes(desk):
     """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
-
-    def granted(peer):
-        return [message.credits for who, message in desk.link.sent if who == peer and isinstance(message, Credit)][-1]
-
     desk.block(1, decisions=2)
-    assert granted("sampler-0") == 1 + 5
+    assert granted(desk, "sampler-0") == 1 + 5
     desk.block(1, decisions=2, peer="sampler-1")
-    assert granted("sampler-1") == 1 + 3
+    assert granted(desk, "sampler-1") == 1 + 3
     desk.block(2, decisions=2, versions=(0,) * 6)
     desk.learner.work()
-    assert granted("sampler-0") == 1 + 1
+    assert granted(desk, "sampler-0") == 1 + 1
+
+
+def test_who_leaves_has_no_part_of_an_update_any_more(desk):
+    """Those who stay may have as much more under way; else the learner would wait for data that nobody may send."""
+    for peer in ("sampler-0", "sampler-1"):
+        desk.block(1, decisions=2, peer=peer)
+    assert granted(desk, "sampler-1") == 1 + 3
+    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    desk.block(2, decisions=2)
+    assert granted(desk, "sampler-0") == 1 + 5
+
+
+def test_what_came_before_somebody_left_is_learned_from(desk):
+    """It is not answered any more."""
+    desk.block(1, decisions=10, peer="sampler-1")
+    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    assert desk.learner.work()
+    assert desk.learner.decisions == 10
+    assert credits_of(desk, "sampler-1") == []
+
+
+@pytest.mark.parametrize("greets", [True, False])
+def test_who_comes_back_is_welcome(desk, greets):
+    """With the weights and with what it is owed; whether it says hello or just goes on."""
+    desk.block(1, decisions=2, peer="sampler-1", pid=7)
+    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    if greets:
+        desk.learner.handle("sampler-1", Hello(worker="sampler-1", pid=7, block=1))
+    else:
+        desk.block(2, decisions=2, peer="sampler-1", pid=7)
+    last = credits_of(desk, "sampler-1")[-1]
+    block = 1 if greets else 2
+    assert (last.pid, last.acked, last.version, list(last.weights)) == (7, block, 0, ["w"])
+    desk.block(3, decisions=2, peer="sampler-1", pid=7)
+    assert desk.acked("sampler-1") == 3
+
+
+def test_who_was_never_there_may_leave(desk):
+    """The word may come twice, or from somebody whose hello was lost."""
+    for _ in range(2):
+        desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    desk.block(1)
+    assert desk.acked() == 1
 
 
 def test_what_waits_after_an_update_does_not_hold_credits_while_data_is_missing(desk):

@@ -14,7 +14,7 @@ from ludus.wire import Credit, Hello, Segments
 from ludus_local import codec, link as link_module
 from ludus_local.board import BoardReader
 from ludus_local.carriage import SLOT, Parcel
-from ludus_local.link import Declined, HostLink, Offer
+from ludus_local.link import Declined, HostLink, Offer, Where
 from ludus_local.memory import ArraySpec, SharedFolder
 
 LAYOUT = {"reward": ArraySpec(dtype="<f4", shape=(3, 2))}
@@ -192,6 +192,52 @@ def test_weights_that_come_in_messages_are_the_newest(sampler, learner):
     assert not taken
 
 
+def test_whoever_asks_is_told_where_weights_are(learner, tmp_path):
+    """Without becoming a sampler; the worker hears nothing of it."""
+    assert hear(learner, "service-gateway", Where()) == []
+    ((peer, offer),) = learner.endpoint.sent
+    assert peer == "service-gateway"
+    reader = BoardReader(folder(tmp_path, "service-gateway"), "learner-main", offer.board, offer.layout)
+    assert reader.version == 0
+    learner.send("service-gateway", credit())
+    assert learner.endpoint.of(Offer) == [offer]
+
+
+def test_before_there_are_weights_they_are_nowhere(tmp_path):
+    """Who asks is told so."""
+    made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
+    hear(made, "service-gateway", Where())
+    assert made.endpoint.of(Offer) == [Offer(ways=(SLOT,))]
+
+
+def test_weights_of_a_learner_that_went_back_are_on_another_board(learner, tmp_path):
+    """Of an earlier version, which samplers would take for old; they are told once more where to look."""
+    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=1))
+    for version in (7, 5, 6):
+        learner.publish({"w": np.full(3, version, np.float32)}, version)
+        for _ in range(2):
+            learner.send("sampler-0", credit(version=version))
+    before, after = learner.endpoint.of(Offer)
+    assert before.board != after.board
+    assert [file.name for file in (tmp_path / "shared").iterdir()] == [after.board]
+    taken = []
+    reader = BoardReader(folder(tmp_path, "sampler-0"), "learner-main", after.board, after.layout)
+    reader.load(lambda weights, version: taken.append((weights["w"].tolist(), version)))
+    assert taken == [([6.0] * 3, 6)]
+
+
+def test_a_sampler_follows_a_learner_that_went_back(sampler, learner):
+    """By the new offer."""
+    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=os.getpid()))
+    taken = []
+    for version in (7, 5):
+        learner.publish({"w": np.full(3, version, np.float32)}, version)
+        learner.send("sampler-0", credit(version=version))
+        hear(sampler, "learner-main", learner.endpoint.of(Offer)[-1])
+        sampler.refresh("learner-main", taken[-1] if taken else -1, lambda weights, version: taken.append(version))
+    assert taken == [7, 5]
+
+
 # -- blocks ----------------------------------------------------------------------------------------------------------
 
 
@@ -217,6 +263,7 @@ def test_every_word_between_links_can_travel():
         Declined(),
         Offer(ways=(SLOT,), board="a", layout=LAYOUT),
         Parcel(worker="s", player="p", block=1, pid=2, slot="a", layout=LAYOUT),
+        Where(),
     ]
     assert [codec.decode(codec.encode(word)) for word in words] == words
 

@@ -51,10 +51,10 @@ def supervise(tmp_path):
     """Return a maker of supervisors of one worker that runs a script."""
     made = []
 
-    def make(script=SLEEP, *, stall_s=60.0):
+    def make(script=SLEEP, *, stall_s=60.0, **more):
         said = []
         session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, say=said.append)
-        supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script))
+        supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script), **more)
         supervisor.start([SPEC])
         made.append(supervisor)
         return supervisor, said
@@ -87,6 +87,27 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
+
+
+def test_a_worker_may_be_made_by_another_module(supervise):
+    """Which is told more than others are; those that it does not name are made as ever."""
+    supervisor, _ = supervise(modules={"sampler-0": ("some.module", "tcp://*:7077", "keys/run.key")})
+    supervisor.start([WorkerSpec(name="sampler-1", threads=1)])
+    named, other = (command.argv[2:] for command in supervisor.launch.commands)
+    assert named[0] == "some.module"
+    assert named[-4:] == ["--parent", str(os.getpid()), "tcp://*:7077", "keys/run.key"]
+    assert other[0] == "ludus_local.worker"
+    assert other[-2:] == ["--parent", str(os.getpid())]
+
+
+def test_a_worker_of_another_module_is_restarted_by_it(supervise):
+    """And told the same."""
+    supervisor, _ = supervise(LEAVE, modules={"sampler-0": ("some.module", "more")})
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})
+    assert [(command.argv[2], command.argv[-1]) for command in supervisor.launch.commands] == [
+        ("some.module", "more")
+    ] * 2
 
 
 def test_a_healthy_worker_is_left_alone(supervise):

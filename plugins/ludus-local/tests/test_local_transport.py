@@ -20,7 +20,7 @@ from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
 from ludus_local import codec
-from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
+from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, rest_of_message
 
 PATIENCE_S = 10.0
 
@@ -248,6 +248,129 @@ def test_a_restarted_host_is_found_again(hub):
     eventually(lambda: client.send("coordinator", Stop()) and again.receive(0.05))
     send(again, "sampler-0", Stop(reason="welcome back"))
     assert collect(client, 1) == [("coordinator", Stop(reason="welcome back"))]
+
+
+class Carrier:
+    """Brings messages of workers of other hosts."""
+
+    def __init__(self, address):
+        self._own = Sockets()
+        self.socket = self._own.dealer(CARRIER, address)
+
+    def bring(self, worker, *frames):
+        self.socket.send_multipart([worker.encode(), *frames])
+
+    def hear(self):
+        """Return what one message says, and to whom."""
+        assert self.socket.poll(PATIENCE_S * 1000)
+        worker, *frames = map(bytes, rest_of_message(self.socket))
+        return worker.decode(), codec.decode(frames)
+
+    def close(self):
+        self._own.close()
+
+
+@pytest.fixture
+def carried(hub):
+    """Return a host and a carrier that has spoken for a worker."""
+    server, address = hub.bound("coordinator")
+    carrier = Carrier(address)
+    carrier.bring("sampler-far-0", *codec.encode(Hello(worker="sampler-far-0")))
+    assert collect(server, 1) == [("sampler-far-0", Hello(worker="sampler-far-0"))]
+    yield server, carrier, address
+    carrier.close()
+
+
+def test_the_carrier_speaks_for_others_and_is_answered_for_them(hub, carried):
+    """To those who listen, workers elsewhere are peers like others."""
+    server, carrier, address = carried
+    near = hub.endpoint("sampler-0")
+    near.connect("coordinator", address)
+    carrier.bring("sampler-far-1", *codec.encode(Hello(worker="sampler-far-1")))
+    send(near, "coordinator", Hello(worker="sampler-0"))
+    assert {peer for peer, _ in collect(server, 2)} == {"sampler-far-1", "sampler-0"}
+    for peer in ("sampler-far-1", "sampler-0", "sampler-far-0"):
+        assert server.send(peer, Stop(reason=peer))
+    assert [carrier.hear() for _ in range(2)] == [
+        (peer, Stop(reason=peer)) for peer in ("sampler-far-1", "sampler-far-0")
+    ]
+    assert collect(near, 1) == [("coordinator", Stop(reason="sampler-0"))]
+
+
+def test_who_is_carried_may_come_directly_later(hub, carried):
+    """And the other way round: whoever spoke for it last is answered."""
+    server, carrier, address = carried
+    direct = hub.endpoint("sampler-far-0")
+    direct.connect("coordinator", address)
+    send(direct, "coordinator", Progress(worker="sampler-far-0", count=1))
+    collect(server, 1)
+    assert server.send("sampler-far-0", Stop(reason="directly"))
+    assert collect(direct, 1) == [("coordinator", Stop(reason="directly"))]
+    carrier.bring("sampler-far-0", *codec.encode(Progress(worker="sampler-far-0", count=2)))
+    assert collect(server, 1) == [("sampler-far-0", Progress(worker="sampler-far-0", count=2))]
+    assert server.send("sampler-far-0", Stop(reason="carried"))
+    assert carrier.hear() == ("sampler-far-0", Stop(reason="carried"))
+
+
+@pytest.mark.parametrize("name", ["", "../up", "Loud", "a" * 81, "ä"])
+def test_the_carrier_speaks_for_nobody_with_an_odd_name(carried, name):
+    """What it says for them is dropped; nobody answers them."""
+    server, carrier, _ = carried
+    carrier.bring(name, *codec.encode(Stop()))
+    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+    assert collect(server, 1) == [("sampler-far-0", Stop())]
+    assert server.drops == {"unnamed": 1}
+    assert not server.send(name, Stop())
+
+
+@pytest.mark.parametrize("frames", [[], [b"garbage"], [*codec.encode(Stop()), b""]], ids=len)
+def test_garbage_that_is_carried_is_dropped(carried, frames):
+    """Like any other."""
+    server, carrier, _ = carried
+    carrier.bring("sampler-far-0", *frames)
+    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+    assert collect(server, 1) == [("sampler-far-0", Stop())]
+    assert server.drops.total() == 1
+
+
+def test_with_the_carrier_go_those_it_speaks_for(carried):
+    """Until it is back."""
+    server, carrier, address = carried
+    carrier.close()
+    eventually(lambda: not server.send("sampler-far-0", Stop()))
+    again = Carrier(address)
+    try:
+        again.bring("sampler-far-1", *codec.encode(Hello(worker="sampler-far-1")))
+        collect(server, 1)
+        assert server.send("sampler-far-0", Stop())
+        assert again.hear() == ("sampler-far-0", Stop())
+    finally:
+        again.close()
+
+
+@pytest.mark.parametrize("arrays", [codec.MAX_ARRAYS, codec.MAX_ARRAYS + 1])
+def test_what_is_carried_may_be_as_long_as_anything(carried, arrays):
+    """The name of its speaker does not count."""
+    server, carrier, _ = carried
+    block = Segments(worker="sampler-far-0", player="p", block=1, arrays={"x": np.zeros(0)})
+    carrier.bring("sampler-far-0", *codec.encode(block), *[b""] * (arrays - 1))
+    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+    assert collect(server, 1) == [("sampler-far-0", Stop())]
+    assert server.drops == {"undecodable" if arrays == codec.MAX_ARRAYS else "oversized": 1}
+
+
+def test_several_endpoints_can_be_waited_for_at_once(hub):
+    """By the sockets that become readable when something arrives."""
+    server, client, _ = linked(hub)
+    both = zmq.Poller()
+    for socket in (*server.sockets, *client.sockets):
+        both.register(socket, zmq.POLLIN)
+    assert both.poll(0) == []
+    for sender, peer, receiver in ((client, "coordinator", server), (server, "sampler-0", client)):
+        send(sender, peer, Stop())
+        ((ready, _),) = both.poll(PATIENCE_S * 1000)
+        assert [ready] == receiver.sockets
+        assert len(collect(receiver, 1)) == 1
 
 
 def test_big_arrays_arrive_unchanged(hub):

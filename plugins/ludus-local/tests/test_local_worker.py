@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from ludus._messages import Failure, Progress, Stop
 from ludus.errors import ConfigError, ContractError, LinkError, RunError
 from ludus.launcher import COORDINATOR
 from ludus_local import worker as _worker
+from ludus_local.transport import private_ipc_dir
+from ludus_local.worker import Command
 
 
 class Endless:
@@ -81,7 +84,15 @@ def test_it_leaves_in_the_end_even_if_nobody_answers(monkeypatch):
 
 
 @pytest.fixture
-def end(monkeypatch, tmp_path):
+def alone(monkeypatch):
+    """Leave the process of the tests as it is."""
+    monkeypatch.setattr(_worker.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
+    monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
+
+
+@pytest.fixture
+def end(monkeypatch, tmp_path, alone):
     """Return a function that lets a worker end with an error, and returns its endpoint."""
 
     class Endpoint(Line):
@@ -97,9 +108,6 @@ def end(monkeypatch, tmp_path):
 
     made = []
     monkeypatch.setattr(_worker, "ZmqEndpoint", Endpoint)
-    monkeypatch.setattr(_worker.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
-    monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
 
     def run(error):
         def fail(*_, **__):
@@ -138,3 +146,24 @@ def test_why_a_worker_ends_is_said_when_its_log_is_on_a_full_disk(end, monkeypat
 
     monkeypatch.setattr("sys.stderr", Full())
     assert end(RunError("full disk")).sent[0][1].error == "full disk"
+
+
+@pytest.mark.parametrize("more", [[], ["tcp://*:7077", "a key"]])
+def test_a_worker_of_another_kind_is_told_more(alone, more):
+    """What follows the arguments of all, in its order; it is served and closed like any other."""
+    told, sockets = [], private_ipc_dir()
+    worker = Endless(settles=0)
+    worker.closed = False
+    worker.close = lambda: setattr(worker, "closed", True)
+
+    def make(command, endpoint):
+        told.append((command, endpoint.name))
+        worker.handle(COORDINATOR, Stop())
+        return worker, Line()
+
+    arguments = ["--run", "runs/x", "--name", "service-y", "--threads", "2", "--session", "3"]
+    assert _worker.run(make, [*arguments, "--sockets", str(sockets), "--parent", "4", *more]) == 0
+    command = Command(run=Path("runs/x"), name="service-y", threads=2, session=3, sockets=sockets, parent=4, more=more)
+    assert told == [(command, "service-y")]
+    assert worker.closed
+    sockets.rmdir()

@@ -1,0 +1,124 @@
+"""`ludus keys` says what to do with what it made; `ludus join` is told at once what is wrong."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+
+import pytest
+from click.testing import CliRunner
+from ludus.errors import ConfigError
+from ludus_hosts import command
+from ludus_hosts.command import join, keys
+from ludus_hosts.config import HostsConfig
+from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey
+
+
+def run(what, *arguments):
+    """Return the result of a command; its error is an answer."""
+    return CliRunner().invoke(what, [str(argument) for argument in arguments])
+
+
+def commands(output):
+    """Return the command lines that a text shows."""
+    return [shlex.split(line.partition(":")[2]) for line in output.splitlines() if line.startswith("  ")]
+
+
+def test_keys_says_what_to_do_next(tmp_path, monkeypatch):
+    """With the files where options expect them, commands are as short as they can be."""
+    monkeypatch.chdir(tmp_path)
+    result = run(keys)
+    assert result.exit_code == 0
+    assert f"wrote keys/{RUN_KEY}: stays on the machine of the run" in result.output
+    assert "wrote keys/join.key: copy it to machines that join, and keep it secret" in result.output
+    here, there = commands(result.output)
+    assert here == ["ludus", "train", "RUN.TOML", "--set", "run.launcher=hosts"]
+    assert there == ["ludus", "join", "tcp://HERE:7077", "--key", "join.key"]
+    assert str(tmp_path / "keys" / RUN_KEY) == str(tmp_path / HostsConfig().key)
+    RunKey.read(tmp_path / HostsConfig().key)
+
+
+def test_keys_in_another_folder_are_named(tmp_path):
+    """As the run must be told of them, and of a name other than the usual."""
+    result = run(keys, tmp_path / "secret", "--name", "lab")
+    here, there = commands(result.output)
+    assert here[-2:] == ["--set", f"run.hosts.key={tmp_path / 'secret' / RUN_KEY}"]
+    assert there[-1] == "lab.key"
+    assert JoinKey.read(tmp_path / "secret" / "lab.key").run == RunKey.read(tmp_path / "secret" / RUN_KEY).public
+
+
+def test_the_commands_shown_are_such_that_exist(tmp_path):
+    """With the options that they really have."""
+    _, there = commands(run(keys, tmp_path / "keys").output)
+    context = join.make_context("join", there[2:])
+    assert (context.params["address"], str(context.params["key"])) == ("tcp://HERE:7077", "join.key")
+
+
+def test_a_second_key_needs_a_name(tmp_path):
+    """The error says so."""
+    assert run(keys, tmp_path).exit_code == 0
+    assert isinstance(run(keys, tmp_path).exception, ConfigError)
+    assert run(keys, tmp_path, "--name", "other").exit_code == 0
+    assert sorted(RunKey.read(tmp_path / RUN_KEY).allowed) == ["join", "other"]
+
+
+@pytest.mark.parametrize("what", [join, keys], ids=["join", "keys"])
+def test_help_says_what_every_option_is_for(what):
+    """Next to its name."""
+    options = [parameter for parameter in what.params if parameter.param_type_name == "option"]
+    shown = " ".join(run(what, "--help").output.split())
+    for option in options:
+        assert option.opts[0] in shown
+        assert option.help in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["10.0.0.1:7077"], r"^address '10\.0\.0\.1:7077': expected tcp://HOST:PORT"),
+        (["tcp://10.0.0.1:7077", "--name", "Big Box"], r"^--name 'Big Box': expected a name of"),
+        (["tcp://10.0.0.1:7077", "--key", "missing.key"], r"^key file missing\.key: No such file"),
+    ],
+)
+def test_join_is_told_what_is_wrong(keys, monkeypatch, arguments, error):
+    """Before anything is started or made."""
+    monkeypatch.chdir(keys)
+    before = sorted(keys.iterdir())
+    result = run(join, *arguments)
+    assert isinstance(result.exception, ConfigError)
+    assert re.search(error, str(result.exception))
+    assert sorted(keys.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("", "host"),
+        ("..", "host"),
+        ("Big_Box.local", "big_box.local"),
+        ("x" * 70, "x" * 64),
+        ("Ünsere Kiste", "nsere-kiste"),
+    ],
+)
+def test_a_machine_is_called_what_it_is(monkeypatch, host, name):
+    """As far as names of ludus can hold it."""
+    monkeypatch.setattr(command.socket, "gethostname", lambda: host)
+    assert command._host_name() == name
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_leaves_and_a_second_one_ends(number, capsys):
+    """Handlers are back afterwards."""
+
+    class Relay:
+        interrupted = False
+
+    relay, before = Relay(), signal.getsignal(number)
+    with command._signals(relay):
+        signal.raise_signal(number)
+        assert relay.interrupted
+        after = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        assert signal.getsignal(number) is after
+    assert signal.getsignal(number) is before
+    assert capsys.readouterr().out == f"{number.name}: leaving the run (again: at once)\n"

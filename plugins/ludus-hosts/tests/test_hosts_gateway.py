@@ -1,0 +1,684 @@
+"""The gateway between a coordinator and a learner with real endpoints here, and hosts with real lines there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import zmq
+from ludus._messages import Failure, FixtureRequest, Fixtures, Stop
+from ludus.errors import ConfigError
+from ludus.launcher import COORDINATOR
+from ludus.wire import PROTOCOL, Credit, Hello, Leave, Segments
+from ludus_hosts import gateway as _gateway
+from ludus_hosts.gateway import HIGH_WATER, Gateway, installed
+from ludus_hosts.keys import RUN_KEY
+from ludus_hosts.line import Line
+from ludus_hosts.wire import (
+    GATEWAY,
+    Hosts,
+    Joined,
+    Joining,
+    Leaving,
+    ModelFile,
+    ModelWanted,
+    Newest,
+    Refused,
+    Taken,
+)
+from ludus_local import codec
+from ludus_local.carriage import ways
+from ludus_local.link import HostLink, Offer
+from ludus_local.memory import SharedFolder
+from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, rest_of_message
+
+LEARNER = "learner-main"
+CONFIG = "# of the run\n"
+
+
+def weights(number):
+    """Return weights that are told apart."""
+    return {"w": np.full(3, number, np.float32)}
+
+
+def credit(**what):
+    """Return what a learner says."""
+    return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 0} | what)
+
+
+class Host:
+    """Another machine: two lines and what came by them."""
+
+    def __init__(self, run, name, token):
+        self.run, self.name, self.token = run, name, token
+        self._own = Sockets(HIGH_WATER)
+        self.line, self.bulk = (Line(self._own, run.address, run.key) for _ in range(2))
+        self.heard = []  # by the first line, as (peer, worker, message)
+        self.fetched = []  # by the second
+
+    def say(self, message, *, bulk=False):
+        """Speak to the gateway."""
+        assert (self.bulk if bulk else self.line).send([b"", b"", *codec.encode(message)])
+
+    def speak(self, worker, peer, message):
+        """Speak as a worker."""
+        assert self.line.send([peer.encode(), worker.encode(), *codec.encode(message)])
+
+    def joining(self, **what):
+        return Joining(host=self.name, token=self.token, **what)
+
+    def join(self, samplers=2):
+        """Take part, and wait until that is said."""
+        count = len(self.of(Joined))
+        known = {"samplers": samplers, "run": self.run.sockets.name}
+        self.say(self.joining(**known))
+        self.run.until(lambda: len(self.of(Joined)) > count)
+        self.say(self.joining(**known, bulk=True), bulk=True)
+        self.run.until(lambda: self.run.gateway._hosts[self.name].bulk)
+        return self
+
+    def hear(self):
+        """Take what has come."""
+        for line, heard in ((self.line, self.heard), (self.bulk, self.fetched)):
+            while line.socket.poll(0):
+                peer, worker, *frames = map(bytes, rest_of_message(line.socket))
+                heard.append((peer.decode(), worker.decode(), codec.decode(frames)))
+
+    def of(self, kind):
+        return [message for _, _, message in [*self.heard, *self.fetched] if isinstance(message, kind)]
+
+    @property
+    def versions(self):
+        return [newest.version for newest in self.of(Newest)]
+
+    def settle(self):
+        """Let the gateway do all that there is to do at the moment."""
+        for _ in range(2):  # an answer comes before the weights of the same round, and after those of the last one
+            count = len(self.of(ModelFile))
+            self.say(ModelWanted(hash="0" * 64))
+            self.run.until(lambda count=count: len(self.of(ModelFile)) > count)
+
+    def close(self):
+        self._own.close()
+
+
+class Run:
+    """A coordinator, a learner and the gateway, whose clock stands still; they work in turn."""
+
+    def __init__(self, folder, sockets, keys, key, eventually):
+        self.folder, self.sockets, self.key, self.now = folder, sockets, key, 0.0
+        self._eventually = eventually
+        (folder / "run.toml").write_text(CONFIG, encoding="utf-8")
+        (folder / "models").mkdir()
+        self.coordinator = ZmqEndpoint(COORDINATOR)
+        self.coordinator.bind(ipc_address(sockets, COORDINATOR))
+        self.at_coordinator, self.at_learner = [], []
+        self.learner = None
+        self.start_learner()
+        endpoint = ZmqEndpoint(GATEWAY, sockets=sockets)
+        endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
+        self.link = HostLink(endpoint, None)
+        self.gateway = Gateway(
+            run_dir=folder,
+            sockets=sockets,
+            listen="tcp://127.0.0.1:*",
+            key=keys / RUN_KEY,
+            link=self.link,
+            clock=lambda: self.now,
+        )
+        self.gateway.start()
+        self.address = self.gateway._listener.socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.hosts = []
+
+    def start_learner(self, *, shared=True):
+        """Start the learner, instead of the one before."""
+        if self.learner is not None:
+            self.learner.close()
+        endpoint = ZmqEndpoint(LEARNER)
+        address = endpoint.bind(ipc_address(self.sockets, LEARNER))
+        self.learner = HostLink(
+            endpoint, SharedFolder.beside(self.sockets, LEARNER) if shared else None, address=address
+        )
+
+    def host(self, name="box", *, token="1"):
+        self.hosts.append(Host(self, name, token))
+        return self.hosts[-1]
+
+    def turn(self):
+        """Let everybody do something."""
+        self.gateway.work()
+        self.at_coordinator += self.coordinator.receive(0.0)
+        self.at_learner += self.learner.receive(0.0)
+        for host in self.hosts:
+            host.hear()
+
+    def until(self, condition):
+        """Let everybody work until a condition holds."""
+        return self._eventually(condition, meanwhile=self.turn)
+
+    def said(self, worker):
+        """Return what a worker has said to the coordinator and the learner."""
+        return [message for who, message in [*self.at_coordinator, *self.at_learner] if who == worker]
+
+    @property
+    def reported(self):
+        """Return who takes part, as the coordinator heard last."""
+        reports = [message.hosts for message in self.said(GATEWAY) if isinstance(message, Hosts)]
+        return reports[-1] if reports else None
+
+    @property
+    def drops(self):
+        return self.gateway._drops
+
+    def close(self):
+        for one in [*self.hosts, self.gateway, self.link, self.learner, self.coordinator]:
+            one.close()
+
+
+@pytest.fixture
+def run(tmp_path, sockets, keys, key, eventually):
+    """Return a run that nobody has joined."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    made = Run(folder, sockets, keys, key, eventually)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def box(run):
+    """Return a host that takes part with two samplers."""
+    return run.host().join()
+
+
+@pytest.fixture
+def showing(run, box):
+    """Return a run with a learner whose first weights the host has got."""
+    run.learner.publish(weights(0), 0)
+    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=5))
+    run.until(lambda: box.versions == [0])
+    return run
+
+
+# -- taking part -----------------------------------------------------------------------------------------------------
+
+
+def test_who_does_not_know_the_run_is_told_of_it(run):
+    """What to play, with which plugins, and how blocks may come."""
+    host = run.host()
+    host.say(host.joining())
+    (joined,) = run.until(lambda: host.of(Joined))
+    assert joined == Joined(run=run.sockets.name, config=CONFIG, ways=ways("tcp:", shared=False), versions=installed())
+    assert {"ludus", "ludus-dummy"} <= joined.versions.keys()
+    run.until(lambda: run.reported is not None)
+    assert run.reported == {}
+
+
+def test_who_knows_the_run_takes_part(run, box):
+    """It is answered as long as it says so, with as little as possible."""
+    box.join()
+    assert box.of(Joined) == [Joined(run=run.sockets.name)] * 2
+    run.until(lambda: run.reported == {"box": 2})
+
+
+def test_who_knows_an_earlier_start_of_the_run_is_told_anew(run):
+    """It must not go on with what it knows."""
+    host = run.host()
+    host.say(host.joining(run="ludus-run-1-old", samplers=2))
+    (joined,) = run.until(lambda: host.of(Joined))
+    assert joined.config == CONFIG
+    assert run.gateway._hosts == {}
+
+
+@pytest.mark.parametrize("name", ["", "../up", "Loud", "a b", "b\nox", "x" * 65])
+def test_odd_names_are_refused(run, name):
+    """For good; they are parts of names of workers."""
+    host = run.host(name)
+    host.say(host.joining(samplers=1, run=run.sockets.name))
+    (refused,) = run.until(lambda: host.of(Refused))
+    assert refused.final
+    assert refused.why.startswith("a host needs a name of a-z")
+
+
+@pytest.mark.parametrize("samplers", [-1, 4097, 2**62])
+def test_odd_numbers_of_samplers_are_refused(run, samplers):
+    """Each takes some memory here."""
+    host = run.host()
+    host.say(host.joining(samplers=samplers, run=run.sockets.name))
+    (refused,) = run.until(lambda: host.of(Refused))
+    assert refused.why.endswith("and at most 4096 samplers")
+    assert run.gateway._hosts == {}
+
+
+def test_the_longest_name_makes_workers(run):
+    """With as many samplers as are allowed, names are still such of peers."""
+    host = run.host("x" * 64).join(4096)
+    last = f"sampler-{host.name}-4095"
+    host.speak(last, COORDINATOR, Hello(worker=last))
+    run.until(lambda: run.said(last))
+
+
+def test_a_name_is_used_once(run, box):
+    """The second host may ask again, as the first one may leave."""
+    twin = run.host(token="2")
+    twin.say(twin.joining(samplers=1, run=run.sockets.name))
+    twin.say(twin.joining(bulk=True), bulk=True)
+    (refused,) = run.until(lambda: twin.of(Refused))
+    assert not refused.final
+    assert refused.why == "a machine called 'box' takes part already; choose another name with --name"
+    box.speak("sampler-box-1", COORDINATOR, Hello(worker="sampler-box-1"))
+    run.until(lambda: run.said("sampler-box-1"))
+    box.settle()
+    assert twin.of(ModelFile) == []
+    box.say(Leaving(host="box"))
+    run.until(lambda: run.reported == {})
+    twin.join(1)
+    run.until(lambda: run.reported == {"box": 1})
+
+
+def test_a_silent_host_does_not_take_part_any_more(showing, box):
+    """Learners hear that its samplers have left; it may be back any time."""
+    run = showing
+    run.now = 14.9
+    box.settle()
+    assert "box" in run.gateway._hosts
+    run.now = 15.1
+    run.until(lambda: run.reported == {})
+    run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, Leave)]) == 2)
+    for worker in ("sampler-box-0", "sampler-box-1"):
+        assert Leave(worker=worker) in run.said(worker)
+    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    run.until(lambda: run.drops["foreign"] == 1)
+    box.join()
+    run.until(lambda: run.reported == {"box": 2})
+
+
+def test_who_says_so_stays(run, box):
+    """Every word of it counts from then on."""
+    for run.now in (10.0, 20.0, 30.0):
+        box.join()
+    assert "box" in run.gateway._hosts
+
+
+def test_a_host_leaves(showing, box):
+    """At once; and nobody else can say so for it."""
+    run = showing
+    other = run.host("other", token="2").join(1)
+    other.say(Leaving(host="box"))
+    other.settle()
+    assert set(run.gateway._hosts) == {"box", "other"}
+    box.say(Leaving(host="box"))
+    run.until(lambda: run.reported == {"other": 1})
+    run.until(lambda: Leave(worker="sampler-box-0") in run.said("sampler-box-0"))
+
+
+def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
+    """As soon as somebody says something to it."""
+    run = showing
+    run.hosts.remove(box)
+    box.close()
+    run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._hosts))
+    assert run.gateway._hosts == {}
+    run.until(lambda: run.reported == {})
+    run.until(lambda: Leave(worker="sampler-box-0") in run.said("sampler-box-0"))
+
+
+def test_a_host_may_come_by_a_new_connection(run, box):
+    """A router on the way was restarted; it is the same process there."""
+    run.hosts.remove(box)
+    box.close()
+    again = run.host().join()
+    again.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    run.until(lambda: run.said("sampler-box-0"))
+    assert run.coordinator.send("sampler-box-0", Stop(reason="enough"))
+    run.until(lambda: (COORDINATOR, "sampler-box-0", Stop(reason="enough")) in again.heard)
+
+
+def test_a_host_with_other_samplers_has_only_those(run, box):
+    """It was started again with another number."""
+    box.join(1)
+    run.until(lambda: run.reported == {"box": 1})
+    for number in (1, 0):
+        box.speak(f"sampler-box-{number}", COORDINATOR, Hello(worker=f"sampler-box-{number}"))
+    run.until(lambda: run.said("sampler-box-0"))
+    assert run.said("sampler-box-1") == []
+    assert run.drops["foreign"] == 1
+
+
+def test_a_run_that_stops_takes_nobody_in(run, box):
+    """Those who are in finish with it."""
+    run.gateway.handle(COORDINATOR, Stop())
+    box.join()
+    host = run.host("late", token="2")
+    host.say(host.joining())
+    assert run.until(lambda: host.of(Refused)) == [Refused(why="the run is stopping", final=False)]
+
+
+def test_another_version_is_told_so(run, box):
+    """Whatever it says: its words are not known here."""
+    magic, rest = b"LUDS", codec.encode(box.joining())[0][6:]
+    box.line.send([b"", b"", magic + (PROTOCOL + 1).to_bytes(2, "little") + rest])
+    (refused,) = run.until(lambda: box.of(Refused))
+    assert refused.final
+    assert refused.why == (
+        f"the run does not understand this ludus: peer speaks protocol {PROTOCOL + 1}, this side {PROTOCOL}: "
+        f"install the same ludus on both sides"
+    )
+
+
+# -- what workers say ------------------------------------------------------------------------------------------------
+
+
+def test_samplers_reach_the_coordinator_and_it_them(run, box):
+    """Under their names, in order, as they are."""
+    for worker in ("sampler-box-0", "sampler-box-1"):
+        box.speak(worker, COORDINATOR, Hello(worker=worker, pid=3))
+        box.speak(worker, COORDINATOR, FixtureRequest(worker=worker, kind="train", count=2))
+        run.until(lambda worker=worker: len(run.said(worker)) == 2)
+        assert run.said(worker) == [
+            Hello(worker=worker, pid=3),
+            FixtureRequest(worker=worker, kind="train", count=2),
+        ]
+        assert run.coordinator.send(worker, Fixtures(fixtures=()))
+        run.until(lambda worker=worker: (COORDINATOR, worker, Fixtures(fixtures=())) in box.heard)
+    assert run.gateway.count == 6
+    assert run.drops == {}
+
+
+def test_samplers_reach_learners_and_they_them(run, box):
+    """Blocks come with their arrays; offers of what is shared here do not go there."""
+    run.learner.publish(weights(0), 0)
+    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
+    block = Segments(worker="sampler-box-0", player="main", block=1, pid=3, arrays={"reward": np.arange(5.0)})
+    box.speak("sampler-box-0", LEARNER, block)
+    run.until(lambda: len(run.at_learner) == 2)
+    (_, hello), (worker, came) = run.at_learner
+    assert (worker, hello.pid, came.block) == ("sampler-box-0", 3, 1)
+    np.testing.assert_array_equal(came.arrays["reward"], block.arrays["reward"])
+    assert run.learner.send("sampler-box-0", credit(acked=1, weights=weights(0)))
+    run.until(lambda: box.of(Credit))
+    assert (LEARNER, "sampler-box-0", credit(acked=1)) in box.heard  # weights go another way
+    assert box.of(Offer) == []
+
+
+def test_a_learner_without_shared_memory_sends_weights_itself(run, box):
+    """They come with its credits."""
+    run.start_learner(shared=False)
+    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
+    run.until(lambda: run.at_learner)
+    run.learner.send("sampler-box-0", credit(weights=weights(4)))
+    (granted,) = run.until(lambda: box.of(Credit))
+    assert granted.weights["w"].tolist() == [4.0] * 3
+    box.settle()
+    assert box.versions == []
+
+
+@pytest.mark.parametrize(
+    "worker", ["", "coordinator", "evaluator-0", "sampler-0", "sampler-box-2", "sampler-other-0", GATEWAY, "ä"]
+)
+def test_nobody_speaks_for_others(run, box, worker):
+    """Neither for workers of the run nor for those of another host."""
+    run.host("other", token="2").join()
+    box.line.send([COORDINATOR.encode(), worker.encode("latin-1"), *codec.encode(Stop())])
+    run.until(lambda: run.drops["foreign"] == 1)
+    box.settle()
+    assert not any(isinstance(message, Stop) for _, message in run.at_coordinator)
+
+
+def test_who_does_not_take_part_is_not_heard(run):
+    """A host joins before its workers speak."""
+    host = run.host()
+    host.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    host.say(ModelWanted(hash="0" * 64))
+    host.say(Taken(learner=LEARNER, version=0))
+    host.say(Leaving(host="box"))
+    host.join()
+    assert run.drops == {"foreign": 1}
+    assert run.at_learner == []
+    assert host.of(ModelFile) == []
+
+
+@pytest.mark.parametrize(
+    "peer", ["evaluator-0", "learner-", "learner-../up", "learner-Main", "sampler-0", GATEWAY, "x"]
+)
+def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
+    """There is no way to anybody else; names of learners become those of files."""
+    box.speak("sampler-box-0", peer, Stop())
+    run.until(lambda: run.drops["misdirected"] == 1)
+    assert run.gateway._sources == {}
+
+
+@pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)
+def test_short_messages_are_dropped(run, box, frames):
+    """They are counted, and those after them come."""
+    box.line.send(frames)
+    box.settle()
+    assert run.drops == {"short": 1}
+
+
+@pytest.mark.parametrize("message", [Stop(), Hosts(hosts={"x": 3}), Newest(learner=LEARNER, version=3, weights={})])
+def test_what_no_host_says_is_ignored(run, box, message):
+    """A gateway expects few words."""
+    box.say(message)
+    box.settle()
+    assert set(run.gateway._hosts) == {"box"}
+    assert not run.gateway._stopping
+
+
+def test_garbage_of_workers_is_left_to_whom_it_is_for(run, box):
+    """It passes as it is, and whoever gets it drops it."""
+    box.line.send([COORDINATOR.encode(), b"sampler-box-0", b"garbage"])
+    box.line.send([COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Stop()), *[b"x"] * 5000])
+    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    run.until(lambda: run.said("sampler-box-0"))
+    assert run.coordinator.drops == {"undecodable": 1, "oversized": 1}
+
+
+def test_garbage_of_workers_here_is_dropped(run, box, caplog):
+    """So is what they say to somebody who has left."""
+    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    run.until(lambda: run.said("sampler-box-0"))
+    router = run.coordinator._router
+    router.send_multipart([CARRIER.encode(), b"sampler-box-0", b"garbage"])
+    router.send_multipart([CARRIER.encode(), b"sampler-box-0"])
+    router.send_multipart([CARRIER.encode(), b"sampler-gone-0", *codec.encode(Stop())])
+    assert run.coordinator.send("sampler-box-0", Stop())
+    run.until(lambda: box.of(Stop))
+    assert run.drops == {"undecodable": 2, "unknown": 1}
+    assert "dropped undecodable message 2: message: no frames" in caplog.text
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_weights_come_once_per_host(run, box):
+    """However many samplers it has; and by the connection for what is large."""
+    other = run.host("other", token="2").join(1)
+    run.learner.publish(weights(7), 7)
+    for worker in ("sampler-box-0", "sampler-box-1"):
+        box.speak(worker, LEARNER, Hello(worker=worker, pid=3))
+    run.until(lambda: box.versions and other.versions)
+    for host in (box, other):
+        host.settle()
+        assert host.versions == [7]
+        (newest,) = [message for _, _, message in host.fetched if isinstance(message, Newest)]
+        assert (newest.learner, newest.weights["w"].tolist()) == (LEARNER, [7.0] * 3)
+
+
+def test_the_next_weights_come_when_the_last_are_taken(showing, box):
+    """A slow network gets fewer versions, not older ones."""
+    for version in (1, 2, 3):
+        showing.learner.publish(weights(version), version)
+        box.settle()
+    assert box.versions == [0]
+    box.say(Taken(learner=LEARNER, version=0))
+    showing.until(lambda: box.versions == [0, 3])
+    assert box.of(Newest)[-1].weights["w"].tolist() == [3.0] * 3
+    box.say(Taken(learner=LEARNER, version=3))
+    box.settle()
+    assert box.versions == [0, 3]
+
+
+@pytest.mark.parametrize(
+    "taken", [Taken(learner=LEARNER, version=9), Taken(learner="learner-other", version=0)], ids=repr
+)
+def test_what_was_not_sent_cannot_be_taken(showing, box, taken):
+    """A word that came late means other weights."""
+    showing.learner.publish(weights(1), 1)
+    box.say(taken)
+    box.settle()
+    assert box.versions == [0]
+
+
+def test_weights_that_are_not_taken_come_again(showing, box):
+    """After ten seconds they may be lost; those that come are the newest."""
+    showing.learner.publish(weights(1), 1)
+    showing.now = 9.9
+    box.settle()
+    assert box.versions == [0]
+    showing.now = 10.0
+    showing.until(lambda: box.versions == [0, 1])
+    box.settle()
+    assert box.versions == [0, 1]
+
+
+def test_a_host_that_comes_later_gets_the_newest(showing, box):
+    """It need not say anything to the learner first."""
+    showing.learner.publish(weights(5), 5)
+    other = showing.host("other", token="2").join(1)
+    showing.until(lambda: other.versions == [5])
+    assert box.versions == [0]
+
+
+def test_the_board_of_a_restarted_learner_is_found(showing, box):
+    """It is asked every second where it shows its weights; their version may be an earlier one, and count for new."""
+    for version in (1, 2):
+        showing.learner.publish(weights(version), version)
+        box.say(Taken(learner=LEARNER, version=box.versions[-1]))
+        showing.until(lambda version=version: box.versions[-1] == version)
+    showing.start_learner()
+    showing.learner.publish(weights(11), 1)
+    showing.now += 1.0
+    showing.until(lambda: box.versions == [0, 1, 2, 1])
+    assert box.of(Newest)[-1].weights["w"].tolist() == [11.0] * 3
+
+
+def test_the_board_of_a_learner_that_went_back_is_found(showing, box):
+    """Without a restart, too."""
+    showing.learner.publish(weights(5), 5)
+    showing.learner.publish(weights(12), 2)
+    box.say(Taken(learner=LEARNER, version=0))
+    showing.now += 1.0
+    showing.until(lambda: box.versions[-1] == 2)
+    assert box.of(Newest)[-1].weights["w"].tolist() == [12.0] * 3
+
+
+def test_a_learner_that_shows_nothing_any_more_is_no_harm(showing, box):
+    """Its successor has no shared memory."""
+    showing.start_learner(shared=False)
+    for _ in range(3):
+        showing.now += 1.0
+        box.settle()
+    showing.until(lambda: showing.gateway._sources[LEARNER].board is None)
+    box.say(Taken(learner=LEARNER, version=0))
+    box.settle()
+    assert box.versions == [0]
+
+
+def test_a_board_that_is_not_there_is_no_harm(run, box, caplog):
+    """An offer may be old; it is asked for again."""
+    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
+    run.until(lambda: run.said("sampler-box-0"))
+    offer = Offer(ways=(), board="learner-main.1.9", layout={})
+    run.until(lambda: run.learner.endpoint.send(GATEWAY, offer))
+    run.until(lambda: "learner-main.1.9" in caplog.text)
+    run.learner.publish(weights(3), 3)
+    run.now += 1.0
+    run.until(lambda: box.versions == [3])
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_sent_by_its_hash(run, box, monkeypatch):
+    """In parts that make up the file."""
+    monkeypatch.setattr(_gateway, "_PART_BYTES", 32)
+    content = os.urandom(100)
+    digest = hashlib.sha256(content).hexdigest()
+    (run.folder / "models" / f"{digest}.safetensors").write_bytes(content)
+    box.say(ModelWanted(hash=digest))
+    (came,) = run.until(lambda: box.of(ModelFile))
+    assert came.hash == digest
+    assert [part.size for part in came.parts.values()] == [32, 32, 32, 4]
+    assert b"".join(part.tobytes() for _, part in sorted(came.parts.items())) == content
+    assert box.fetched[-1][2] is came
+
+
+def test_a_model_that_is_not_there_has_no_parts(run, box, caplog):
+    """The host must not wait for it for ever."""
+    box.say(ModelWanted(hash="a" * 64))
+    assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
+    assert f"model {'a' * 64} cannot be sent" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "hash", ["", "../run.toml", "../../keys/run.key", "A" * 64, "a" * 63, f"{'a' * 64}\n", "\u0660" * 64]
+)
+def test_nothing_but_models_can_be_fetched(run, box, hash):
+    """What is no hash is not answered."""
+    (run.folder / "models" / ".safetensors").write_bytes(b"secret")
+    box.say(ModelWanted(hash=hash))
+    box.settle()
+    assert [file.hash for file in box.of(ModelFile)] == ["0" * 64] * 2
+
+
+def test_a_host_without_its_second_connection_is_not_harmed(run):
+    """What would go there is dropped, and asked for again."""
+    host = run.host()
+    host.say(host.joining(samplers=1, run=run.sockets.name))
+    host.say(ModelWanted(hash="a" * 64))
+    run.until(lambda: run.drops["full or gone"] == 1)
+    host.join(1)
+    host.settle()
+    assert set(run.gateway._hosts) == {"box"}
+
+
+# -- the process -----------------------------------------------------------------------------------------------------
+
+
+def test_without_a_key_there_is_no_gateway(run, tmp_path):
+    """Nothing listens then."""
+    with pytest.raises(ConfigError, match="key file"):
+        Gateway(
+            run_dir=run.folder,
+            sockets=run.sockets,
+            listen="tcp://127.0.0.1:*",
+            key=tmp_path / "missing.key",
+            link=run.link,
+            clock=lambda: 0.0,
+        )
+
+
+def test_an_address_that_is_taken_ends_the_run(tmp_path, sockets, keys, eventually):
+    """The process says so in the words of the option, once and for good."""
+    coordinator = ZmqEndpoint(COORDINATOR)
+    coordinator.bind(ipc_address(sockets, COORDINATOR))
+    command = [sys.executable, "-m", "ludus_hosts.gateway", "--run", str(tmp_path), "--name", GATEWAY, "--threads", "1"]
+    command += ["--session", "1", "--sockets", str(sockets), "--parent", str(os.getpid())]
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+            ended = subprocess.run(
+                [*command, address, str(keys / RUN_KEY)], check=False, capture_output=True, timeout=60
+            )
+        ((worker, failure),) = eventually(lambda: coordinator.receive(0.1))
+    finally:
+        coordinator.close()
+    assert ended.returncode == 1
+    assert (worker, type(failure), failure.fatal) == (GATEWAY, Failure, True)
+    assert failure.error.startswith(f"run.hosts.listen: cannot listen at {address}: Address already in use")

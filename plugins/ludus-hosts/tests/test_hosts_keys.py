@@ -1,0 +1,166 @@
+"""Key files fit each other, stay private, and say clearly when they are not what is needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+
+import pytest
+import zmq
+from ludus.errors import ConfigError
+from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey, make_keys
+
+ODD = ["", "../up", ".hidden", "Loud", "a b", "a/b", "run", "x" * 65]
+
+
+def rewrite(path, **changes):
+    """Change fields of a key file; None takes one out."""
+    fields = json.loads(path.read_text(encoding="utf-8")) | changes
+    path.write_text(json.dumps({name: value for name, value in fields.items() if value is not None}), encoding="utf-8")
+
+
+def problem(kind, path):
+    """Return why a key file cannot be used, which is one line that names it."""
+    with pytest.raises(ConfigError) as caught:
+        kind.read(path)
+    text = str(caught.value)
+    assert text.startswith(f"key file {path}: ")
+    assert "\n" not in text
+    return text.removeprefix(f"key file {path}: ")
+
+
+def test_the_files_of_a_pair_fit(keys):
+    """The run knows the public key of who joins, and it that of the run; each has the secret to its own."""
+    run, join = RunKey.read(keys / RUN_KEY), JoinKey.read(keys / "join.key")
+    assert run.allowed == {"join": join.public}
+    assert join.run == run.public != join.public
+    for key in (run, join):
+        assert zmq.curve_public(key.secret.encode()) == key.public.encode()
+
+
+def test_only_this_user_can_read_them(tmp_path):
+    """Whatever the umask; and nothing else is left beside them."""
+    before = os.umask(0)
+    try:
+        make_keys(tmp_path / "new" / "keys", "join")
+    finally:
+        os.umask(before)
+    made = sorted((tmp_path / "new" / "keys").iterdir())
+    assert [path.name for path in made] == ["join.key", RUN_KEY]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in made] == [0o600, 0o600]
+
+
+def test_a_name_is_added(keys, key):
+    """The run's own key and those before it stay."""
+    before = RunKey.read(keys / RUN_KEY)
+    assert make_keys(keys, "lab-2") == keys / "lab-2.key"
+    run, added = RunKey.read(keys / RUN_KEY), JoinKey.read(keys / "lab-2.key")
+    assert (run.public, run.secret) == (before.public, before.secret)
+    assert run.allowed == {"join": key.public, "lab-2": added.public}
+    assert added.run == before.public
+    assert added.secret != key.secret
+    assert stat.S_IMODE((keys / RUN_KEY).stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("left", ["join.key", RUN_KEY])
+def test_no_key_is_replaced(keys, left):
+    """Neither one whose file was moved away, nor one that is not let in any more."""
+    if left == RUN_KEY:
+        (keys / "join.key").unlink()
+    else:
+        rewrite(keys / RUN_KEY, allowed={})
+    before = (keys / left).read_bytes()
+    with pytest.raises(ConfigError, match=r"join\.key: there is a key of this name; choose another with --name"):
+        make_keys(keys, "join")
+    assert (keys / left).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_refused(tmp_path, name):
+    """They become names of files; nothing is written."""
+    with pytest.raises(ConfigError, match=r"^key .*: expected a name of .*, other than run$"):
+        make_keys(tmp_path / "keys", name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_key_of_the_run_is_not_replaced(keys):
+    """All who joined so far would be shut out."""
+    (keys / RUN_KEY).write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="not the key of the run"):
+        make_keys(keys, "other")
+    assert (keys / RUN_KEY).read_text(encoding="utf-8") == "{}"
+    assert not (keys / "other.key").exists()
+
+
+@pytest.mark.parametrize(("kind", "what"), [(JoinKey, "one that joins"), (RunKey, "the run")])
+def test_a_file_that_cannot_be_read_says_how_to_make_one(tmp_path, kind, what):
+    """A missing one, a folder, and one that is no text."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    expected = f"; expected the key of {what}, made by `ludus keys FOLDER`"
+    assert problem(kind, tmp_path / "missing") == f"No such file or directory{expected}"
+    assert problem(kind, tmp_path / "folder") == f"Is a directory{expected}"
+    assert problem(kind, tmp_path / "bytes") == f"not a text{expected}"
+
+
+@pytest.mark.parametrize("text", ["", "7", "[]", '"key"', "[" * 100_000, "null", "nonsense", "{}", '{"public": 1}'])
+@pytest.mark.parametrize("kind", [JoinKey, RunKey])
+def test_garbage_is_no_key(tmp_path, kind, text):
+    """Whatever JSON makes of it."""
+    path = tmp_path / "a.key"
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    assert problem(kind, path).startswith("not the key of ")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"extra": 1},
+        {"public": "x" * 40},
+        {"public": 7},
+        {"public": None},
+        {"run": "short"},
+        {"run": 7},
+        {"run": None},
+        {"secret": ""},
+        {"secret": "short"},
+        {"secret": "x" * 40},
+        {"secret": "ä" * 40},
+        {"secret": "x" * 41},
+        {"secret": 7},
+        {"secret": None},
+    ],
+    ids=str,
+)
+def test_a_changed_key_is_none(keys, changes):
+    """Of every field it is checked what it holds."""
+    rewrite(keys / "join.key", **changes)
+    assert problem(JoinKey, keys / "join.key") == "not the key of one that joins; make one with `ludus keys FOLDER`"
+
+
+@pytest.mark.parametrize("allowed", [7, ["x" * 40], None, {"join": 7}, {"join": "short"}], ids=str)
+def test_a_list_of_who_may_join_that_is_none(keys, allowed):
+    """Names to public keys are expected."""
+    rewrite(keys / RUN_KEY, allowed=allowed)
+    assert problem(RunKey, keys / RUN_KEY) == "not the key of the run; make one with `ludus keys FOLDER`"
+
+
+def test_the_files_of_a_pair_are_not_mistaken(keys):
+    """Who takes one for the other hears which is expected."""
+    assert problem(RunKey, keys / "join.key").startswith("not the key of the run")
+    assert problem(JoinKey, keys / RUN_KEY).startswith("not the key of one that joins")
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o620, 0o640, 0o644])
+@pytest.mark.parametrize(("kind", "file"), [(JoinKey, "join.key"), (RunKey, RUN_KEY)])
+def test_a_secret_that_others_can_read_is_not_used(keys, kind, file, mode):
+    """A copy made with the usual umask is one; the message is the cure."""
+    path = keys / file
+    path.chmod(mode)
+    told = problem(kind, path)
+    assert told == f"others can read the secret in it; `chmod 600 {path}`"
+    path.chmod(int(shlex.split(told.split("`")[1])[1], 8))
+    kind.read(path)

@@ -1,0 +1,181 @@
+"""The launcher of one machine with a gateway beside its workers, which says who takes part."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from ludus._messages import MetricsReport, Progress, Stop
+from ludus.errors import ConfigError
+from ludus.launcher import COORDINATOR, Launcher, Session
+from ludus_hosts import launcher as _launcher
+from ludus_hosts.config import HostsConfig
+from ludus_hosts.keys import RUN_KEY
+from ludus_hosts.launcher import HostsCrew, HostsLauncher
+from ludus_hosts.plugin import ludus_register_commands, ludus_register_launchers
+from ludus_hosts.wire import GATEWAY, Hosts, Joined, Joining, Leaving, sampler_names
+from ludus_local import codec
+from ludus_local.transport import ZmqEndpoint, ipc_address, rest_of_message
+
+
+@pytest.fixture
+def said():
+    """Return what the person is told."""
+    return []
+
+
+@pytest.fixture
+def session(tmp_path, said):
+    """Return a start of a run."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("# of the run\n", encoding="utf-8")
+    return Session(run_dir=tmp_path / "run", number=1, stall_s=60.0, restarts=3, say=said.append)
+
+
+@pytest.fixture
+def crew(session):
+    """Return a crew without processes."""
+    made = HostsCrew(session, {})
+    made.start([])
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def gateway(crew):
+    """Return the end by which a gateway speaks to that crew."""
+    endpoint = ZmqEndpoint(GATEWAY)
+    endpoint.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    yield endpoint
+    endpoint.close()
+
+
+def gone(*names):
+    """Return what the run hears of samplers that have left: they report nothing any more."""
+    return [(name, MetricsReport(worker=name, values={})) for name in names]
+
+
+def test_who_comes_and_goes_is_said(crew, said):
+    """Once, though it is reported again and again; numbers of samplers that are gone do not stay in the metrics."""
+    assert crew._meet(Hosts(hosts={})) == []
+    for _ in range(2):
+        assert crew._meet(Hosts(hosts={"box": 2, "lab": 1})) == []
+    assert sorted(said) == ["box takes part with 2 samplers", "lab takes part with 1 sampler"]
+    assert crew._meet(Hosts(hosts={"box": 2})) == gone("sampler-lab-0")
+    assert said[2:] == ["lab does not take part any more"]
+    assert crew._meet(Hosts(hosts={})) == gone("sampler-box-0", "sampler-box-1")
+    assert said[3:] == ["box does not take part any more"]
+
+
+@pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
+def test_a_host_may_change_the_number_of_its_samplers(crew, said, before, after, left):
+    """Only those that are not there any more are gone."""
+    crew._meet(Hosts(hosts={"box": before}))
+    assert crew._meet(Hosts(hosts={"box": after})) == gone(*left)
+    assert said == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
+
+
+def test_the_run_hears_of_hosts_in_its_own_words(crew, gateway, eventually):
+    """What the gateway says for itself passes."""
+    received = []
+
+    def hear():
+        received.extend(crew.receive(0.05))
+
+    gateway.send(COORDINATOR, Hosts(hosts={"box": 2}))
+    gateway.send(COORDINATOR, Progress(worker=GATEWAY, count=3))
+    gateway.send(COORDINATOR, Hosts(hosts={"box": 1}))
+    eventually(lambda: len(received) == 2, meanwhile=hear)
+    assert received == [(GATEWAY, Progress(worker=GATEWAY, count=3)), *gone("sampler-box-1")]
+    assert crew.alive == ["sampler-box-0"]
+
+
+def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(crew):
+    """The run says to them what it says to those here, such as that it ends."""
+    crew._meet(Hosts(hosts={"box": 2, "lab": 1}))
+    assert crew.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
+
+
+def test_the_end_waits_for_hosts_that_finish(crew, said):
+    """What they say meanwhile is heard."""
+    crew._meet(Hosts(hosts={"box": 1}))
+    tended = []
+
+    def tend():
+        tended.append(1)
+        if len(tended) == 3:
+            crew._meet(Hosts(hosts={}))
+
+    assert crew.finish(timeout_s=60.0, tend=tend) == []
+    assert len(tended) == 3
+    assert said[-1] == "box does not take part any more"
+
+
+@pytest.mark.parametrize(("leave_s", "timeout_s"), [(0.05, 60.0), (60.0, 0.05)])
+def test_the_end_does_not_wait_for_ever(crew, said, monkeypatch, leave_s, timeout_s):
+    """Hosts get less time than workers here, as nobody knows whether they are still there."""
+    monkeypatch.setattr(_launcher, "_LEAVE_S", leave_s)
+    crew._meet(Hosts(hosts={"box": 1}))
+    assert crew.finish(timeout_s=timeout_s, tend=lambda: time.sleep(0.01)) == []
+    assert said[-1] == "box: did not finish in time; matches that it had not reported are lost"
+
+
+@pytest.mark.parametrize("damage", ["missing", "others", "open"])
+def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
+    """The error comes before any process or folder."""
+    path = keys / {"missing": "missing.key", "others": "join.key", "open": RUN_KEY}[damage]
+    if damage == "open":
+        path.chmod(0o644)
+    monkeypatch.setattr(_launcher, "HostsCrew", lambda *_: pytest.fail("it started"))
+    with pytest.raises(ConfigError, match=f"^key file {path}: "):
+        HostsLauncher(HostsConfig(key=str(path))).launch(session, [])
+    assert said == []
+    assert [file.name for file in session.run_dir.iterdir()] == ["run.toml"]
+
+
+def test_it_has_the_cores_of_this_machine(keys):
+    """Those of others are theirs to share out."""
+    launcher: Launcher = HostsLauncher(HostsConfig())
+    assert launcher.cores > 0
+
+
+def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_address, eventually, is_alive):
+    """By way of a process beside the workers, which ends with the crew."""
+    config = HostsConfig(listen=free_address, key=str(keys / RUN_KEY))
+    crew = HostsLauncher(config).launch(session, [])
+    try:
+        (pid,) = crew._supervisor.pids.values()
+        assert said == [f"machines that `ludus join` are awaited at {free_address}"]
+        line = wire.line(free_address, key)
+        heard = []
+
+        def say(message):
+            line.send([b"", b"", *codec.encode(message)])
+
+        def turn():
+            crew.receive(0.05)
+            crew.check(heard_s={}, errors={})
+            while line.socket.poll(0):
+                heard.append(codec.decode(rest_of_message(line.socket)[2:]))
+
+        say(Joining(host="box", token="1"))
+        eventually(lambda: heard, meanwhile=turn)
+        assert heard[0].config == "# of the run\n"
+        say(Joining(host="box", token="1", samplers=2, run=heard[0].run))
+        eventually(lambda: crew._hosts == {"box": 2}, meanwhile=turn)
+        assert heard[-1] == Joined(run=crew._sockets.name)
+        assert said[-1] == "box takes part with 2 samplers"
+        assert crew.send(GATEWAY, Stop())
+        say(Leaving(host="box"))
+        assert crew.finish(timeout_s=20.0, tend=turn) == []
+        assert said[-1] == "box does not take part any more"
+    finally:
+        crew.close()
+    assert not is_alive(pid)
+
+
+def test_what_is_offered_exists():
+    """Names as the documentation has them, and what is behind them."""
+    launchers, commands = ludus_register_launchers(), ludus_register_commands()
+    assert [component.name for component in launchers] == ["hosts"]
+    assert [component.name for component in commands] == ["keys", "join"]

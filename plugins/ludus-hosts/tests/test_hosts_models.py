@@ -1,0 +1,179 @@
+"""A frozen model is fetched once, believed if its hash says so, and kept while there is room."""
+
+from __future__ import annotations
+
+import hashlib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ludus._messages import Fixture, Fixtures, ResultsAck
+from ludus_hosts import models as _models
+from ludus_hosts.models import Models
+from ludus_hosts.wire import ModelFile, ModelWanted
+
+
+def digest_of(data):
+    """Return the hash of bytes."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def fixtures(*contents):
+    """Return fixtures, each with models of such contents."""
+    return Fixtures(
+        fixtures=tuple(
+            Fixture(
+                id=number,
+                kind="train",
+                player="main",
+                seats=("main", "old"),
+                seed=7,
+                matches=4,
+                reason="test",
+                models={f"old:{place}": digest_of(content) for place, content in enumerate(named)},
+            )
+            for number, named in enumerate(contents)
+        )
+    )
+
+
+def file(content, *, size=3, hash=""):
+    """Return a model's file as it comes."""
+    data = np.frombuffer(content, np.uint8)
+    parts = {f"{start:012d}": data[start : start + size] for start in range(0, len(content), size)}
+    return ModelFile(hash=hash or digest_of(content), parts=dict(sorted(parts.items(), reverse=True)))
+
+
+class Desk:
+    """Models with a clock, and what they asked for."""
+
+    def __init__(self, folder, budget):
+        self.now, self.asked, self.folder = 0.0, [], folder
+        self.models = Models(folder, budget, self.asked.append)
+
+    def kept(self):
+        return {path.read_bytes() for path in self.folder.iterdir()}
+
+    def fetch(self, *contents):
+        """Name contents together and let those come that are missing."""
+        self.models.has(fixtures(contents))
+        for content in contents:
+            self.models.keep(file(content))
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """Return models with room for ten bytes."""
+    made = Desk(tmp_path / "a" / "models", 10)
+    monkeypatch.setattr(_models, "time", SimpleNamespace(monotonic=lambda: made.now))
+    return made
+
+
+def test_a_model_is_asked_for_once(desk):
+    """However many fixtures name it; again when it has not come for ten seconds."""
+    for now, asked in ((0.0, 1), (0.0, 1), (9.9, 1), (10.0, 2), (10.1, 2), (20.1, 3)):
+        desk.now = now
+        assert not desk.models.has(fixtures([b"one"], [b"one"]))
+        assert desk.asked == [ModelWanted(hash=digest_of(b"one"))] * asked
+
+
+def test_a_model_that_came_is_there(desk):
+    """In one file of its hash's name, in the order of its parts."""
+    content = b"0123456789"
+    assert not desk.models.has(fixtures([content]))
+    desk.models.keep(file(content))
+    assert desk.models.has(fixtures([content]))
+    assert (desk.folder / f"{digest_of(content)}.safetensors").read_bytes() == content
+    assert len(list(desk.folder.iterdir())) == len(desk.asked) == 1
+
+
+def test_a_fixture_waits_for_all_of_its_models(desk):
+    """Each is asked for by itself."""
+    both = fixtures([b"one"], [b"two"])
+    assert not desk.models.has(both)
+    assert {wanted.hash for wanted in desk.asked} == {digest_of(b"one"), digest_of(b"two")}
+    desk.models.keep(file(b"one"))
+    assert not desk.models.has(both)
+    desk.models.keep(file(b"two"))
+    assert desk.models.has(both)
+    assert len(desk.asked) == 2
+
+
+@pytest.mark.parametrize("message", [ResultsAck(report=1), Fixtures(fixtures=()), fixtures([])], ids=repr)
+def test_what_names_no_model_waits_for_none(desk, message):
+    """Most messages do not."""
+    assert desk.models.has(message)
+    assert desk.asked == []
+
+
+def test_a_damaged_file_is_refused(desk, caplog):
+    """And asked for again after the usual time."""
+    desk.models.has(fixtures([b"one"]))
+    desk.models.keep(file(b"0ne", hash=digest_of(b"one")))
+    assert not desk.models.has(fixtures([b"one"]))
+    assert desk.kept() == set()
+    assert "came damaged" in caplog.text
+    desk.now = 10.0
+    desk.fetch(b"one")
+    assert len(desk.asked) == 2
+    assert desk.kept() == {b"one"}
+
+
+@pytest.mark.parametrize("hash", ["", "../../up", digest_of(b"one")])
+def test_a_file_that_nobody_asked_for_is_ignored(desk, hash):
+    """Whatever it is called."""
+    desk.models.keep(file(b"one", hash=hash))
+    assert desk.kept() == set()
+    assert not desk.models.has(fixtures([b"one"]))
+
+
+def test_a_file_that_comes_twice_is_written_once(desk):
+    """As it may when it was asked for twice."""
+    desk.fetch(b"one")
+    (desk.folder / f"{digest_of(b'one')}.safetensors").unlink()
+    desk.models.keep(file(b"one"))
+    assert desk.kept() == set()
+
+
+def test_a_model_that_the_run_does_not_have_holds_nobody_up(desk):
+    """The sampler finds no file and says so."""
+    desk.models.has(fixtures([b"one"]))
+    desk.models.keep(ModelFile(hash=digest_of(b"one"), parts={}))
+    assert desk.models.has(fixtures([b"one"]))
+    assert desk.kept() == set()
+
+
+def test_the_one_that_was_not_named_for_the_longest_time_goes(desk):
+    """Whenever it came."""
+    for content in (b"aaaa", b"bbbb"):
+        desk.fetch(content)
+    assert desk.models.has(fixtures([b"aaaa"]))
+    desk.now = 60.0
+    desk.fetch(b"cccc")
+    assert desk.kept() == {b"aaaa", b"cccc"}
+    assert not desk.models.has(fixtures([b"bbbb"]))
+
+
+def test_one_that_a_sampler_is_about_to_read_stays(desk):
+    """However little room there is; a fixture of several models would wait for ever while they drive each other out."""
+    named = (b"aaaaaa", b"bbbbbb", b"cccccc")
+    desk.fetch(*named)
+    assert desk.models.has(fixtures(named))
+    desk.now = 59.0
+    desk.fetch(b"dddddd")
+    assert desk.kept() == {*named, b"dddddd"}
+    assert desk.models.has(fixtures([b"bbbbbb"]))
+    desk.now = 60.0
+    desk.fetch(b"eeeeee")
+    assert desk.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
+
+
+def test_what_was_kept_another_time_counts(desk):
+    """A host that joins again with the same folder has it, and keeps to its room."""
+    for content in (b"aaaa", b"bbbb"):
+        desk.fetch(content)
+    again = Desk(desk.folder, 10)
+    assert again.models.has(fixtures([b"aaaa"]))
+    assert again.asked == []
+    again.fetch(b"cccc")
+    assert again.kept() == {b"aaaa", b"cccc"}

@@ -1,0 +1,282 @@
+"""The relay against a run that the test plays: what it says to it, and what it says to the person."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from ludus._messages import Hello, Stop
+from ludus.errors import ConfigError, LinkError
+from ludus.launcher import COORDINATOR
+from ludus_hosts import relay as _relay
+from ludus_hosts.gateway import installed
+from ludus_hosts.keys import JoinKey, make_keys
+from ludus_hosts.relay import Relay
+from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, ModelWanted, Newest, Refused, Taken
+from ludus_local import codec
+from ludus_local.transport import ZmqEndpoint, ipc_address
+
+LEARNER, FIRST = "learner-main", "sampler-box-0"
+KNOWN = "ludus-run-1-a"
+
+
+class Meeting:
+    """A relay and the end of the run, which works by hand."""
+
+    def __init__(self, wire, options, eventually, **how):
+        self.said, self.heard = [], []  # by the relay to the person; by the run, as (to, worker, message)
+        self.wire, self._eventually = wire, eventually
+        self.listener, self.address = wire.listener()
+        self.routes = {}  # of the connection for what is large, and of the other
+        self.relay = Relay(options(**{"address": self.address, **how}), self.said.append)
+
+    def turn(self):
+        """Let the relay work, and hear it."""
+        self.relay._turn()
+        self.hear()
+
+    def hear(self, wait_ms=0):
+        while self.listener.socket.poll(wait_ms):
+            route, peer, worker, *frames = self.listener.socket.recv_multipart()
+            message = codec.decode(frames)
+            if isinstance(message, Joining):
+                self.routes[message.bulk] = route
+            self.heard.append((peer.decode(), worker.decode(), message))
+
+    def until(self, condition):
+        return self._eventually(condition, meanwhile=self.turn)
+
+    def meet(self):
+        """Wait until the relay has asked by both of its connections."""
+        self.until(lambda: self.routes.keys() == {False, True})
+        return self
+
+    def answer(self, message, *, peer="", worker="", bulk=False):
+        self.answer_raw(codec.encode(message), peer=peer, worker=worker, bulk=bulk)
+
+    def answer_raw(self, frames, *, peer="", worker="", bulk=False):
+        self.listener.socket.send_multipart([self.routes[bulk], peer.encode(), worker.encode(), *frames])
+
+    def of(self, kind):
+        return [message for _, _, message in self.heard if isinstance(message, kind)]
+
+    def close(self):
+        if not self.relay._own.context.closed:  # else it has left by itself
+            self.relay.interrupted = True
+            self.relay.run()
+
+
+@pytest.fixture
+def meet(wire, options, scripts, eventually, monkeypatch):
+    """Return a maker of relays that say every moment that they are there."""
+    monkeypatch.setattr(_relay, "_BEAT_S", 0.01)
+    monkeypatch.setattr(_relay, "_LEAVE_S", 0.0)
+    made = []
+
+    def make(**how):
+        made.append(Meeting(wire, options, eventually, **how))
+        return made[-1]
+
+    yield make
+    for meeting in made:
+        meeting.close()
+
+
+@pytest.fixture
+def taking_part(meet, joined):
+    """Return a relay whose host takes part with a sampler."""
+    meeting = meet().meet()
+    meeting.answer(joined(run=KNOWN))
+    meeting.until(lambda: meeting.relay._site)
+    return meeting
+
+
+def test_it_asks_until_it_is_answered(meet, joined, options):
+    """By two connections; then it takes part and says so, here and there."""
+    meeting = meet(samplers=2).meet()
+    asked = meeting.of(Joining)
+    assert {(one.host, one.samplers, one.run) for one in asked} == {("box", 0, "")}
+    assert {one.bulk for one in asked} == {False, True}
+    meeting.answer(joined(run=KNOWN, versions=installed()))
+    meeting.until(lambda: any(one.samplers == 2 and one.run == KNOWN for one in meeting.of(Joining)))
+    assert meeting.said == [f"box takes part with 2 samplers; logs in {options().folder / 'logs'}"]
+    assert len({one.token for one in meeting.of(Joining)}) == 1
+
+
+def test_other_versions_are_pointed_out(meet, joined):
+    """Of what both have; it may work all the same."""
+    meeting = meet().meet()
+    ours = installed()["ludus"]
+    meeting.answer(joined(versions=installed() | {"ludus": "0.0.1", "ludus-elsewhere": "1"}))
+    meeting.until(lambda: meeting.said)
+    assert meeting.said[0] == f"other versions than where the run is: ludus {ours} here, 0.0.1 there"
+
+
+def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
+    """What it needs is not installed here."""
+    meeting = meet().meet()
+    meeting.answer(joined(algorithm="missing"))
+    with pytest.raises(ConfigError, match="no installed plugin provides the algorithm 'missing'"):
+        meeting.until(lambda: False)
+
+
+def test_an_answer_that_comes_twice_begins_nothing_anew(taking_part, joined):
+    """It was asked for several times."""
+    site = taking_part.relay._site
+    for message in (joined(run=KNOWN), Joined(run=KNOWN), Refused(why="that is a marker", final=False)):
+        taking_part.answer(message)
+    taking_part.until(lambda: "that is a marker" in taking_part.said)
+    assert taking_part.relay._site is site
+
+
+def test_another_start_of_the_run_is_another_site(taking_part, joined, is_alive):
+    """Samplers of the last one end."""
+    before = taking_part.relay._site
+    pids = before._supervisor.pids.values()
+    taking_part.answer(joined(run="ludus-run-1-b"))
+    taking_part.until(lambda: taking_part.relay._site is not before)
+    assert not any(map(is_alive, pids))
+    taking_part.until(lambda: any(one.run == "ludus-run-1-b" for one in taking_part.of(Joining)))
+    assert taking_part.said[1] == "the run was started anew"
+
+
+def test_a_refusal_for_good_is_an_error(meet):
+    """With what the run says."""
+    meeting = meet().meet()
+    meeting.answer(Refused(why="other ludus"))
+    with pytest.raises(LinkError, match=r"^other ludus$"):
+        meeting.until(lambda: False)
+
+
+def test_a_refusal_for_now_is_said_once(meet, joined):
+    """It asks again."""
+    meeting = meet().meet()
+    for why in ("the run is stopping", "the run is stopping", "another machine has this name"):
+        meeting.answer(Refused(why=why, final=False))
+    meeting.until(lambda: len(meeting.said) == 2)
+    assert meeting.said == ["the run is stopping", "another machine has this name"]
+    meeting.answer(joined())
+    meeting.until(lambda: meeting.relay._site)
+
+
+def test_a_run_of_another_version_is_an_error(meet):
+    """It understands nothing of it."""
+    meeting = meet().meet()
+    meeting.answer_raw([b"LUDS\xff\xff\x90"])
+    with pytest.raises(LinkError, match=r"^this ludus does not understand the run: peer speaks protocol 65535"):
+        meeting.until(lambda: False)
+
+
+def test_garbage_for_a_worker_is_passed_over(taking_part):
+    """As every endpoint does."""
+    taking_part.answer_raw([b"garbage"], peer=COORDINATOR, worker=FIRST)
+    taking_part.answer(Refused(why="that is a marker", final=False))
+    taking_part.until(lambda: "that is a marker" in taking_part.said)
+
+
+def test_while_nobody_answers_it_waits(meet, wire, free_address, joined, monkeypatch):
+    """It says why, once, and goes on when the run is there."""
+    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    meeting = meet(address=free_address)
+    meeting.until(lambda: any("nobody answers" in line for line in meeting.said))
+    monkeypatch.setattr(_relay, "_LOST_S", 60.0)
+    meeting.listener, _ = wire.listener(free_address)
+    meeting.meet().answer(joined())
+    meeting.until(lambda: meeting.relay._site)
+    assert f"waiting for the run at {free_address}: nobody answers" in meeting.said
+    assert len(set(meeting.said)) == len(meeting.said)
+
+
+def test_a_run_that_was_away_is_back(taking_part, monkeypatch):
+    """Samplers play on meanwhile, as far as they can."""
+    site = taking_part.relay._site
+    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    taking_part.until(lambda: f"waiting for the run at {taking_part.address}: no answer" in taking_part.said)
+    monkeypatch.setattr(_relay, "_LOST_S", 60.0)
+    taking_part.answer(Joined(run=KNOWN))
+    taking_part.until(lambda: taking_part.said[-1] == "the run is back")
+    assert taking_part.relay._site is site
+
+
+def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
+    """Waiting would be in vain."""
+    monkeypatch.setattr(_relay, "_LOST_S", 0.0)
+    stranger = JoinKey.read(make_keys(tmp_path / "others", "join"))
+    meeting = meet(key=_relay.evolve(stranger, run=key.run))
+    with pytest.raises(LinkError, match="does not let this key in"):
+        meeting.until(lambda: False)
+
+
+def test_weights_are_taken(taking_part):
+    """The run hears which."""
+    newest = Newest(learner=LEARNER, version=4, weights={"w": np.zeros(3, np.float32)})
+    taking_part.answer(newest, bulk=True)
+    taking_part.until(lambda: taking_part.of(Taken))
+    assert taking_part.of(Taken) == [Taken(learner=LEARNER, version=4)]
+    assert taking_part.relay._site._lanes[LEARNER].newest.version == 4
+
+
+def test_what_comes_before_it_takes_part_is_left_out(meet, joined):
+    """Words for an earlier process of this host."""
+    meeting = meet().meet()
+    meeting.answer(Newest(learner=LEARNER, version=4, weights={}))
+    meeting.answer(ModelFile(hash="a" * 64, parts={}))
+    meeting.answer(Stop(), peer=COORDINATOR, worker=FIRST)
+    meeting.answer(joined())
+    meeting.until(lambda: meeting.relay._site)
+    assert meeting.of(Taken) == []
+    assert meeting.relay._site.over == ""
+
+
+def test_samplers_speak_through_it(taking_part):
+    """And are answered through it."""
+    sockets = taking_part.relay._site._sockets
+    endpoint = ZmqEndpoint(FIRST, sockets=sockets)
+    endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
+    try:
+        endpoint.send(COORDINATOR, Hello(worker=FIRST, pid=3))
+        taking_part.until(lambda: (COORDINATOR, FIRST, Hello(worker=FIRST, pid=3)) in taking_part.heard)
+        taking_part.answer(Stop(reason="enough"), peer=COORDINATOR, worker=FIRST)
+        assert taking_part.until(lambda: endpoint.receive(0.0)) == [(COORDINATOR, Stop(reason="enough"))]
+    finally:
+        endpoint.close()
+
+
+def test_models_are_asked_for_and_kept(taking_part):
+    """By way of the site."""
+    taking_part.relay._site._models._ask(ModelWanted(hash="a" * 64))
+    taking_part.until(lambda: taking_part.of(ModelWanted))
+    taking_part.relay._site._models._asked_s["a" * 64] = 0.0
+    taking_part.answer(ModelFile(hash="a" * 64, parts={}), bulk=True)
+    taking_part.until(lambda: "a" * 64 in taking_part.relay._site._models._sizes)
+
+
+@pytest.mark.parametrize("reason", ["decisions = 2000", "interrupted"])
+def test_it_leaves_in_the_end(taking_part, is_alive, reason):
+    """When the run is over, or somebody interrupts: nothing runs any more, and the run hears of it."""
+    relay = taking_part.relay
+    pids = relay._site._supervisor.pids.values()
+    if reason == "interrupted":
+        relay.interrupted = True
+    else:
+        taking_part.answer(Stop(reason=reason), peer=COORDINATOR, worker=FIRST)
+    assert relay.run() == reason
+    assert not any(map(is_alive, pids))
+    taking_part._eventually(lambda: taking_part.of(Leaving), meanwhile=lambda: taking_part.hear(10))
+    assert taking_part.of(Leaving) == [Leaving(host="box")]
+
+
+def test_it_can_be_interrupted_while_it_waits(meet, free_address):
+    """Before there is a run."""
+    meeting = meet(address=free_address)
+    timer = threading.Timer(0.05, lambda: setattr(meeting.relay, "interrupted", True))
+    timer.start()
+    assert meeting.relay.run() == "interrupted"
+    timer.join()
+
+
+def test_an_address_that_cannot_be_used_is_an_error(meet):
+    """As libzmq says it; nothing is left open."""
+    with pytest.raises(LinkError, match=r"^cannot connect to tcp://nowhere: "):
+        meet(address="tcp://nowhere")

@@ -1,0 +1,441 @@
+"""What samplers of a host meet, without the run and without samplers: both sides are played by the tests."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import numpy as np
+import pytest
+from ludus._messages import Failure, Fixture, Fixtures, Hello, Progress, ResultsAck, Segments, Stop, Welcome
+from ludus.errors import ConfigError, LinkError, WorkerError
+from ludus.launcher import COORDINATOR
+from ludus.wire import Credit
+from ludus_hosts import site as _site
+from ludus_hosts.site import Site
+from ludus_hosts.wire import ModelFile, ModelWanted, Newest
+from ludus_local.carriage import LZ4, Parcel, unpack, ways
+from ludus_local.link import HostLink
+from ludus_local.memory import SharedFolder, shared_path
+from ludus_local.transport import ZmqEndpoint, ipc_address
+
+LEARNER, FIRST, SECOND = "learner-main", "sampler-box-0", "sampler-box-1"
+MODEL = b"a frozen model"
+DIGEST = hashlib.sha256(MODEL).hexdigest()
+FILE = ModelFile(hash=DIGEST, parts={"0": np.frombuffer(MODEL, np.uint8)})
+
+
+def credit(**what):
+    """Return what a learner of the run says; it knows nothing of the weights of this host."""
+    return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 9} | what)
+
+
+def newest(version, *, value=None, learner=LEARNER):
+    """Return weights as they come from the run."""
+    filled = np.full(3, version if value is None else value, np.float32)
+    return Newest(learner=learner, version=version, weights={"w": filled})
+
+
+def fixtures(*, model):
+    """Return work for a sampler."""
+    fixture = Fixture(
+        id=1,
+        kind="train",
+        player="main",
+        seats=("main", "main:1"),
+        seed=7,
+        matches=4,
+        reason="test",
+        models={"main:1": DIGEST} if model else {},
+    )
+    return Fixtures(fixtures=(fixture,))
+
+
+class Sampler:
+    """A worker of the host, as far as its messages go."""
+
+    def __init__(self, site, name, *, shared):
+        self.name, self.heard = name, []
+        endpoint = ZmqEndpoint(name, sockets=site._sockets)
+        endpoint.connect(COORDINATOR, ipc_address(site._sockets, COORDINATOR))
+        self.link = HostLink(endpoint, SharedFolder.beside(site._sockets, name) if shared else None)
+
+    def hear(self):
+        self.heard += self.link.receive(0.0)
+
+    def of(self, kind):
+        return [message for _, message in self.heard if isinstance(message, kind)]
+
+    def shown(self):
+        """Return the weights that the board shows, as (value, version)."""
+        taken = []
+        self.link.refresh(LEARNER, -1, lambda weights, version: taken.append((float(weights["w"][0]), version)))
+        return taken[-1] if taken else None
+
+
+class Place:
+    """A site, what it tells the run, and its samplers; they work in turn."""
+
+    def __init__(self, options, joined, eventually):
+        self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
+        self.site = Site(options, joined, say=self.said.append, ask=self.asked.append)
+        self.samplers = []
+        self._eventually = eventually
+
+    def sampler(self, name=FIRST, *, shared=True):
+        """Return a sampler that has said hello to everybody."""
+        made = Sampler(self.site, name, shared=shared)
+        self.samplers.append(made)
+        hello = Hello(worker=name, pid=os.getpid())
+        for peer in (COORDINATOR, LEARNER):
+            made.link.send(peer, hello)
+            self.until(lambda peer=peer: (peer, name, hello) in self.told)
+        return made
+
+    def until(self, condition):
+        """Let everybody work until a condition holds."""
+
+        def turn():
+            self.told += self.site.hear()
+            for sampler in self.samplers:
+                sampler.hear()
+
+        return self._eventually(condition, meanwhile=turn)
+
+    def settle(self, sampler):
+        """Wait until a sampler has heard all that was said to it by the coordinator and by the learner."""
+        for lane in self.site._lanes.values():
+            lane.endpoint.send(sampler.name, Welcome())
+        self.site._endpoint.send(sampler.name, Welcome())
+        count = len(sampler.of(Welcome))
+        self.until(lambda: len(sampler.of(Welcome)) == count + 2)
+
+    def close(self):
+        for sampler in self.samplers:
+            sampler.link.close()
+        self.site.close()
+
+
+@pytest.fixture
+def settle_in(options, joined, scripts, eventually):
+    """Return a maker of sites."""
+    made = []
+
+    def make(*, how=(), what=()):
+        made.append(Place(options(**dict(how)), joined(**dict(what)), eventually))
+        return made[-1]
+
+    yield make
+    for place in made:
+        place.close()
+
+
+@pytest.fixture
+def place(settle_in):
+    """Return a site of one sampler."""
+    return settle_in()
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def test_credits_wait_for_the_first_weights(place):
+    """The newest of them is what a sampler hears then: as the learner said it, but with the version that is here."""
+    sampler = place.sampler()
+    for acked in (1, 2):
+        said = credit(acked=acked, credits=5, pid=7, released=acked, progress=0.25)
+        place.site.take(LEARNER, FIRST, said)
+    place.settle(sampler)
+    assert sampler.of(Credit) == []
+    place.site.publish(newest(3))
+    place.until(lambda: sampler.of(Credit))
+    assert sampler.of(Credit) == [credit(acked=2, credits=5, pid=7, released=2, progress=0.25, version=3)]
+    assert sampler.shown() == (3.0, 3)
+
+
+def test_newer_weights_are_shown_to_all_samplers(settle_in):
+    """Without a message; the next credit has their version."""
+    place = settle_in(how={"samplers": 2})
+    samplers = [place.sampler(name) for name in (FIRST, SECOND)]
+    place.site.publish(newest(3))
+    for sampler in samplers:
+        place.site.take(LEARNER, sampler.name, credit())
+    place.until(lambda: all(sampler.of(Credit) for sampler in samplers))
+    place.site.publish(newest(5))
+    for sampler in samplers:
+        assert sampler.shown() == (5.0, 5)
+        place.site.take(LEARNER, sampler.name, credit(version=6))
+        place.until(lambda sampler=sampler: len(sampler.of(Credit)) == 2)
+        assert [granted.version for granted in sampler.of(Credit)] == [3, 5]
+        assert not any(granted.weights for granted in sampler.of(Credit))
+
+
+def test_who_sees_no_board_gets_weights_by_credits(place):
+    """Each version once, and once more after it has said hello again."""
+    sampler = place.sampler(shared=False)
+    place.site.publish(newest(3))
+    place.site.take(LEARNER, FIRST, credit())
+    hello = (LEARNER, FIRST, Hello(worker=FIRST, pid=os.getpid()))
+    place.until(lambda: place.told.count(hello) == 2)  # it cannot see the board, and asks for messages
+    for version in (3, 4):
+        place.site.publish(newest(version))
+        for _ in range(2):
+            place.site.take(LEARNER, FIRST, credit())
+    place.until(lambda: len(sampler.of(Credit)) == 5)
+    carried = [(granted.version, [w.tolist() for w in granted.weights.values()]) for granted in sampler.of(Credit)]
+    assert carried == [(3, []), (3, [[3.0] * 3]), (3, []), (4, [[4.0] * 3]), (4, [])]
+
+
+def test_weights_in_a_credit_are_shown_like_others(place):
+    """They come so from a learner without shared memory."""
+    sampler = place.sampler()
+    place.site.take(LEARNER, FIRST, credit(version=2, weights=newest(2).weights))
+    place.until(lambda: sampler.of(Credit))
+    assert sampler.of(Credit) == [credit(version=2)]
+    assert sampler.shown() == (2.0, 2)
+
+
+def test_weights_of_a_learner_that_went_back_are_shown(place):
+    """Of an earlier version, which is the newer one."""
+    sampler = place.sampler()
+    for version in (8, 5):
+        place.site.publish(newest(version))
+        place.site.take(LEARNER, FIRST, credit())
+    place.until(lambda: len(sampler.of(Credit)) == 2)
+    assert sampler.shown() == (5.0, 5)
+    assert sampler.of(Credit)[-1].version == 5
+
+
+def test_weights_that_come_twice_or_of_nobody_are_left_out(place):
+    """A lost answer makes them come again."""
+    sampler = place.sampler()
+    place.site.publish(newest(3))
+    place.site.publish(newest(3, value=7))
+    place.site.publish(newest(4, learner="learner-other"))
+    place.site.take(LEARNER, FIRST, credit())
+    place.until(lambda: sampler.of(Credit))
+    assert sampler.shown() == (3.0, 3)
+
+
+# -- models and order ------------------------------------------------------------------------------------------------
+
+
+def test_fixtures_wait_for_their_models(place):
+    """What comes after them does, too: order is kept."""
+    sampler = place.sampler()
+    place.site.take(COORDINATOR, FIRST, ResultsAck(report=1))
+    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
+    place.site.take(COORDINATOR, FIRST, ResultsAck(report=2))
+    place.settle(sampler)
+    assert sampler.of(ResultsAck) == [ResultsAck(report=1)]
+    assert sampler.of(Fixtures) == []
+    assert place.asked == [ModelWanted(hash=DIGEST)]
+    place.site.keep(FILE)
+    place.until(lambda: len(sampler.of(ResultsAck)) == 2)
+    assert [type(message) for _, message in sampler.heard if not isinstance(message, Welcome)] == [
+        ResultsAck,
+        Fixtures,
+        ResultsAck,
+    ]
+    assert (place.site._folder / "models" / f"{DIGEST}.safetensors").read_bytes() == MODEL
+
+
+def test_others_do_not_wait(settle_in):
+    """Each sampler has its own order."""
+    place = settle_in(how={"samplers": 2})
+    first, second = place.sampler(FIRST), place.sampler(SECOND)
+    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
+    place.site.take(COORDINATOR, SECOND, fixtures(model=False))
+    place.until(lambda: second.of(Fixtures))
+    assert first.of(Fixtures) == []
+
+
+def test_a_model_that_does_not_come_is_asked_for_again(place, monkeypatch):
+    """Though nobody names it anew."""
+    monkeypatch.setattr("ludus_hosts.models._ASK_AGAIN_S", 0.0)
+    place.site.take(COORDINATOR, FIRST, fixtures(model=True))
+    count = len(place.asked)
+    place.site.check()
+    assert place.asked == [ModelWanted(hash=DIGEST)] * (count + 1)
+
+
+def test_who_has_to_stop_does_not_wait_for_models(place):
+    """There is nothing to play any more; what is committed is still heard."""
+    sampler = place.sampler()
+    for message in (fixtures(model=True), ResultsAck(report=1), Stop(reason="enough")):
+        place.site.take(COORDINATOR, FIRST, message)
+    place.until(lambda: sampler.of(Stop))
+    assert [message for _, message in sampler.heard] == [ResultsAck(report=1), Stop(reason="enough")]
+
+
+# -- what samplers say -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_blocks_are_packed_for_the_way(settle_in, packed):
+    """As the run can take them; nothing of shared memory is left in them."""
+    if packed and LZ4 not in ways("tcp:", shared=False):
+        pytest.skip("needs lz4")
+    place = settle_in(what={"ways": (LZ4,) if packed else ()})
+    sampler = place.sampler()
+    place.site.publish(newest(3))
+    place.site.take(LEARNER, FIRST, credit())
+    place.until(lambda: sampler.of(Credit))
+    steps, segments = 5, 2
+    shapes = {
+        "action": ((steps, segments, 1), np.dtype(np.int64)),
+        "decided": ((steps, segments), np.dtype(bool)),
+        "elapsed_ticks": ((steps, segments), np.dtype(np.int32)),
+        "length": ((segments,), np.dtype(np.int32)),
+        "observation/obs": ((steps, segments, 1), np.dtype(np.float32)),
+        "reward": ((steps, segments), np.dtype(np.float32)),
+        "terminated": ((steps, segments), np.dtype(bool)),
+        "truncated": ((steps, segments), np.dtype(bool)),
+        "version": ((segments,), np.dtype(np.int64)),
+    }
+    arrays = sampler.link.lend("main", shapes)
+    for array in arrays.values():
+        array[...] = 0
+    arrays["length"][...] = 4
+    arrays["reward"][...] = np.arange(10.0).reshape(5, 2)
+    sampler.link.send(LEARNER, Segments(worker=FIRST, player="main", block=1, pid=os.getpid(), arrays=arrays))
+    place.until(lambda: any(isinstance(message, Parcel | Segments) for _, _, message in place.told))
+    peer, worker, block = place.told[-1]
+    assert (peer, worker, type(block)) == (LEARNER, FIRST, Parcel if packed else Segments)
+    came = unpack(block, None) if packed else block
+    assert came.block == 1
+    np.testing.assert_array_equal(came.arrays["reward"], np.arange(10.0).reshape(5, 2))
+
+
+def test_signs_of_life_reach_the_run(place):
+    """And count here."""
+    sampler = place.sampler()
+    sampler.link.send(COORDINATOR, Progress(worker=FIRST, count=3))
+    place.until(lambda: (COORDINATOR, FIRST, Progress(worker=FIRST, count=3)) in place.told)
+    assert FIRST in place.site._heard_s
+
+
+@pytest.mark.parametrize("name", ["evaluator-0", "sampler-box-1", "sampler-other-0", "service-server"])
+def test_only_samplers_of_this_host_speak_to_the_run(place, name):
+    """A service beside them has nothing to say there."""
+    sampler, other = place.sampler(), Sampler(place.site, name, shared=False)
+    place.samplers.append(other)
+    other.link.send(COORDINATOR, Progress(worker=name, count=3))
+    place.until(lambda: name in place.site._heard_s)
+    place.settle(sampler)
+    assert {worker for _, worker, _ in place.told} == {FIRST}
+
+
+def test_a_failure_stays_on_the_host(place):
+    """The run goes on without it; why the worker ended is told here when it is restarted."""
+    sampler = place.sampler()
+    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="the game crashed"))
+    place.until(lambda: place.site._errors)
+    assert not any(isinstance(message, Failure) for _, _, message in place.told)
+    process = place.site._supervisor._processes[FIRST].launched
+    process.kill()
+    place.until(lambda: process.poll() is not None)
+    place.site.check()
+    assert place.said == [f"{FIRST}: the game crashed — restarted; see {place.site._folder / 'logs' / FIRST}.log"]
+    assert place.site.alive
+
+
+def test_a_failure_that_no_restart_cures_ends_the_site(place):
+    """With the worker and what it said."""
+    sampler = place.sampler()
+    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="no such game", fatal=True))
+    with pytest.raises(WorkerError, match=f"^{FIRST}: no such game$"):
+        place.until(lambda: False)
+
+
+# -- start and end ---------------------------------------------------------------------------------------------------
+
+
+def test_samplers_are_started_as_the_run_wants_them(settle_in, scripts, joined):
+    """In a folder with its configuration, and with the numbers of another start than that of the run."""
+    place = settle_in(how={"samplers": 2})
+    assert place.site.workers == [FIRST, SECOND] == [command.name for command in scripts]
+    assert (place.site._folder / "run.toml").read_text(encoding="utf-8") == joined().config
+    line = " ".join(scripts[0].argv)
+    assert f"-m ludus_local.worker --run {place.site._folder} --name {FIRST} --threads 1 " in line
+    again = settle_in()
+    assert again.site._supervisor.session.number != place.site._supervisor.session.number
+    assert (again.site._supervisor.session.stall_s, again.site._supervisor.session.restarts) == (60.0, 2)
+
+
+@pytest.mark.parametrize(("cores", "threads", "count"), [(0.5, 1, 1), (3.7, 1, 3), (5.0, 2, 2)])
+def test_there_are_as_many_samplers_as_there_are_cores_for(
+    options, joined, scripts, eventually, monkeypatch, cores, threads, count
+):
+    """If nobody says how many; one at least."""
+    monkeypatch.setattr(_site, "available_cores", lambda: cores)
+    what = joined()
+    config = what.config.replace("sampler_threads = 1", f"sampler_threads = {threads}")
+    place = Place(options(samplers=0), _site.evolve(what, config=config), eventually)
+    place.close()
+    assert len(place.site.workers) == count
+
+
+def test_a_service_runs_beside_the_samplers(settle_in, scripts, monkeypatch):
+    """Started before them, and in the place of one of them."""
+    monkeypatch.setattr(_site, "available_cores", lambda: 3.0)
+    place = settle_in(how={"samplers": 0}, what={"sampling": {"inference": "server"}})
+    assert [command.name for command in scripts] == ["service-server", FIRST, SECOND]
+    assert place.site.workers == [FIRST, SECOND]
+
+
+def test_the_end_of_the_run_is_the_end_of_the_site(place):
+    """Samplers hear it, and are not restarted any more."""
+    sampler = place.sampler()
+    assert place.site.over == ""
+    place.site.take(COORDINATOR, FIRST, Stop(reason="decisions = 2000"))
+    place.until(lambda: sampler.of(Stop))
+    assert place.site.over == "decisions = 2000"
+    place.site.stop()
+    place.settle(sampler)
+    assert len(sampler.of(Stop)) == 1
+    process = place.site._supervisor._processes[FIRST].launched
+    process.kill()
+    place.until(lambda: not place.site.alive)
+    place.site.check()
+    assert (place.said, place.site.alive) == ([], False)
+
+
+def test_a_run_that_does_not_say_why_it_ends_is_over_too(place):
+    """The reason is what a person reads."""
+    place.site.take(COORDINATOR, FIRST, Stop())
+    assert place.site.over == "the run was stopped"
+
+
+def test_samplers_are_asked_to_finish(place):
+    """When a person interrupts."""
+    sampler = place.sampler()
+    place.site.stop()
+    place.until(lambda: sampler.of(Stop))
+    assert sampler.of(Stop) == [Stop(reason="interrupted")]
+
+
+def test_nothing_is_left(settle_in, is_alive):
+    """Neither processes nor sockets nor shared memory; closing twice is fine."""
+    place = settle_in()
+    pids = place.site._supervisor.pids.values()
+    place.close()
+    assert not any(map(is_alive, pids))
+    assert not place.site._sockets.exists()
+    assert not shared_path(place.site._sockets).exists()
+    place.site.close()
+
+
+@pytest.mark.parametrize("problem", ["nonsense", "plugin", "sockets"])
+def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, monkeypatch, tmp_path, problem):
+    """Neither processes nor sockets."""
+    what = joined(algorithm="missing") if problem == "plugin" else joined()
+    if problem == "nonsense":
+        what = _site.evolve(what, config="= nonsense")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    if problem == "sockets":
+        monkeypatch.setattr(_site, "ipc_address", lambda *_: "ipc:///nowhere/x")
+    with pytest.raises(LinkError if problem == "sockets" else ConfigError):
+        Site(options(), what, say=print, ask=print)
+    assert scripts == []
+    assert not list(tmp_path.glob("ludus-run-*"))

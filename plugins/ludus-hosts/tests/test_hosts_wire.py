@@ -1,0 +1,77 @@
+"""What gateway and relay say to each other arrives as it was said."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ludus.errors import LinkError
+from ludus_hosts import wire as _wire
+from ludus_hosts.wire import (
+    GATEWAY,
+    Hosts,
+    Joined,
+    Joining,
+    Leaving,
+    ModelFile,
+    ModelWanted,
+    Newest,
+    Refused,
+    Taken,
+    sampler_names,
+)
+from ludus_local import codec
+from ludus_local.supervisor import is_service
+from ludus_local.transport import ZmqEndpoint
+
+WORDS = [
+    Hosts(hosts={"box": 2, "lab": 0}),
+    Joined(run="ludus-run-1-a", config="# ä\n", ways=("lz4",), versions={"ludus": "1.0"}),
+    Joining(host="box", token="0f", samplers=3, run="ludus-run-1-a", bulk=True),
+    Leaving(host="box"),
+    ModelWanted(hash="a" * 64),
+    Refused(why="no", final=False),
+    Taken(learner="learner-main", version=3),
+]
+CARRIED = [
+    ModelFile(hash="a" * 64, parts={"0": np.arange(4, dtype=np.uint8), "4": np.zeros(0, np.uint8)}),
+    Newest(
+        learner="learner-main", version=3, weights={"w": np.ones((2, 3), np.float32), "b": np.array(1.5, np.float32)}
+    ),
+]
+
+
+@pytest.mark.parametrize("word", WORDS, ids=lambda word: type(word).__name__)
+def test_every_word_can_travel(word):
+    """Each field has a type that is checked, written and read."""
+    assert codec.decode(codec.encode(word)) == word
+
+
+@pytest.mark.parametrize(("word", "field"), [(CARRIED[0], "parts"), (CARRIED[1], "weights")])
+def test_arrays_travel_with_them(word, field):
+    """As they are."""
+    came = codec.decode(codec.encode(word))
+    sent, arrived = getattr(word, field), getattr(came, field)
+    assert arrived.keys() == sent.keys()
+    for name, array in sent.items():
+        np.testing.assert_array_equal(arrived[name], array, strict=True)
+
+
+def test_all_words_are_tested():
+    """Those that are added, too."""
+    kinds = {value for value in vars(_wire).values() if getattr(value, "__module__", "") == _wire.__name__}
+    assert {type(word) for word in [*WORDS, *CARRIED]} == {kind for kind in kinds if isinstance(kind, type)}
+
+
+def test_workers_of_hosts_have_names_of_their_own():
+    """Whatever hosts are called, no two samplers are, and none like one of the run."""
+    names = [name for host in ("0", "a", "a-1", "a-1-0", "1") for name in sampler_names(host, 12)]
+    assert len(set(names)) == len(names)
+    assert not set(names) & {f"sampler-{number}" for number in range(100)}
+
+
+def test_the_gateway_ends_after_all_others():
+    """By its name it is a service, and a peer like others."""
+    assert is_service(GATEWAY)
+    ZmqEndpoint(GATEWAY).close()
+    with pytest.raises(LinkError):
+        ZmqEndpoint(GATEWAY.upper())
