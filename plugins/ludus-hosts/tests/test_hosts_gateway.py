@@ -547,6 +547,14 @@ def test_weights_that_are_not_taken_come_again(showing, box):
     assert box.versions == [0, 1]
 
 
+def test_weights_under_way_do_not_change(showing):
+    """The learner writes over what it showed two versions ago while a slow network still sends that."""
+    for version in (1, 2):
+        showing.learner.publish(weights(version), version)
+    under_way = codec.decode(showing.gateway._sources[LEARNER].frames)
+    assert (under_way.version, under_way.weights["w"].tolist()) == (0, [0.0] * 3)
+
+
 def test_a_host_that_comes_later_gets_the_newest(showing, box):
     """It need not say anything to the learner first."""
     showing.learner.publish(weights(5), 5)
