@@ -91,6 +91,18 @@ def test_join_is_told_what_is_wrong(keys, monkeypatch, arguments, error):
     assert sorted(keys.iterdir()) == before
 
 
+def test_a_folder_with_something_else_is_left_alone(tmp_path):
+    """A run of this machine, for example; one of an earlier time is used again."""
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    command._claim(mine)
+    (mine / "logs").mkdir()
+    command._claim(mine)
+    other.mkdir()
+    (other / "run.toml").touch()
+    with pytest.raises(ConfigError, match=r"^--folder .*other: expected an empty folder, or one that"):
+        command._claim(other)
+
+
 @pytest.mark.parametrize(
     ("host", "name"),
     [

@@ -135,7 +135,7 @@ def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
 
 def test_it_has_the_cores_of_this_machine(keys):
     """Those of others are theirs to share out."""
-    launcher: Launcher = HostsLauncher(HostsConfig())
+    launcher: Launcher = HostsLauncher(HostsConfig(key=str(keys / RUN_KEY)))
     assert launcher.cores > 0
 
 
@@ -150,7 +150,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
         heard = []
 
         def say(message):
-            line.send([b"", b"", *codec.encode(message)])
+            eventually(lambda: line.send([b"", b"", *codec.encode(message)]))
 
         def turn():
             crew.receive(0.05)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["join", "keys"]
 
+_MARK = ".ludus-join"
+
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path("keys"))
@@ -85,7 +87,7 @@ def join(
     secret = JoinKey.read(key)
     while True:
         place = folder or Path(tempfile.mkdtemp(prefix="ludus-join-"))
-        place.mkdir(parents=True, exist_ok=True)
+        _claim(place)
         cache_bytes = int(cache_gb * 1e9)
         options = Options(
             address=address, key=secret, host=host, samplers=samplers or 0, folder=place, cache_bytes=cache_bytes
@@ -98,6 +100,18 @@ def join(
         click.echo(f"left the run: {why}")
         if relay.interrupted or not stay:
             context.exit(130 if relay.interrupted else 0)
+
+
+def _claim(folder: Path) -> None:
+    """Make a folder, or check that it is one of an earlier time: what is of use elsewhere is not to be overwritten.
+
+    Raises:
+        ConfigError: It holds something else.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()) and not (folder / _MARK).exists():
+        raise ConfigError(f"--folder {folder}: expected an empty folder, or one that `ludus join` has made")
+    (folder / _MARK).touch()
 
 
 def _host_name() -> str:

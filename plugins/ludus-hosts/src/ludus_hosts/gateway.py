@@ -210,7 +210,7 @@ class Gateway:
             return
         if peer == COORDINATOR:
             socket = self._coordinator
-        elif _LEARNER.fullmatch(peer):
+        elif peer in self._sources or self._is_here(peer):
             if peer not in self._sources:
                 self._sources[peer] = _Source(self._dealer(peer))
             socket = self._sources[peer].socket
@@ -219,6 +219,11 @@ class Gateway:
             return
         self._send(socket, frames[1:])
         self.count += 1
+
+    def _is_here(self, learner: str) -> bool:
+        """Return whether there is a learner of a name, as far as it listens already."""
+        address = ipc_address(self._sockets, learner)
+        return _LEARNER.fullmatch(learner) is not None and Path(address.removeprefix("ipc://")).exists()
 
     def _answer(self, route: bytes, frames: Sequence[Frame]) -> None:
         try:
