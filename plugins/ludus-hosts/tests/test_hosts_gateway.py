@@ -282,6 +282,19 @@ def test_a_name_is_used_once(run, box):
     run.until(lambda: run.reported == {"box": 1})
 
 
+def test_weights_that_cannot_travel_are_no_end_of_the_run(showing, box, monkeypatch):
+    """A machine that cannot have them does not take part."""
+    run = showing
+    (newest,) = run.until(lambda: box.of(Newest))
+    monkeypatch.setattr(codec, "MAX_ARRAYS", 0)
+    run.learner.publish(weights(7), 7)
+    box.say(Taken(learner=LEARNER, version=newest.version))
+    (refused,) = run.until(lambda: box.of(Refused))
+    assert refused.final
+    assert refused.why.startswith(f"the weights of {LEARNER} cannot travel: ")
+    run.until(lambda: run.reported == {})
+
+
 def test_a_silent_host_does_not_take_part_any_more(showing, box):
     """Learners hear that its samplers have left; it may be back any time."""
     run = showing

@@ -335,13 +335,18 @@ class Gateway:
         if source.board is None or source.board.version < 0:
             return
         shown = (source.board.name, source.board.version)
-        for host in [*self._hosts.values()]:
+        for name, host in [*self._hosts.items()]:
             under_way, sent_s = host.under_way.get(learner, (None, 0.0))
             waits = under_way is not None and under_way[0] == shown[0] and now - sent_s < _RESEND_S
             if waits or host.had.get(learner) == shown or not host.bulk:
                 continue
-            if source.newest != shown:
-                source.newest, source.frames = self._read(learner, source.board)
+            if source.newest[0] != shown[0] or source.newest[1] < shown[1]:
+                try:
+                    source.newest, source.frames = self._read(learner, source.board)
+                except WireError as error:  # on one machine there is no such limit
+                    self._say(host.route, Refused(why=f"the weights of {learner} cannot travel: {error}"))
+                    self._forget(name)
+                    continue
             if self._send(self._listener.socket, [host.bulk, b"", b"", *source.frames]):
                 host.under_way[learner] = (source.newest, now)
 
