@@ -16,7 +16,7 @@ from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Hello, Leave, Segments
 from ludus_hosts import gateway as _gateway
-from ludus_hosts.gateway import HIGH_WATER, Gateway, installed
+from ludus_hosts.gateway import Gateway, installed
 from ludus_hosts.keys import RUN_KEY
 from ludus_hosts.line import Line
 from ludus_hosts.wire import (
@@ -56,7 +56,7 @@ class Host:
 
     def __init__(self, run, name, token):
         self.run, self.name, self.token = run, name, token
-        self._own = Sockets(HIGH_WATER)
+        self._own = Sockets()
         self.line, self.bulk = (Line(self._own, run.address, run.key) for _ in range(2))
         self.heard = []  # by the first line, as (peer, worker, message)
         self.fetched = []  # by the second

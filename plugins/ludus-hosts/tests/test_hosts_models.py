@@ -148,7 +148,7 @@ def test_the_one_that_was_not_named_for_the_longest_time_goes(desk):
     for content in (b"aaaa", b"bbbb"):
         desk.fetch(content)
     assert desk.models.has(fixtures([b"aaaa"]))
-    desk.now = 60.0
+    desk.now = 600.0
     desk.fetch(b"cccc")
     assert desk.kept() == {b"aaaa", b"cccc"}
     assert not desk.models.has(fixtures([b"bbbb"]))
@@ -159,11 +159,11 @@ def test_one_that_a_sampler_is_about_to_read_stays(desk):
     named = (b"aaaaaa", b"bbbbbb", b"cccccc")
     desk.fetch(*named)
     assert desk.models.has(fixtures(named))
-    desk.now = 59.0
+    desk.now = 599.0
     desk.fetch(b"dddddd")
     assert desk.kept() == {*named, b"dddddd"}
     assert desk.models.has(fixtures([b"bbbbbb"]))
-    desk.now = 60.0
+    desk.now = 600.0
     desk.fetch(b"eeeeee")
     assert desk.kept() == {b"bbbbbb", b"dddddd", b"eeeeee"}
 

@@ -348,6 +348,15 @@ def test_a_failure_that_no_restart_cures_ends_the_site(place):
         place.until(lambda: False)
 
 
+def test_who_has_played_before_is_restarted_whatever_it_says(place):
+    """A model that was deleted under its hands, for example, comes again."""
+    sampler = place.sampler()
+    place.site.take(COORDINATOR, FIRST, ResultsAck(report=1))
+    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="a model is missing", fatal=True))
+    place.until(lambda: place.site._errors)
+    assert place.site._errors == {FIRST: "a model is missing"}
+
+
 # -- start and end ---------------------------------------------------------------------------------------------------
 
 

@@ -51,9 +51,8 @@ from ludus_hosts.wire import (
     sampler_names,
 )
 
-__all__ = ["HIGH_WATER", "Gateway", "installed"]
+__all__ = ["Gateway", "installed"]
 
-HIGH_WATER = 4096  # messages per connection, which carries those of all workers of a host
 _WAIT_MS = 20
 _THREADS = 4  # each encrypts some 200 MB/s
 _ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
@@ -135,12 +134,12 @@ class Gateway:
     def __init__(
         self, *, run_dir: Path, sockets: Path, listen: str, key: Path, link: Link, clock: Callable[[], float]
     ) -> None:
-        RunKey.read(key)
+        RunKey.read(key)  # before there is anything to close
         self.count = 0
         self.stopped = False  # it is ended when all others have
         self.settled = True
         self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
-        self._own = Sockets(HIGH_WATER, threads=_THREADS)
+        self._own = Sockets(threads=_THREADS)
         self._listener = Listener(self._own, listen, key)
         self._folder = SharedFolder.beside(sockets, GATEWAY)
         self._coordinator = self._dealer(COORDINATOR)

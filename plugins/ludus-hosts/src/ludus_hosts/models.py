@@ -17,7 +17,7 @@ from ludus_hosts.wire import ModelFile, ModelWanted
 __all__ = ["Models"]
 
 _ASK_AGAIN_S = 10.0
-_IN_USE_S = 60.0  # so long after a fixture named it, a sampler may still be about to read it
+_IN_USE_S = 600.0  # so long after a fixture named it, a sampler may still be about to read it
 _log = logging.getLogger(__name__)
 
 

@@ -20,7 +20,7 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.transport import MAX_BATCH, Sockets, rest_of_message
 
-from ludus_hosts.gateway import HIGH_WATER, installed
+from ludus_hosts.gateway import installed
 from ludus_hosts.line import Line
 from ludus_hosts.site import Options, Site
 from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken
@@ -49,7 +49,7 @@ class Relay:
         self.interrupted = False
         self._options, self._say = options, say
         self._token = secrets.token_hex(8)
-        self._own = Sockets(HIGH_WATER)
+        self._own = Sockets()
         try:
             self._line, self._bulk = (Line(self._own, options.address, options.key) for _ in range(2))
         except LinkError:

@@ -85,6 +85,7 @@ class Site:
         self._heard_s: dict[str, float] = {}
         self._values: dict[str, Mapping[str, float]] = {}  # what samplers reported last
         self._errors: dict[str, str] = {}
+        self._proven: set[str] = set()  # those of whom the run has taken results: a restart may help them
         self._stopping = False
         self._sockets = private_ipc_dir()
         self._endpoint = ZmqEndpoint(COORDINATOR)
@@ -158,7 +159,7 @@ class Site:
                 self._values[worker] = message.values
             case Failure():
                 self._errors[worker] = message.error
-                if message.fatal:
+                if message.fatal and worker not in self._proven:
                     raise WorkerError(f"{worker}: {message.error}")
 
     def check(self) -> None:
@@ -182,6 +183,7 @@ class Site:
             return
         if isinstance(message, ResultsAck):
             self._supervisor.progressed(worker)
+            self._proven.add(worker)
         elif isinstance(message, Stop):
             self._stopping, self.over = True, message.reason or "the run was stopped"
             self._waiting[worker] = deque(left for left in self._waiting[worker] if not isinstance(left, Fixtures))

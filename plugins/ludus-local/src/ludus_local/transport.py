@@ -41,8 +41,9 @@ __all__ = [
 #: The peer that speaks for workers of other hosts: the first frame of what it sends, and is sent, is the worker's name.
 CARRIER = "carrier"
 
-#: Messages queued per peer and direction before `send` answers False. Bytes are bounded by credits, one layer up.
-HIGH_WATER = 256
+#: Messages queued per peer and direction before `send` answers False; a carrier's connection has those of hundreds of
+#: workers. Bytes are bounded by credits, one layer up.
+HIGH_WATER = 4096
 LINGER_MS = 500
 MAX_BATCH = 1024  # messages one `receive` hands over, so that a fast peer cannot hold the caller for ever
 
