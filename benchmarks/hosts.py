@@ -1,9 +1,11 @@
 """What another machine adds to a run, and what the way there costs: ``python benchmarks/hosts.py [RUN.TOML]``.
 
-Every row is a run on this machine with one sampler, to which nobody or a second machine joins with another sampler. The
-second machine is this one too, behind a proxy that makes everything late and lets only so much through, in each
-direction. Machines that play on cores of their own add more than this one can show; what it shows is what is lost on
-the way. Prints decisions learned from per second, how many versions old they were, and what went over the network.
+First the encrypted connection alone: how long a message of some size takes there, with the question for it.
+
+Then runs. Every row is one on this machine with one sampler, to which nobody or a second machine joins with another
+sampler. The second machine is this one too, behind a proxy that makes everything late and lets only so much through, in
+each direction. Machines that play on cores of their own add more than this one can show; what it shows is what is lost
+on the way. Prints decisions learned from per second, how many versions old they were, and what went over the network.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import multiprocessing
 import socket
 import statistics
 import subprocess
@@ -21,13 +24,60 @@ import time
 from pathlib import Path
 
 from attrs import define, field
-from ludus_hosts.keys import make_keys
+from ludus_hosts.keys import JoinKey, make_keys
+from ludus_hosts.line import Line, Listener
+from ludus_local.transport import Sockets
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "connect4.toml"
 WARMUP_S = 12.0
+SIZES = (100, 100_000, 1_000_000, 20_000_000)
+ROUNDS = 12
 #: Milliseconds there and back, Mbit/s (0: no limit); None: nobody joins.
 WAYS: tuple[tuple[float, float] | None, ...] = (None, (0, 0), (1, 1000), (20, 1000), (100, 1000), (20, 100))
 _CHUNK = 64 * 1024
+
+
+def answer(folder: str, port: int) -> None:
+    """Answer every size with so many bytes, until there is none."""
+    sockets = Sockets()
+    listener = Listener(sockets, f"tcp://127.0.0.1:{port}", Path(folder) / "run.key")
+    while size := int((asked := listener.socket.recv_multipart())[1]):
+        listener.socket.send_multipart([asked[0], bytes(size)], copy=False)
+    listener.close()
+    sockets.close()
+
+
+def connection() -> None:
+    """Print how long messages take between two processes."""
+    print("| bytes | there and back, ms | MB/s |\n|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        make_keys(Path(folder), "join")
+        port = free_port()
+        other = multiprocessing.get_context("spawn").Process(target=answer, args=(folder, port))
+        other.start()
+        sockets = Sockets()
+        line = Line(sockets, f"tcp://127.0.0.1:{port}", JoinKey.read(Path(folder) / "join.key"))
+        for size in SIZES:
+            took = []
+            for _ in range(ROUNDS):
+                began = time.perf_counter()
+                while not line.send([str(size).encode()]):
+                    time.sleep(0.01)
+                line.socket.recv(copy=False)
+                took.append(time.perf_counter() - began)
+            median = statistics.median(took[2:])
+            print(f"| {size:,} | {median * 1e3:.2f} | {size / median / 1e6:,.0f} |")
+        line.send([b"0"])
+        other.join()
+        sockets.close()
+
+
+def free_port() -> int:
+    """Return a port at which nobody listens."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
 
 
 @define
@@ -107,9 +157,7 @@ class Proxy:
 def measure(source: Path, folder: Path, way: tuple[float, float] | None, seconds: float) -> dict[str, float]:
     """Return the figures of one run."""
     make_keys(folder / "keys", "join")
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
+    port = free_port()
     ludus = [sys.executable, "-m", "ludus"]
     settings = {
         "run.minutes": (WARMUP_S + seconds) / 60,
@@ -159,6 +207,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
+    connection()
     print("| way | decisions/s | staleness | weights there, MB/s | blocks back, MB/s |\n|---|---|---|---|---|")
     runs: dict[int, list[dict[str, float]]] = {i: [] for i in range(len(WAYS))}
     for _ in range(given.repeats):
