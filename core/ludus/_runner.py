@@ -5,11 +5,9 @@ Both ways drive the same coordinator, learners, samplers and evaluator; they dif
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from ludus._toml import read_toml
 from ludus.errors import ConfigError, LudusError, RunError, WorkerError
 from ludus.launcher import Crew, Launcher, Session
 from ludus.metrics import MetricSink
+from ludus.signals import noted
 
 _MORE = "--minutes or --set run.decisions="
 _REPORTING = 0.05  # of the time at most; reports that take longer come less often
@@ -183,7 +182,7 @@ class _Run:
         try:
             if problem := schedule_problem(self.config):
                 self.say(f"{problem} — give one with {_MORE}")
-            with self._signals():
+            with noted(self._note_signal):
                 crew = self._alone() if self.config.run.workers == 0 else self._together(session)
                 try:
                     coordinator = self._drive(crew)
@@ -315,26 +314,6 @@ class _Run:
         finally:
             environment.close()
 
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """Turn SIGINT and SIGTERM into a clean stop; a second one ends the process at once."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        before = {number: signal.getsignal(number) for number in numbers}
-
-        def stop(number: int, _frame: object) -> None:
-            self._signal = signal.Signals(number).name
-            # not what was there before: a shell in the background leaves SIGINT ignored
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-            with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
-                self.say(f"{self._signal}: stopping cleanly (again: at once)")
-
-        for number in numbers:
-            signal.signal(number, stop)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    def _note_signal(self, name: str) -> None:
+        self._signal = name
+        self.say(f"{name}: stopping cleanly (again: at once)")

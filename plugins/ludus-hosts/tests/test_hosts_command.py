@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 
 import pytest
 from click.testing import CliRunner
@@ -117,20 +116,3 @@ def test_a_machine_is_called_what_it_is(monkeypatch, host, name):
     """As far as names of ludus can hold it."""
     monkeypatch.setattr(command.socket, "gethostname", lambda: host)
     assert command._host_name() == name
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_leaves_and_a_second_one_ends(number, capsys):
-    """Handlers are back afterwards."""
-
-    class Relay:
-        interrupted = False
-
-    relay, before = Relay(), signal.getsignal(number)
-    with command._signals(relay):
-        signal.raise_signal(number)
-        assert relay.interrupted
-        after = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-        assert signal.getsignal(number) is after
-    assert signal.getsignal(number) is before
-    assert capsys.readouterr().out == f"{number.name}: leaving the run (again: at once)\n"

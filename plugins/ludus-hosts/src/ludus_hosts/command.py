@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
-import signal
 import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
+from ludus.signals import noted
 
 from ludus_hosts.config import HostsConfig, tcp_address
-
-if TYPE_CHECKING:
-    from ludus_hosts.relay import Relay
 
 __all__ = ["join", "keys"]
 
@@ -93,7 +87,7 @@ def join(
             address=address, key=secret, host=host, samplers=samplers or 0, folder=place, cache_bytes=cache_bytes
         )
         relay = Relay(options, click.echo)
-        with _signals(relay):
+        with noted(relay.interrupt):
             why = relay.run()
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
@@ -117,24 +111,3 @@ def _claim(folder: Path) -> None:
 def _host_name() -> str:
     """Return what this machine is called, as far as a name of ludus can hold it."""
     return re.sub("[^a-z0-9._-]", "-", socket.gethostname().lower()).strip("._-")[:64] or "host"
-
-
-@contextmanager
-def _signals(relay: Relay) -> Iterator[None]:
-    """Turn SIGINT and SIGTERM into a clean end; a second one ends the process at once."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def stop(number: int, _frame: object) -> None:
-        relay.interrupted = True
-        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
-        with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
-            click.echo(f"{signal.Signals(number).name}: leaving the run (again: at once)")
-
-    for number in numbers:
-        signal.signal(number, stop)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

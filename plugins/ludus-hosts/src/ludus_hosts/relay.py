@@ -77,6 +77,11 @@ class Relay:
             self._leave()
             self._own.close()
 
+    def interrupt(self, signal: str) -> None:
+        """Leave the run as soon as possible, because of a signal."""
+        self.interrupted = True
+        self._say(f"{signal}: leaving the run (again: at once)")
+
     def _turn(self) -> None:
         """Pass on what has come, waiting 20 ms for it."""
         self._own.poller.poll(_WAIT_MS)
