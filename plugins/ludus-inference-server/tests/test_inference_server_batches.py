@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from contextlib import ExitStack
 
 import numpy as np
@@ -27,7 +26,7 @@ from ludus_inference_server.protocol import (
     unpack_specs,
 )
 from ludus_inference_server.server import Server, architecture_key
-from ludus_local.memory import ArraySpec, Layout, SharedFolder, shared_path
+from ludus_local.memory import ArraySpec, Layout, SharedFolder, remove
 from ludus_local.transport import private_ipc_dir
 
 ALIVE = (os.getpid(), os.getppid(), 1)  # three processes that do not end meanwhile
@@ -127,11 +126,10 @@ def room(mlp, rows):
 
         def make(**options):
             sockets = private_ipc_dir()
-            folder = shared_path(sockets)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            for path in (sockets, folder):
-                stack.callback(shutil.rmtree, path, ignore_errors=True)
-            return Room(mlp, rows, folder, **options)
+            folder = SharedFolder.beside(sockets, "service")  # held: runs of other processes would take it for stale
+            for path in (sockets, folder.path):
+                stack.callback(remove, path)
+            return Room(mlp, rows, folder.path, **options)
 
         yield make
 
