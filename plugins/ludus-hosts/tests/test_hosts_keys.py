@@ -128,6 +128,7 @@ def test_garbage_is_no_key(tmp_path, kind, text):
         {"secret": ""},
         {"secret": "short"},
         {"secret": "x" * 40},
+        {"secret": "~" * 40},
         {"secret": "ä" * 40},
         {"secret": "x" * 41},
         {"secret": 7},

@@ -130,7 +130,7 @@ def _read(path: Path, kind: type[RunKey | JoinKey]) -> dict[str, Any]:
         found = json.loads(text)
         public = [found["public"], *(found["allowed"].values() if kind is RunKey else [found["run"]])]
         right = found.keys() == attrs.fields_dict(kind).keys() and zmq.curve_public(found["secret"].encode())
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, zmq.ZMQError):
         right = False
     if not right or right.decode() != public[0] or not all(isinstance(key, str) and len(key) == 40 for key in public):
         raise ConfigError(f"key file {path}: not the key of {what}; make one with `ludus keys FOLDER`")
