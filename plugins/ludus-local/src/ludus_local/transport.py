@@ -298,7 +298,7 @@ def _check_address(address: str) -> None:
     if not address.startswith("ipc:///"):
         raise LinkError(
             f"address {address!r} is not allowed: use ipc:// in a private directory or tcp://127.0.0.1:port — "
-            f"connections beyond this machine need CURVE keys, which come in a later version"
+            f"other machines join a run by `ludus join`, of ludus-hosts"
         )
     path = Path(address.removeprefix("ipc://"))
     if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
