@@ -90,6 +90,18 @@ def test_the_run_hears_of_hosts_in_its_own_words(crew, gateway, eventually):
     assert crew.alive == ["sampler-box-0"]
 
 
+def test_only_the_gateway_says_who_takes_part(crew, eventually, said):
+    """A worker that says so may be one of another machine."""
+    endpoint = ZmqEndpoint("sampler-0")
+    endpoint.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    try:
+        endpoint.send(COORDINATOR, Hosts(hosts={"box": 3}))
+        assert eventually(lambda: crew.receive(0.05)) == [("sampler-0", Hosts(hosts={"box": 3}))]
+    finally:
+        endpoint.close()
+    assert crew.alive == said == []
+
+
 def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(crew):
     """The run says to them what it says to those here, such as that it ends."""
     crew._meet(Hosts(hosts={"box": 2, "lab": 1}))

@@ -69,7 +69,8 @@ class HostsCrew(LocalCrew):
         """Return what workers said, waiting so long for the first."""
         received: list[tuple[str, Any]] = []
         for peer, message in super().receive(timeout_s):
-            received += self._meet(message) if isinstance(message, Hosts) else [(peer, message)]
+            ours = peer == GATEWAY and isinstance(message, Hosts)
+            received += self._meet(message) if ours else [(peer, message)]
         return received
 
     def _meet(self, message: Hosts) -> list[tuple[str, Any]]:
