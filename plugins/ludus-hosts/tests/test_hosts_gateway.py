@@ -319,6 +319,14 @@ def test_who_says_so_stays(run, box):
     assert "box" in run.gateway._hosts
 
 
+def test_who_is_heard_stays(run, box):
+    """On a slow way its own word may wait for minutes behind the blocks of its workers."""
+    for number, run.now in enumerate((10.0, 20.0, 30.0), start=1):
+        box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+        run.until(lambda number=number: len(run.said("sampler-box-0")) == number)
+    assert "box" in run.gateway._hosts
+
+
 def test_a_host_leaves(showing, box):
     """At once; and nobody else can say so for it."""
     run = showing
@@ -530,7 +538,7 @@ def test_the_next_weights_come_when_the_last_are_taken(showing, box):
         showing.learner.publish(weights(version), version)
         box.settle()
     assert box.versions == [0]
-    box.say(Taken(learner=LEARNER, version=0))
+    box.say(Taken(learner=LEARNER, version=0), bulk=True)
     showing.until(lambda: box.versions == [0, 3])
     assert box.of(Newest)[-1].weights["w"].tolist() == [3.0] * 3
     box.say(Taken(learner=LEARNER, version=3))
@@ -549,14 +557,23 @@ def test_what_was_not_sent_cannot_be_taken(showing, box, taken):
     assert box.versions == [0]
 
 
-def test_weights_that_are_not_taken_come_again(showing, box):
-    """After ten seconds they may be lost; those that come are the newest."""
+def test_weights_on_a_slow_way_are_waited_for(showing, box):
+    """However long they take; others behind them would fill the memory here, and be old when they come."""
     showing.learner.publish(weights(1), 1)
-    showing.now = 9.9
-    box.settle()
+    for showing.now in (10.0, 20.0, 30.0):
+        box.join()
+        box.settle()
     assert box.versions == [0]
-    showing.now = 10.0
+
+
+def test_weights_come_again_by_a_new_connection(showing, box):
+    """Those that were on their way by the old one are lost with it, and so is the word that they were taken."""
+    showing.learner.publish(weights(1), 1)
+    box.bulk.socket.close(linger=0)
+    box.bulk = Line(box._own, showing.address, showing.key)
+    box.join()
     showing.until(lambda: box.versions == [0, 1])
+    box.join()
     box.settle()
     assert box.versions == [0, 1]
 
@@ -646,6 +663,15 @@ def test_a_model_that_is_not_there_has_no_parts(run, box, caplog):
     box.say(ModelWanted(hash="a" * 64))
     assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
     assert f"model {'a' * 64} cannot be sent" in caplog.text
+
+
+def test_a_model_that_is_too_large_is_no_end_of_the_run(run, box, monkeypatch, caplog):
+    """It is as if it was not there."""
+    monkeypatch.setattr(codec, "MAX_TOTAL_BYTES", codec.MAX_HEADER_BYTES + 99)
+    (run.folder / "models" / f"{'a' * 64}.safetensors").write_bytes(bytes(100))
+    box.say(ModelWanted(hash="a" * 64))
+    assert run.until(lambda: box.of(ModelFile)) == [ModelFile(hash="a" * 64, parts={})]
+    assert "of 100 bytes cannot be sent: it is too large for a message" in caplog.text
 
 
 @pytest.mark.parametrize(

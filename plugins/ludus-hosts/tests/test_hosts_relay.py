@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from ludus._messages import Hello, Stop
+from ludus._messages import Hello, ResultsAck, Stop
 from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus_hosts import relay as _relay
@@ -29,6 +29,7 @@ class Meeting:
         self.wire, self._eventually = wire, eventually
         self.listener, self.address = wire.listener()
         self.routes = {}  # of the connection for what is large, and of the other
+        self.ways = {}  # by which messages of a kind came last
         self.relay = Relay(options(**{"address": self.address, **how}), self.said.append)
 
     def turn(self):
@@ -42,6 +43,7 @@ class Meeting:
             message = codec.decode(frames)
             if isinstance(message, Joining):
                 self.routes[message.bulk] = route
+            self.ways[type(message)] = route
             self.heard.append((peer.decode(), worker.decode(), message))
 
     def until(self, condition):
@@ -199,6 +201,21 @@ def test_a_run_that_was_away_is_back(taking_part, monkeypatch):
     assert taking_part.relay._site is site
 
 
+def test_whatever_the_run_says_is_an_answer(taking_part):
+    """On a slow way the one to its question waits behind much else."""
+    relay = taking_part.relay
+    relay._answered_s = 0.0
+    taking_part.answer(ResultsAck(report=1), peer=COORDINATOR, worker=FIRST)
+    taking_part.until(lambda: relay._answered_s)
+
+
+def test_what_libzmq_tells_of_connections_is_taken(meet):
+    """Of both, also while all is well: when a thousand events wait, no connection goes on."""
+    relay = meet().meet().relay
+    relay._beat(0.0)
+    assert not any(line._monitor.poll(0) for line in (relay._line, relay._bulk))
+
+
 def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
     """Waiting would be in vain."""
     monkeypatch.setattr(_relay, "_LOST_S", 0.0)
@@ -209,11 +226,12 @@ def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
 
 
 def test_weights_are_taken(taking_part):
-    """The run hears which."""
+    """The run hears which, by the connection by which they came."""
     newest = Newest(learner=LEARNER, version=4, weights={"w": np.zeros(3, np.float32)})
     taking_part.answer(newest, bulk=True)
     taking_part.until(lambda: taking_part.of(Taken))
     assert taking_part.of(Taken) == [Taken(learner=LEARNER, version=4)]
+    assert taking_part.ways[Taken] == taking_part.routes[True]
     assert taking_part.relay._site._lanes[LEARNER].newest.version == 4
 
 
@@ -247,7 +265,7 @@ def test_models_are_asked_for_and_kept(taking_part):
     """By way of the site."""
     taking_part.relay._site._models._ask(ModelWanted(hash="a" * 64))
     taking_part.until(lambda: taking_part.of(ModelWanted))
-    taking_part.relay._site._models._asked_s["a" * 64] = 0.0
+    taking_part.relay._site._models._asked["a" * 64] = (0.0, 0.0)
     taking_part.answer(ModelFile(hash="a" * 64, parts={}), bulk=True)
     taking_part.until(lambda: "a" * 64 in taking_part.relay._site._models._sizes)
 

@@ -57,8 +57,7 @@ _WAIT_MS = 20
 _THREADS = 4  # each encrypts some 200 MB/s
 _ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
 _GONE_S = 15.0  # a host that was silent for so long does not take part any more
-_RESEND_S = 10.0  # weights not taken after so long may be lost
-_PART_BYTES = 64 * 2**20  # of a model's file, in one frame
+_PART_BYTES = 2**20  # of a model's file, in one frame: a connection by which none arrives for 10 s counts as lost
 _HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -83,7 +82,8 @@ class _Host:
         workers: Names of its samplers.
         heard_s: When it was heard last.
         had: Which weights it has got, by learner: name of the board and version.
-        under_way: The same and when, for weights that it has not taken yet.
+        under_way: The same for weights that it has not taken yet. They, and the word that they are taken, go by `bulk`,
+            so they are lost with that connection only.
     """
 
     route: bytes
@@ -92,7 +92,7 @@ class _Host:
     heard_s: float
     bulk: bytes = b""
     had: dict[str, tuple[str, int]] = field(factory=dict)
-    under_way: dict[str, tuple[tuple[str, int], float]] = field(factory=dict)
+    under_way: dict[str, tuple[str, int]] = field(factory=dict)
 
 
 @define(eq=False)
@@ -216,6 +216,7 @@ class Gateway:
         else:
             self._drop("misdirected")
             return
+        host.heard_s = self._clock()  # where blocks fill a slow way, what the host says for itself waits behind them
         self._send(socket, frames[1:])
         self.count += 1
 
@@ -230,25 +231,24 @@ class Gateway:
         except WireError as error:  # most likely of another version
             self._say(route, Refused(why=f"the run does not understand this ludus: {error}"))
             return
-        host = next((host for host in self._hosts.values() if host.route == route), None)
+        host = next((host for host in self._hosts.values() if route in {host.route, host.bulk}), None)
         match message:
             case Joining():
                 self._join(route, message)
             case ModelWanted() if host is not None and _HASH.fullmatch(message.hash):
                 self._say(host.bulk, ModelFile(hash=message.hash, parts=self._model(message.hash)))
             case Taken() if host is not None and message.learner in host.under_way:
-                under_way, _ = host.under_way[message.learner]
-                if under_way[1] == message.version:
-                    host.had[message.learner] = under_way
-                    del host.under_way[message.learner]
+                if host.under_way[message.learner][1] == message.version:
+                    host.had[message.learner] = host.under_way.pop(message.learner)
             case Leaving() if host is not None and host is self._hosts.get(message.host):
                 self._forget(message.host)
 
     def _join(self, route: bytes, joining: Joining) -> None:
         name, known = joining.host, self._hosts.get(joining.host)
         if joining.bulk:
-            if known is not None and known.token == joining.token:
+            if known is not None and known.token == joining.token and known.bulk != route:
                 known.bulk = route
+                known.under_way.clear()  # lost with the connection before
         elif not _HOST.fullmatch(name) or not 0 <= joining.samplers <= MAX_SAMPLERS:
             self._say(route, Refused(why="a host needs a name of a-z 0-9 . _ - and at most 4096 samplers"))
         elif known is None and self._stopping:
@@ -282,6 +282,9 @@ class Gateway:
             data = np.fromfile(self._run_dir / "models" / f"{digest}.safetensors", np.uint8)
         except OSError as error:
             _log.warning("model %s cannot be sent: %s", digest, error)
+            return {}
+        if data.size > codec.MAX_TOTAL_BYTES - codec.MAX_HEADER_BYTES:
+            _log.warning("model %s of %d bytes cannot be sent: it is too large for a message", digest, data.size)
             return {}
         return {f"{start:012d}": data[start : start + _PART_BYTES] for start in range(0, data.size, _PART_BYTES)}
 
@@ -335,8 +338,8 @@ class Gateway:
             return
         shown = (source.board.name, source.board.version)
         for name, host in [*self._hosts.items()]:
-            under_way, sent_s = host.under_way.get(learner, (None, 0.0))
-            waits = under_way is not None and under_way[0] == shown[0] and now - sent_s < _RESEND_S
+            under_way = host.under_way.get(learner)
+            waits = under_way is not None and under_way[0] == shown[0]
             if waits or host.had.get(learner) == shown or not host.bulk:
                 continue
             if source.newest[0] != shown[0] or source.newest[1] < shown[1]:
@@ -347,13 +350,13 @@ class Gateway:
                     self._forget(name)
                     continue
             if self._send(self._listener.socket, [host.bulk, b"", b"", *source.frames]):
-                host.under_way[learner] = (source.newest, now)
+                host.under_way[learner] = source.newest
 
     def _read(self, learner: str, board: BoardReader) -> tuple[tuple[str, int], list[Frame]]:
         """Return a copy of what a board shows, as a message: it is sent while the board changes."""
-        found: list[tuple[int, dict[str, np.ndarray]]] = []
-        board.load(lambda weights, version: found.append((version, {k: w.copy() for k, w in weights.items()})))
-        version, weights = found[-1]
+        found: dict[str, tuple[int, dict[str, np.ndarray]]] = {}
+        board.load(lambda weights, version: found.update(newest=(version, {k: w.copy() for k, w in weights.items()})))
+        version, weights = found["newest"]
         return (board.name, version), codec.encode(Newest(learner=learner, version=version, weights=weights))
 
     def _report(self, now: float) -> None:

@@ -106,6 +106,8 @@ class Line:
     def trouble(self) -> str:
         """Return why there is no connection at the moment, as far as that is known.
 
+        To be asked for now and then: a context stands still, with all its sockets, when thousands of events wait there.
+
         Raises:
             LinkError: The run does not let this key in.
         """

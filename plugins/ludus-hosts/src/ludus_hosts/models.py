@@ -16,7 +16,7 @@ from ludus_hosts.wire import ModelFile, ModelWanted
 
 __all__ = ["Models"]
 
-_ASK_AGAIN_S = 10.0
+_ASK_AGAIN_S = 10.0  # and then twice as long every time: over a slow way a model is under way for minutes
 _IN_USE_S = 600.0  # so long after a fixture named it, a sampler may still be about to read it
 _log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class Models:
         left = sorted((path.stat().st_mtime, path) for path in folder.glob("*.safetensors"))
         self._sizes = OrderedDict((path.stem, path.stat().st_size) for _, path in left)
         self._named_s: dict[str, float] = {}
-        self._asked_s: dict[str, float] = {}
+        self._asked: dict[str, tuple[float, float]] = {}  # when to ask again, and after how long that was
 
     def has(self, message: Message) -> bool:
         """Return whether there are all models that a message names; those that are missing are asked for."""
@@ -50,20 +50,21 @@ class Models:
         for digest in named - missing:
             self._sizes.move_to_end(digest)
         for digest in sorted(missing):
-            if now - self._asked_s.get(digest, -_ASK_AGAIN_S) >= _ASK_AGAIN_S:
-                self._asked_s[digest] = now
+            due_s, wait_s = self._asked.get(digest, (now, _ASK_AGAIN_S / 2))
+            if now >= due_s:
+                self._asked[digest] = (now + 2 * wait_s, 2 * wait_s)
                 self._ask(ModelWanted(hash=digest))
         return not missing
 
     def keep(self, message: ModelFile) -> None:
         """Write a model's file; one that the run does not have either is left for the sampler to complain about."""
-        if message.hash not in self._asked_s:
+        if message.hash not in self._asked:
             return
         data = b"".join(part.tobytes() for _, part in sorted(message.parts.items()))
         if data and hashlib.sha256(data).hexdigest() != message.hash:
             _log.warning("model %s came damaged; asked for again in a while", message.hash)
             return
-        del self._asked_s[message.hash]
+        del self._asked[message.hash]
         if data:
             path = self._path(message.hash)
             partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -99,9 +99,10 @@ class Relay:
             self._site.check()
 
     def _beat(self, now: float) -> None:
+        # asked for always, and of both: events that nobody takes stop all connections when there are too many of them
+        trouble, _ = (line.trouble for line in (self._line, self._bulk))
         if self._is_lost(now):
             self._backlog.clear()  # workers repeat what matters, and a night of that is much
-            trouble = self._line.trouble
             if self._lost and not trouble:
                 self._answered_s = now  # connected at last: the answer is under way
             else:
@@ -132,6 +133,7 @@ class Relay:
                 return
             if len(frames) < 3:
                 continue
+            self._answered_s = time.monotonic()  # whatever it is: on a slow way answers wait behind it
             peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
             try:
                 message = codec.decode(frames[2:])
@@ -145,7 +147,6 @@ class Relay:
                 self._site.take(peer, worker, message)
 
     def _hear_gateway(self, message: Message) -> None:
-        self._answered_s = time.monotonic()
         match message:
             case Joined():
                 if self._lost and self._site is not None and not message.config:
@@ -159,7 +160,8 @@ class Relay:
                 self._complain(message.why)
             case Newest() if self._site is not None:
                 self._site.publish(message)
-                self._tell(Taken(learner=message.learner, version=message.version))
+                taken = Taken(learner=message.learner, version=message.version)
+                self._bulk.send([b"", b"", *codec.encode(taken)])  # as they came: if it is lost, so is the connection
             case ModelFile() if self._site is not None:
                 self._site.keep(message)
 

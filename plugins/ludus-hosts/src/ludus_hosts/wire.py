@@ -116,7 +116,7 @@ class Newest:
 
 @frozen(kw_only=True)
 class Taken:
-    """The host has got weights of a learner."""
+    """The host has got weights of a learner; said by the connection by which they came."""
 
     learner: str
     version: int
