@@ -241,6 +241,15 @@ def test_without_a_key_nobody_is_awaited(wire, keys):
         wire.listener()
 
 
+def test_without_somebody_who_asks_for_keys_nobody_is_let_in(wire, key, eventually):
+    """As libzmq would; the thread that asks may have ended before the socket."""
+    listener, address = wire.listener()
+    listener.close()
+    line = wire.line(address, key)
+    eventually(lambda: line.trouble.startswith("who answers is no run with the key"))
+    assert not line.send([b"let me in"])
+
+
 def test_an_address_that_is_none_is_a_link_error(wire, key):
     """Where it comes from is checked before; this is what libzmq says."""
     with pytest.raises(LinkError, match=r"^cannot connect to nonsense: "):

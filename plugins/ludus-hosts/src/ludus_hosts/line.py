@@ -56,6 +56,7 @@ class Listener:
         _configure(self.socket, own.public, own.secret)
         self.socket.setsockopt(zmq.CURVE_SERVER, 1)
         self.socket.setsockopt(zmq.ZAP_DOMAIN, _DOMAIN.encode())
+        self.socket.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)  # nor does it where that one has ended
         try:
             self.socket.bind(address)
         except zmq.ZMQError as error:
