@@ -146,7 +146,7 @@ class Coordinator:
             case Checkpoint():
                 self._checkpoint(peer, message)
             case MetricsReport():
-                self.values[peer] = dict(message.values)
+                self._report(peer, message)
             case Progress():
                 self._progress(peer, message)
             case Failure():
@@ -190,6 +190,12 @@ class Coordinator:
             "configured": {name: player.share for name, player in self.config.players.items()},
             "rules": [rule.name for rule in self.config.league.rules],
         }
+
+    def _report(self, peer: str, message: MetricsReport) -> None:
+        if message.values:
+            self.values[peer] = dict(message.values)
+        else:  # it is gone
+            self.values.pop(peer, None)
 
     def _answer(self, peer: str, message: Any) -> None:
         self._answers.append((peer, message))

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 import zmq
-from ludus._messages import Failure, FixtureRequest, Fixtures, Stop
+from ludus._messages import Checkpoint, Failure, FixtureRequest, Fixtures, ModelFrozen, Stop
 from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Hello, Leave, Segments
@@ -475,6 +475,25 @@ def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
     assert run.gateway._sources == {}
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        Failure(worker="sampler-box-0", error="no", fatal=True),
+        ModelFrozen(player="main", number=9, hash="0" * 64, decisions=1, version=1),
+        Checkpoint(
+            player="main", path="learners/main/00000009.safetensors", hash="", version=1, decisions=1, counters={}
+        ),
+        Leave(worker="sampler-box-0"),
+    ],
+    ids=lambda message: type(message).__name__,
+)
+def test_samplers_say_what_samplers_say(run, box, message):
+    """Nothing that ends a run or changes what is kept of it."""
+    box.speak("sampler-box-0", COORDINATOR, message)
+    run.until(lambda: run.drops["unfit"] == 1)
+    assert run.said("sampler-box-0") == []
+
+
 @pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)
 def test_short_messages_are_dropped(run, box, frames):
     """They are counted, and those after them come."""
@@ -483,7 +502,9 @@ def test_short_messages_are_dropped(run, box, frames):
     assert run.drops == {"short": 1}
 
 
-@pytest.mark.parametrize("message", [Stop(), Hosts(hosts={"x": 3}), Newest(learner=LEARNER, version=3, weights={})])
+@pytest.mark.parametrize(
+    "message", [Stop(), Hosts(hosts={"x": 3}), Newest(learner=LEARNER, board="b", version=3, weights={})]
+)
 def test_what_no_host_says_is_ignored(run, box, message):
     """A gateway expects few words."""
     box.say(message)
@@ -492,13 +513,13 @@ def test_what_no_host_says_is_ignored(run, box, message):
     assert not run.gateway._stopping
 
 
-def test_garbage_of_workers_is_left_to_whom_it_is_for(run, box):
-    """It passes as it is, and whoever gets it drops it."""
+def test_garbage_of_workers_goes_no_further(run, box):
+    """What cannot be read is nothing that samplers say."""
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", b"garbage"])
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Stop()), *[b"x"] * 5000])
     box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
     run.until(lambda: run.said("sampler-box-0"))
-    assert run.coordinator.drops == {"undecodable": 1, "oversized": 1}
+    assert run.drops == {"unfit": 2}
 
 
 def test_garbage_of_workers_here_is_dropped(run, box, caplog):

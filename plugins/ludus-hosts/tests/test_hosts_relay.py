@@ -106,13 +106,22 @@ def test_it_asks_until_it_is_answered(meet, joined, options):
     assert len({one.token for one in meeting.of(Joining)}) == 1
 
 
-def test_other_versions_are_pointed_out(meet, joined):
-    """Of what both have; it may work all the same."""
+def test_other_versions_do_not_join(meet, joined):
+    """Of what both have: other rules of a game would be mixed into the league."""
     meeting = meet().meet()
     ours = installed()["ludus"]
     meeting.answer(joined(versions=installed() | {"ludus": "0.0.1", "ludus-elsewhere": "1"}))
-    meeting.until(lambda: meeting.said)
-    assert meeting.said[0] == f"other versions than where the run is: ludus {ours} here, 0.0.1 there"
+    with pytest.raises(
+        ConfigError, match=f"than where the run is: ludus {ours} here, 0.0.1 there; install the same, or"
+    ):
+        meeting.until(lambda: False)
+
+
+def test_other_versions_join_if_a_person_says_so(meet, joined):
+    """It may work all the same."""
+    meeting = meet(any_versions=True).meet()
+    meeting.answer(joined(versions=installed() | {"ludus": "0.0.1"}))
+    meeting.until(lambda: any("takes part" in said for said in meeting.said))
 
 
 def test_a_run_that_cannot_be_joined_is_an_error(meet, joined):
@@ -227,7 +236,7 @@ def test_a_key_that_is_not_let_in_is_an_error(meet, tmp_path, key, monkeypatch):
 
 def test_weights_are_taken(taking_part):
     """The run hears which, by the connection by which they came."""
-    newest = Newest(learner=LEARNER, version=4, weights={"w": np.zeros(3, np.float32)})
+    newest = Newest(learner=LEARNER, board="b", version=4, weights={"w": np.zeros(3, np.float32)})
     taking_part.answer(newest, bulk=True)
     taking_part.until(lambda: taking_part.of(Taken))
     assert taking_part.of(Taken) == [Taken(learner=LEARNER, version=4)]
@@ -238,7 +247,7 @@ def test_weights_are_taken(taking_part):
 def test_what_comes_before_it_takes_part_is_left_out(meet, joined):
     """Words for an earlier process of this host."""
     meeting = meet().meet()
-    meeting.answer(Newest(learner=LEARNER, version=4, weights={}))
+    meeting.answer(Newest(learner=LEARNER, board="b", version=4, weights={}))
     meeting.answer(ModelFile(hash="a" * 64, parts={}))
     meeting.answer(Stop(), peer=COORDINATOR, worker=FIRST)
     meeting.answer(joined())

@@ -30,10 +30,10 @@ def credit(**what):
     return Credit(**{"player": "main", "acked": 0, "credits": 2, "version": 9} | what)
 
 
-def newest(version, *, value=None, learner=LEARNER):
+def newest(version, *, value=None, learner=LEARNER, board="b"):
     """Return weights as they come from the run."""
     filled = np.full(3, version if value is None else value, np.float32)
-    return Newest(learner=learner, version=version, weights={"w": filled})
+    return Newest(learner=learner, board=board, version=version, weights={"w": filled})
 
 
 def fixtures(*, model):
@@ -355,6 +355,16 @@ def test_who_has_played_before_is_restarted_whatever_it_says(place):
     sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="a model is missing", fatal=True))
     place.until(lambda: place.site._errors)
     assert place.site._errors == {FIRST: "a model is missing"}
+
+
+def test_equal_versions_of_a_successor_are_other_weights(place):
+    """A learner that was restarted counts on from its checkpoint."""
+    place.site.publish(newest(3, value=1))
+    place.site.publish(newest(3, value=2))
+    lane = place.site._lanes[LEARNER]
+    assert lane.newest.weights["w"][0] == 1
+    place.site.publish(newest(3, value=2, board="c"))
+    assert lane.newest.weights["w"][0] == 2
 
 
 # -- start and end ---------------------------------------------------------------------------------------------------

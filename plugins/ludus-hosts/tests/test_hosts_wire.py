@@ -35,7 +35,10 @@ WORDS = [
 CARRIED = [
     ModelFile(hash="a" * 64, parts={"0": np.arange(4, dtype=np.uint8), "4": np.zeros(0, np.uint8)}),
     Newest(
-        learner="learner-main", version=3, weights={"w": np.ones((2, 3), np.float32), "b": np.array(1.5, np.float32)}
+        board="learner-main.1.0",
+        learner="learner-main",
+        version=3,
+        weights={"w": np.ones((2, 3), np.float32), "b": np.array(1.5, np.float32)},
     ),
 ]
 

@@ -52,6 +52,7 @@ def keys(folder: Path, *, name: str) -> None:
     help="For logs and frozen models; a temporary one by default.",
 )
 @click.option("--cache-gb", type=click.FloatRange(0), default=8.0, help="Frozen models kept; 8 GB by default.")
+@click.option("--any-versions", is_flag=True, help="Join with other versions of plugins than where the run is.")
 @click.option("--stay", is_flag=True, help="When the run is over, wait for the next one.")
 @click.pass_context
 def join(
@@ -63,12 +64,13 @@ def join(
     name: str | None,
     folder: Path | None,
     cache_gb: float,
+    any_versions: bool,
     stay: bool,
 ) -> None:
     """Take part in a run of another machine with samplers.
 
     The run is started there by `ludus train` with launcher "hosts", before or after this. The same plugins must be
-    installed here. Ctrl-C leaves the run, which goes on.
+    installed here, in the same versions. Ctrl-C leaves the run, which goes on.
     """
     from ludus_hosts.keys import JoinKey  # noqa: PLC0415 - only here: help must be fast
     from ludus_hosts.relay import Relay  # noqa: PLC0415
@@ -82,9 +84,14 @@ def join(
     while True:
         place = folder or Path(tempfile.mkdtemp(prefix="ludus-join-"))
         _claim(place)
-        cache_bytes = int(cache_gb * 1e9)
         options = Options(
-            address=address, key=secret, host=host, samplers=samplers or 0, folder=place, cache_bytes=cache_bytes
+            address=address,
+            key=secret,
+            host=host,
+            samplers=samplers or 0,
+            folder=place,
+            cache_bytes=int(cache_gb * 1e9),
+            any_versions=any_versions,
         )
         relay = Relay(options, click.echo)
         with noted(relay.interrupt):

@@ -24,12 +24,12 @@ import zmq
 from attrs import define, field
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
-from ludus.wire import Leave, Message, Stop
+from ludus.wire import FixtureRequest, Hello, Leave, Message, MetricsReport, Progress, Results, Segments, Stop
 from ludus_local import codec
 from ludus_local.board import BoardReader
-from ludus_local.carriage import ways
+from ludus_local.carriage import Parcel, ways
 from ludus_local.codec import Frame
-from ludus_local.link import HostLink, Offer, Where
+from ludus_local.link import Declined, HostLink, Offer, Where
 from ludus_local.memory import SharedFolder
 from ludus_local.transport import CARRIER, MAX_BATCH, Sockets, ZmqEndpoint, ipc_address, rest_of_message
 from ludus_local.worker import Command, run
@@ -59,6 +59,10 @@ _ASK_S = 1.0  # between two questions where a learner shows its weights, and two
 _GONE_S = 15.0  # a host that was silent for so long does not take part any more
 _PART_BYTES = 2**20  # of a model's file, in one frame: a connection by which none arrives for 10 s counts as lost
 _HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+#: What samplers say; nobody elsewhere freezes models, saves checkpoints or ends the run.
+_SAID = {
+    kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress, Segments, Parcel, Declined)
+}
 _LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
@@ -216,6 +220,12 @@ class Gateway:
         else:
             self._drop("misdirected")
             return
+        try:
+            if codec.kind_of(frames[2:]) not in _SAID:
+                raise WireError("samplers do not say this")
+        except WireError as error:
+            self._drop("unfit", str(error))
+            return
         host.heard_s = self._clock()  # where blocks fill a slow way, what the host says for itself waits behind them
         self._send(socket, frames[1:])
         self.count += 1
@@ -357,7 +367,8 @@ class Gateway:
         found: dict[str, tuple[int, dict[str, np.ndarray]]] = {}
         board.load(lambda weights, version: found.update(newest=(version, {k: w.copy() for k, w in weights.items()})))
         version, weights = found["newest"]
-        return (board.name, version), codec.encode(Newest(learner=learner, version=version, weights=weights))
+        newest = Newest(learner=learner, board=board.name, version=version, weights=weights)
+        return (board.name, version), codec.encode(newest)
 
     def _report(self, now: float) -> None:
         """Forget hosts that are silent, and tell the crew who takes part."""

@@ -17,7 +17,7 @@ from ludus_hosts.keys import JoinKey, RunKey
 
 __all__ = ["Line", "Listener"]
 
-_HEARTBEAT_MS = (2000, 10_000)  # how often, and after how long the connection counts as lost
+_HEARTBEAT_MS = (2000, 60_000)  # how often; after how long, which is also what one frame may take, it counts as lost
 _DOMAIN = "ludus"  # of those who ask for keys
 _STRANGER = "who answers is no run with the key that this one belongs to"
 _SEEN: dict[int, str] = {

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+from ludus.errors import RunError
 from ludus.wire import Fixtures, Message
 
 from ludus_hosts.wire import ModelFile, ModelWanted
@@ -57,7 +58,11 @@ class Models:
         return not missing
 
     def keep(self, message: ModelFile) -> None:
-        """Write a model's file; one that the run does not have either is left for the sampler to complain about."""
+        """Write a model's file; one that the run does not have either is left for the sampler to complain about.
+
+        Raises:
+            RunError: There is no room for it.
+        """
         if message.hash not in self._asked:
             return
         data = b"".join(part.tobytes() for _, part in sorted(message.parts.items()))
@@ -66,12 +71,17 @@ class Models:
             return
         del self._asked[message.hash]
         if data:
-            path = self._path(message.hash)
-            partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-            partial.write_bytes(data)
-            partial.replace(path)
+            self._write(self._path(message.hash), data)
         self._sizes[message.hash] = len(data)
         self._make_room(time.monotonic())
+
+    def _write(self, path: Path, data: bytes) -> None:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        try:
+            partial.write_bytes(data)
+            partial.replace(path)
+        except OSError as error:
+            raise RunError(f"{self._folder}: {error.strerror}; make room there, or choose another --folder") from None
 
     def _make_room(self, now: float) -> None:
         for digest in list(self._sizes):

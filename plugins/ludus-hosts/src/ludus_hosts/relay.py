@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import zmq
 from attrs import evolve
-from ludus.errors import LinkError, WireError
+from ludus.errors import ConfigError, LinkError, WireError
 from ludus.wire import Message
 from ludus_local import codec
 from ludus_local.codec import Frame
@@ -176,8 +176,10 @@ class Relay:
         differ = [
             f"{name} {ours[name]} here, {v} there" for name, v in joined.versions.items() if ours.get(name, v) != v
         ]
-        if differ:
-            self._say(f"other versions than where the run is: {', '.join(differ)}")
+        if differ and not self._options.any_versions:
+            raise ConfigError(
+                f"other versions than where the run is: {', '.join(differ)}; install the same, or add --any-versions"
+            )
         self._site = Site(self._options, joined, say=self._say, ask=self._tell)
         for socket in self._site.sockets:
             self._own.poller.register(socket, zmq.POLLIN)

@@ -39,6 +39,7 @@ class Options:
         samplers: How many; 0: as many as there are cores for.
         folder: For the configuration, logs and frozen models.
         cache_bytes: Of frozen models that are kept.
+        any_versions: Whether plugins may have other versions than where the run is.
     """
 
     address: str
@@ -47,6 +48,7 @@ class Options:
     samplers: int
     folder: Path
     cache_bytes: int
+    any_versions: bool = False
 
 
 @define(eq=False)
@@ -205,7 +207,9 @@ class Site:
     def publish(self, newest: Newest) -> None:
         """Show newer weights to samplers."""
         lane = self._lanes.get(newest.learner)
-        if lane is None or (lane.newest is not None and lane.newest.version == newest.version):
+        if lane is None:
+            return
+        if lane.newest is not None and (lane.newest.board, lane.newest.version) == (newest.board, newest.version):
             return
         lane.newest = newest
         lane.link.publish(newest.weights, newest.version)
@@ -216,7 +220,7 @@ class Site:
     def _credit(self, lane: _Lane, worker: str, credit: Credit) -> None:
         """Pass on what a learner says to a sampler, with the weights that are here."""
         if credit.weights:  # they cannot be shown where the run is
-            self.publish(Newest(learner=lane.endpoint.name, version=credit.version, weights=credit.weights))
+            self.publish(Newest(learner=lane.endpoint.name, board="", version=credit.version, weights=credit.weights))
         if lane.newest is None:
             lane.held[worker] = credit
             return

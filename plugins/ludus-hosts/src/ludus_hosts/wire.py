@@ -107,9 +107,14 @@ class Leaving:
 
 @frozen(kw_only=True)
 class Newest:
-    """The newest weights of a learner; the next ones come when these are `Taken`."""
+    """The newest weights of a learner; the next ones come when these are `Taken`.
+
+    Attributes:
+        board: Where they were shown, which tells equal versions of a learner and its successor apart.
+    """
 
     learner: str
+    board: str
     version: int
     weights: Mapping[str, np.ndarray]
 

@@ -172,13 +172,13 @@ class HostLink:
     def publish(self, weights: Weights, version: int) -> None:
         """Show newer weights on the board; see `ludus.launcher.Memory.publish`.
 
-        Weights of an earlier version than the last, of a learner that has gone back to a checkpoint, are shown on
-        another board.
+        Weights that are not of a later version than the last, of a learner that has gone back to a checkpoint, are
+        shown on another board.
 
         Raises:
             RunError: They can neither be shown nor sent.
         """
-        if self._board is not None and version < self._board.version:
+        if self._board is not None and version <= self._board.version:
             self._board.file.path.unlink(missing_ok=True)
             self._board = None
             for sampler in self._samplers.values():
