@@ -71,7 +71,7 @@ class Result:
 def ludus(tmp_path, plugin_path):
     """Return a function that runs one command to its end."""
 
-    def run(*arguments, timeout_s=60, **environment):
+    def run(*arguments, timeout_s=120, **environment):
         done = subprocess.run(
             [sys.executable, "-m", "ludus", *map(str, arguments)],
             capture_output=True,

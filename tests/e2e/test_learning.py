@@ -76,7 +76,7 @@ class Cards:
 def train(ludus, path, *settings, workers=0):
     """Train to the end and return what is printed as JSON."""
     options = [part for setting in settings for part in ("--set", setting)]
-    result = ludus("train", path, "--run", "run", "--workers", workers, "--json", *options, timeout_s=120)
+    result = ludus("train", path, "--run", "run", "--workers", workers, "--json", *options, timeout_s=300)
     assert result.status == 0, result.output
     return json.loads(result.output)
 
