@@ -16,7 +16,7 @@ from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
 from ludus.wire import PROTOCOL, Credit, Hello, Leave, Segments
 from ludus_hosts import gateway as _gateway
-from ludus_hosts.gateway import Gateway, installed
+from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY
 from ludus_hosts.line import Line
 from ludus_hosts.wire import (
@@ -30,6 +30,7 @@ from ludus_hosts.wire import (
     Newest,
     Refused,
     Taken,
+    installed,
 )
 from ludus_local import codec
 from ludus_local.carriage import ways

@@ -10,10 +10,9 @@ from ludus._messages import Hello, ResultsAck, Stop
 from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus_hosts import relay as _relay
-from ludus_hosts.gateway import installed
 from ludus_hosts.keys import JoinKey, make_keys
 from ludus_hosts.relay import Relay
-from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, ModelWanted, Newest, Refused, Taken
+from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, ModelWanted, Newest, Refused, Taken, installed
 from ludus_local import codec
 from ludus_local.transport import ZmqEndpoint, ipc_address
 

@@ -77,6 +77,7 @@ class Place:
     """A site, what it tells the run, and its samplers; they work in turn."""
 
     def __init__(self, options, joined, eventually):
+        self.folder = options.folder
         self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
         self.site = Site(options, joined, say=self.said.append, ask=self.asked.append)
         self.samplers = []
@@ -237,7 +238,7 @@ def test_fixtures_wait_for_their_models(place):
         Fixtures,
         ResultsAck,
     ]
-    assert (place.site._folder / "models" / f"{DIGEST}.safetensors").read_bytes() == MODEL
+    assert (place.folder / "models" / f"{DIGEST}.safetensors").read_bytes() == MODEL
 
 
 def test_others_do_not_wait(settle_in):
@@ -336,7 +337,7 @@ def test_a_failure_stays_on_the_host(place):
     process.kill()
     place.until(lambda: process.poll() is not None)
     place.site.check()
-    assert place.said == [f"{FIRST}: the game crashed — restarted; see {place.site._folder / 'logs' / FIRST}.log"]
+    assert place.said == [f"{FIRST}: the game crashed — restarted; see {place.folder / 'logs' / FIRST}.log"]
     assert place.site.alive
 
 
@@ -374,9 +375,9 @@ def test_samplers_are_started_as_the_run_wants_them(settle_in, scripts, joined):
     """In a folder with its configuration, and with the numbers of another start than that of the run."""
     place = settle_in(how={"samplers": 2})
     assert place.site.workers == [FIRST, SECOND] == [command.name for command in scripts]
-    assert (place.site._folder / "run.toml").read_text(encoding="utf-8") == joined().config
+    assert (place.folder / "run.toml").read_text(encoding="utf-8") == joined().config
     line = " ".join(scripts[0].argv)
-    assert f"-m ludus_local.worker --run {place.site._folder} --name {FIRST} --threads 1 " in line
+    assert f"-m ludus_local.worker --run {place.folder} --name {FIRST} --threads 1 " in line
     again = settle_in()
     assert again.site._supervisor.session.number != place.site._supervisor.session.number
     assert (again.site._supervisor.session.stall_s, again.site._supervisor.session.restarts) == (60.0, 2)

@@ -9,7 +9,6 @@ Started as ``python -m ludus_hosts.gateway`` by its launcher.
 
 from __future__ import annotations
 
-import importlib.metadata
 import logging
 import re
 import sys
@@ -48,31 +47,25 @@ from ludus_hosts.wire import (
     Newest,
     Refused,
     Taken,
+    installed,
     sampler_names,
 )
 
-__all__ = ["Gateway", "installed"]
+__all__ = ["Gateway"]
 
 _WAIT_MS = 20
-_THREADS = 4  # each encrypts some 200 MB/s
+_THREADS = 4  # each encrypts a few hundred MB/s
 _ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
 _GONE_S = 15.0  # a host that was silent for so long does not take part any more
-_PART_BYTES = 2**20  # of a model's file, in one frame: a connection by which none arrives for 10 s counts as lost
+_PART_BYTES = 2**20  # of a model's file, in one frame: one that is too long under way ends the connection
 _HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
+_HASH = re.compile(r"[0-9a-f]{64}")
 #: What samplers say; nobody elsewhere freezes models, saves checkpoints or ends the run.
 _SAID = {
     kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress, Segments, Parcel, Declined)
 }
-_LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
-_HASH = re.compile(r"[0-9a-f]{64}")
 _log = logging.getLogger(__name__)
-
-
-def installed() -> dict[str, str]:
-    """Return the versions of ludus and of the installed distributions with plugins."""
-    points = importlib.metadata.entry_points(group="ludus")
-    found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
-    return {"ludus": importlib.metadata.version("ludus"), **found}
 
 
 @define(eq=False)
@@ -260,7 +253,8 @@ class Gateway:
                 known.bulk = route
                 known.under_way.clear()  # lost with the connection before
         elif not _HOST.fullmatch(name) or not 0 <= joining.samplers <= MAX_SAMPLERS:
-            self._say(route, Refused(why="a host needs a name of a-z 0-9 . _ - and at most 4096 samplers"))
+            why = f"a host needs a name of a-z 0-9 . _ - and at most {MAX_SAMPLERS} samplers"
+            self._say(route, Refused(why=why))
         elif known is None and self._stopping:
             self._say(route, Refused(why="the run is stopping", final=False))
         elif known is not None and known.token != joining.token:
@@ -328,7 +322,7 @@ class Gateway:
         """Look for a learner's weights where it says that it shows them."""
         source = self._sources[learner]
         assert isinstance(offer, Offer)
-        if self._folder is None or not offer.board:  # then they come in its messages
+        if self._folder is None or not offer.board:  # where there is no shared memory they come in its messages
             source.board = None
         elif source.board is None or source.board.name != offer.board:
             try:

@@ -20,10 +20,9 @@ from ludus_local import codec
 from ludus_local.codec import Frame
 from ludus_local.transport import MAX_BATCH, Sockets, rest_of_message
 
-from ludus_hosts.gateway import installed
 from ludus_hosts.line import Line
 from ludus_hosts.site import Options, Site
-from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken
+from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken, installed
 
 __all__ = ["Relay"]
 
@@ -40,6 +39,9 @@ class Relay:
     Args:
         options: How this machine takes part.
         say: Tells the person one line.
+
+    Attributes:
+        interrupted: Whether a person or signal wants it to leave.
 
     Raises:
         LinkError: The address cannot be used.

@@ -71,13 +71,28 @@ class _Lane:
 
 
 class Site:
-    """The samplers of this host in one start of a run, and all that they meet."""
+    """The samplers of this host in one start of a run, and all that they meet.
+
+    Args:
+        options: How this machine takes part.
+        joined: What the run has told it.
+        say: Tells the person one line.
+        ask: Tells the run.
+
+    Attributes:
+        run: Which start of the run.
+        over: Why the run is over; empty while it is not.
+        workers: Names of the samplers.
+
+    Raises:
+        LudusError: What the run needs is not here, or a worker could not be started.
+    """
 
     def __init__(
         self, options: Options, joined: Joined, *, say: Callable[[str], None], ask: Callable[[Message], None]
     ) -> None:
         self.run, self.over = joined.run, ""
-        self._ways, self._ask, self._folder = joined.ways, ask, options.folder
+        self._ways = joined.ways
         (options.folder / "run.toml").write_text(joined.config, encoding="utf-8")
         self._models = Models(options.folder / "models", options.cache_bytes, ask)
         needs = outpost(options.folder)

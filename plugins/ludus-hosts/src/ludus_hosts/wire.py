@@ -13,11 +13,12 @@ are meant::
     relay   → gateway   to | worker | frames of the message
     gateway → relay     from | worker | frames of the message
 
-A relay has two connections, one of them for weights and models only.
+A relay has two connections, one of them for weights, the word that they are taken, and models.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping
 
 import numpy as np
@@ -36,6 +37,7 @@ __all__ = [
     "Newest",
     "Refused",
     "Taken",
+    "installed",
     "sampler_names",
 ]
 
@@ -47,6 +49,13 @@ MAX_SAMPLERS = 4096
 def sampler_names(host: str, count: int) -> list[str]:
     """Return the worker names of the samplers of a host."""
     return [f"sampler-{host}-{i}" for i in range(count)]
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of ludus and of the installed distributions with plugins."""
+    points = importlib.metadata.entry_points(group="ludus")
+    found = {point.dist.name: point.dist.version for point in points if point.dist is not None}
+    return {"ludus": importlib.metadata.version("ludus"), **found}
 
 
 @frozen(kw_only=True)
