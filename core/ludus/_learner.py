@@ -262,7 +262,8 @@ class Learner:
 
     @property
     def _wanted(self) -> float:
-        return 0.9 * self.trainer.batch_decisions  # parts of a split block are of slightly different size
+        """Return from how many decisions on another block would lead further away from a batch than towards it."""
+        return max(1.0, self.trainer.batch_decisions - self._queue.part_decisions / 2)
 
     def _grant(self, sender: Sender) -> None:
         """Say to a sampler what is taken and what is new; not to one that was restarted since."""

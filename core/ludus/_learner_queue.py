@@ -56,6 +56,11 @@ class BlockQueue:
         """Return how many parts of blocks wait."""
         return len(self._parts)
 
+    @property
+    def part_decisions(self) -> float:
+        """Return the mean size of the parts that wait; 0 where none does."""
+        return self.decisions / len(self._parts) if self._parts else 0.0
+
     def introduce(self, worker: str, pid: int) -> Sender:
         """Count the blocks of a sampler from the start."""
         self.senders[worker] = Sender(worker, pid)

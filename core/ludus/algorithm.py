@@ -153,7 +153,7 @@ class Trainer(Protocol):
         """Learn from fresh segments.
 
         Args:
-            batch: About `batch_decisions` trainable decisions (a tenth less at least, or one segment more). Read-only,
+            batch: About `batch_decisions` trainable decisions: as many blocks of samplers as come closest. Read-only,
                 and gone once this returns: its arrays may lie in memory that samplers write to again.
             progress: Share of the training budget used so far in [0, 1], for schedules.
 

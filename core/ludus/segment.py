@@ -174,15 +174,13 @@ class SegmentBatch:
             )
 
     def split(self, decisions: int) -> list[SegmentBatch]:
-        """Return parts of about `decisions` trainable decisions or more, as views of whole segments.
-
-        As many as there can be with `_ENOUGH` of that each, so that a block of nearly two batches is not taken for one.
+        """Return parts of about `decisions` trainable decisions each, as views of whole segments.
 
         Args:
             decisions: ≥ 1.
         """
         counts = self.counts()
-        parts = min(max(1, int(counts.sum() / (_ENOUGH * decisions))), max(1, self.num_segments))
+        parts = min(max(1, round(counts.sum() / decisions)), max(1, self.num_segments))
         if parts == 1:
             return [self]
         ends = np.searchsorted(np.cumsum(counts), counts.sum() * np.arange(1, parts) / parts) + 1
@@ -216,7 +214,6 @@ def _axis(name: str) -> int:
     return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
 
 
-_ENOUGH = 0.92  # of a batch
 _PER_SEGMENT = ("length", "version")
 _PLAIN = ("action", "reward", "terminated", "truncated", "decided", "elapsed_ticks", *_PER_SEGMENT)
 _GROUPS = ("observation", "privileged", "extras", "initial_state")

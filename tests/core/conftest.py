@@ -161,7 +161,7 @@ class Diary:
 class Counter:
     """A trainer that counts: its one weight is the number of updates."""
 
-    batch_decisions = 10
+    batch_decisions = 11
 
     def __init__(self):
         self.updates, self.momentum, self.failing, self.batches, self.progress = 0, 0.0, False, [], []

@@ -40,7 +40,7 @@ def granted(desk, peer):
 def test_credits_suffice_for_what_an_update_takes(desk):
     """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
     desk.block(1, decisions=2)
-    assert granted(desk, "sampler-0") == 1 + 5
+    assert granted(desk, "sampler-0") == 1 + 6
     desk.block(1, decisions=2, peer="sampler-1")
     assert granted(desk, "sampler-1") == 1 + 3
     desk.block(2, decisions=2, versions=(0,) * 6)
@@ -55,7 +55,7 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
     assert granted(desk, "sampler-1") == 1 + 3
     desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
     desk.block(2, decisions=2)
-    assert granted(desk, "sampler-0") == 1 + 5
+    assert granted(desk, "sampler-0") == 1 + 6
 
 
 def test_what_came_before_somebody_left_is_learned_from(desk):
@@ -290,3 +290,29 @@ def test_every_version_is_shown_where_there_is_memory(new_desk):
     desk.block(1, decisions=10)
     desk.learner.work()
     assert shown == [([0.0], 0, 0), ([1.0], 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batches"),
+    [
+        ([8, 8, 8], [8, 8, 8]),  # of batches of 11: 16 would be further off
+        ([7, 7, 7, 7], [14, 14]),
+        ([4, 4, 4, 4], [12]),
+    ],
+)
+def test_an_update_takes_as_many_blocks_as_come_closest_to_a_batch(desk, sizes, batches):
+    """Neither nearly two batches for want of a little, nor half of one."""
+    desk.welcome()
+    for number, decisions in enumerate(sizes, start=1):
+        desk.block(number, decisions=decisions)
+        desk.learner.work()
+    assert [batch.num_decisions for batch in desk.trainer.batches] == batches
+
+
+def test_a_block_of_nearly_two_batches_makes_two(desk):
+    """Of 20 decisions, where a batch is 11."""
+    desk.welcome()
+    desk.block(1, decisions=2, versions=(0,) * 10)
+    assert desk.learner.work()
+    assert desk.learner.work()
+    assert [batch.num_decisions for batch in desk.trainer.batches] == [10, 10]

@@ -14,7 +14,7 @@ from ludus_openspiel.command import exploitability
 
 RUN = """
 [run]
-seed = 3
+seed = 4
 workers = 0
 decisions = 700
 [environment]

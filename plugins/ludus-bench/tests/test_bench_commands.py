@@ -301,7 +301,7 @@ def test_an_update_takes_about_one_batch():
     recorded = sampling.record(200)
     sampling.close()
     updating = Updating.of(setup.learned(), recorded)
-    assert 32 <= updating.decisions < 64
+    assert 24 <= updating.decisions < 48
     assert updating.work() == updating.decisions
 
 
