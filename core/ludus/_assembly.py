@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ludus._build import (
 from ludus._compute import device_problem, prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, load_config
 from ludus._coordinator import Coordinator
+from ludus._helpers import Helper, Meeting
 from ludus._league import League
 from ludus._learner import Learner, LearnerOptions, group
 from ludus._models import load_arrays, load_checkpoint
@@ -38,11 +40,11 @@ from ludus._store import Store
 from ludus._structuring import Problem
 from ludus._version import __version__
 from ludus.agent import Agent
-from ludus.algorithm import Algorithm, Trainer, Weights
+from ludus.algorithm import Algorithm, GroupTrainer, Trainer, Weights
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError, ModelError
 from ludus.interface import Interface
-from ludus.launcher import Link, Memory, Outpost, Place, Worker, WorkerSpec, learner_name
+from ludus.launcher import Link, Meetings, Memory, Outpost, Place, Worker, WorkerSpec, helper_name, learner_name
 from ludus.service import Network, ServiceContext, Site
 
 
@@ -80,8 +82,13 @@ class Assembly:
         run, service = self.config.run, self.config.inference
         samplers = self.samplers(cores)
         free = int(cores) - (samplers + self._serves) * run.sampler_threads  # shared among learners
-        threads = run.learner_threads or max(1, free // len(self.config.players))
+        threads = run.learner_threads or max(1, free // self._learner_processes)
         workers = [WorkerSpec(learner_name(player), threads) for player in self.config.players]
+        workers += [
+            WorkerSpec(helper_name(name, rank), threads)
+            for name, player in self.config.players.items()
+            for rank in range(1, player.learner_processes if run.workers != 0 else 1)
+        ]
         if service is not None and self._serves:
             workers.append(WorkerSpec(service_name(service.name), run.sampler_threads))
         workers += [WorkerSpec(f"sampler-{i}", run.sampler_threads) for i in range(max(samplers, 1))]
@@ -101,7 +108,15 @@ class Assembly:
             restarts=run.restarts,
         )
 
-    def worker(self, name: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Worker:
+    def worker(
+        self,
+        name: str,
+        *,
+        link: Link,
+        clock: Callable[[], float],
+        memory: Memory | None = None,
+        meetings: Meetings | None = None,
+    ) -> Worker:
         """Make one of the workers that `workers` lists.
 
         Args:
@@ -109,10 +124,14 @@ class Assembly:
             link: Where its messages go.
             clock: Seconds.
             memory: Shared with the others; None without.
+            meetings: How processes of one learner become a group; None where they cannot.
         """
         kind, _, which = name.partition("-")
         if kind == "learner":
-            return self.learner(which, link=link, clock=clock, memory=memory)
+            return self.learner(which, link=link, clock=clock, memory=memory, meetings=meetings)
+        if kind == "helper":
+            rank, _, player = which.partition("-")
+            return self.helper(name, player, int(rank), link=link, clock=clock, meetings=meetings)
         if kind == "service":
             return self.service(name, link=link, clock=clock)
         return self.sampler(name, link=link, clock=clock, memory=memory, rates=kind == "evaluator")
@@ -147,7 +166,15 @@ class Assembly:
             opponents_learn=sampling.opponents_learn,
         )
 
-    def learner(self, player: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None) -> Learner:
+    def learner(
+        self,
+        player: str,
+        *,
+        link: Link,
+        clock: Callable[[], float],
+        memory: Memory | None = None,
+        meetings: Meetings | None = None,
+    ) -> Learner:
         """Make the learner of a player."""
         run, chosen = self.config.run, self.config.players[player]
         return Learner(
@@ -166,15 +193,40 @@ class Assembly:
             link=link,
             clock=clock,
             memory=memory,
+            meeting=self._meeting(player, meetings),
         )
 
-    def trainer(self, player: str, generation: int, init: str) -> Trainer:
+    def helper(
+        self, name: str, player: str, rank: int, *, link: Link, clock: Callable[[], float], meetings: Meetings | None
+    ) -> Helper:
+        """Make a worker that helps a player's learner.
+
+        Args:
+            name: Of the worker.
+            player: Whose learner.
+            rank: Its number, from 1.
+            link: Where its messages go.
+            clock: Seconds.
+            meetings: How it becomes one of the learner's group; None where it cannot.
+        """
+        trainer = self.trainer(player, 0, "", rank=rank)
+        assert isinstance(trainer, GroupTrainer)
+        return Helper(name=name, meeting=self._meeting(player, meetings), trainer=trainer, link=link, clock=clock)
+
+    def _meeting(self, player: str, meetings: Meetings | None) -> Meeting | None:
+        if meetings is None or self.config.players[player].learner_processes == 1:
+            return None
+        # a learner that waits for a helper is silent, and may have to compute the update again
+        return Meeting(player, meetings, timeout_s=self.config.run.stall_s / 4)
+
+    def trainer(self, player: str, generation: int, init: str, *, rank: int = 0) -> Trainer:
         """Make the trainer of a player.
 
         Args:
             player: Whose.
             generation: How often the player has started anew.
             init: Hash of the model of this run from which it starts; empty: as the configuration says.
+            rank: Of the process among those of its learner.
 
         Raises:
             ModelError: The model to start from cannot be loaded.
@@ -182,11 +234,22 @@ class Assembly:
         run, chosen = self.config.run, self.config.players[player]
         seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
         _, _, algorithm = self._parts_of(player, self.spec)
-        trainer = algorithm.make_trainer(seed=seed, device=run.device)
+        trainer = algorithm.make_trainer(seed=seed, device=self._device(player, rank))
         path = self.run_dir / "models" / init if init else Path(chosen.init)
         if init or chosen.init:
             trainer.load_weights(load_arrays(path.parent, path.stem))
         return trainer
+
+    def _device(self, player: str, rank: int) -> str:
+        """Return where a process of a learner computes: where any GPU will do they are dealt out in turn."""
+        device = self.config.run.device
+        if device != "cuda":
+            return device
+        import torch  # noqa: PLC0415 - here it is loaded
+
+        others = takewhile(lambda other: other.name != player, self.config.players.values())
+        number = sum(other.learner_processes for other in others) + rank
+        return f"cuda:{number % torch.cuda.device_count()}"
 
     def coordinator(self, store: Store, *, link: Link, clock: Callable[[], float]) -> Coordinator:
         """Make the coordinator on an open store."""
@@ -276,8 +339,11 @@ class Assembly:
                 learned_role(player, self.spec)
                 if player.init and not Path(player.init).is_file():
                     yield Problem(("players", name, "init"), f"{player.init}: no such file")
-                elif player.init and not device:
-                    self.trainer(name, 0, "")
+                elif (player.init or player.learner_processes > 1) and not device:
+                    trainer = self.trainer(name, 0, "")
+                    if player.learner_processes > 1 and not isinstance(trainer, GroupTrainer):
+                        text = f"expected 1, as {player.algorithm.name!r} learns in one process"
+                        yield Problem(("players", name, "learner_processes"), text)
             except ConfigError as error:  # noqa: PERF203 - the mistakes of every player are wanted
                 where, _, text = str(error).partition(": ")
                 yield Problem(tuple(where.split(".")), text)
@@ -295,12 +361,16 @@ class Assembly:
         chosen = self.config.inference
         return self.config.run.workers != 0 and chosen is not None and chosen.component.service is not None
 
+    @property
+    def _learner_processes(self) -> int:
+        return sum(player.learner_processes for player in self.config.players.values())
+
     def samplers(self, cores: float) -> int:
         """Return the number of sampler processes: as configured, or the cores that learners leave.
 
         Learners get half of the cores, or one core each where they compute on another device.
         """
-        run, learners = self.config.run, len(self.config.players)
+        run, learners = self.config.run, self._learner_processes
         if run.workers is not None:
             return run.workers
         taken = max(learners, round(int(cores) / 2)) if run.device == "cpu" else learners
@@ -436,10 +506,18 @@ def _kin(config: RunConfig) -> dict[str, str]:
     return {name: next(other for other in kinds if kinds[other] == kind) for name, kind in kinds.items()}
 
 
-def enlist(spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None) -> Worker:
+def enlist(
+    spec: WorkerSpec,
+    place: Place,
+    *,
+    link: Link,
+    clock: Callable[[], float],
+    memory: Memory | None,
+    meetings: Meetings | None,
+) -> Worker:
     """Make a worker where it will work; see `ludus.launcher.make_worker`."""
     prepare_to_compute(spec.threads)
-    return _assembly(place).worker(spec.name, link=link, clock=clock, memory=memory)
+    return _assembly(place).worker(spec.name, link=link, clock=clock, memory=memory, meetings=meetings)
 
 
 def outpost(run_dir: Path) -> Outpost:

@@ -45,7 +45,9 @@ class RunSection:
         0, between(0, 1024), help="Threads of every learner; 0: the free cores, in one process 1."
     )
     sampler_threads: int = option(1, between(1, 1024), help="Threads of every sampler.")
-    device: str = option("cpu", help="Torch device of the learners, for example cpu, cuda, cuda:1, mps.")
+    device: str = option(
+        "cpu", help="Torch device of the learners, for example cpu, cuda:1, mps; cuda: they get the GPUs in turn."
+    )
     launcher: str = option("local", name(), help="Component that places and starts worker processes.")
     checkpoint_s: float = option(
         30.0, at_least(1), help="Seconds between checkpoints of a learner; more where they take long."
@@ -108,6 +110,11 @@ class PlayerConfig:
         500_000, at_least(0), help="Decisions between two frozen models; 0: only when a rule says so."
     )
     share: float = option(1.0, at_least(0), help="Its share of the ticks played, relative to others; 0: it waits.")
+    learner_processes: int = option(
+        1,
+        between(1, 64),
+        help="Processes that compute its updates together, each a part of every batch; in one process 1.",
+    )
     init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: fresh weights.")
     parts: Mapping[str, Chosen] = field(factory=dict)
 

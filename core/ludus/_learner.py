@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from attrs import define, evolve, field, frozen
 
+from ludus._helpers import Helpers, Meeting
 from ludus._learner_meter import LearnerMeter
 from ludus._learner_queue import BlockQueue, Sender
 from ludus._messages import (
@@ -27,6 +28,7 @@ from ludus._messages import (
     CheckpointAck,
     Credit,
     Hello,
+    Help,
     Leave,
     MetricsReport,
     ModelAck,
@@ -84,6 +86,7 @@ class Learner:
         link: Where messages go.
         clock: Seconds.
         memory: Shared with samplers; None without.
+        meeting: How processes come to help it; None where there are to be none.
     """
 
     player: str
@@ -93,6 +96,7 @@ class Learner:
     link: Link
     clock: Callable[[], float]
     memory: Memory | None = None
+    meeting: Meeting | None = None
     trainer: Trainer = field(init=False)
     stopped: bool = field(init=False, default=False)
     version: int = field(init=False, default=0)
@@ -113,8 +117,10 @@ class Learner:
     _order: Order | None = field(init=False, default=None)  # to start anew, once the model before it is committed
     _bad_updates: int = field(init=False, default=0)
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
+    _helpers: Helpers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._helpers = Helpers(self.meeting, self.link, self.clock)
         self.trainer = self.make_trainer(0, "")
 
     @property
@@ -142,6 +148,8 @@ class Learner:
                 self._receive(peer, message)
             case Hello():
                 self._greet(peer, message)
+            case Help():
+                self._helpers.hear(message)
             case Leave():
                 self._queue.senders.pop(peer, None)
             case Progress():
@@ -151,9 +159,12 @@ class Learner:
             case ModelAck() | CheckpointAck():
                 self._settle(message)
             case Stop() if not self.stopped:
-                self.stopped = True
-                if self._welcome is not None:  # the last weights stay, as a model and a checkpoint
-                    self._save(freeze=self.decisions > self._frozen_at)
+                self._stop()
+
+    def _stop(self) -> None:
+        self.stopped = True
+        if self._welcome is not None:  # the last weights stay, as a model and a checkpoint
+            self._save(freeze=self.decisions > self._frozen_at)
 
     @property
     def _folder(self) -> Path:
@@ -203,6 +214,7 @@ class Learner:
         self._save(freeze=False)
 
     def _begin_generation(self, number: int, init: str) -> None:
+        self._helpers.call_again(self.trainer)
         self.trainer = self.make_trainer(number, init)
         self._generation, self._frozen_at = number, self.decisions
         self.version += 1
@@ -301,6 +313,7 @@ class Learner:
         if self.stopped or self._order is not None:
             return False
         self._report(now)
+        self._helpers.gather(self.trainer)
         if not self._ready:
             self._meter.waits(now)
             return False
@@ -318,7 +331,7 @@ class Learner:
         batch = SegmentBatch.concatenate(parts)
         count = batch.num_decisions
         try:
-            result = self.trainer.update(batch, progress=self.progress)
+            result = self._helpers.update(self.trainer, batch, progress=self.progress)
             self._bad_updates = 0
         except ContractError as error:
             self._bad_updates += 1
@@ -435,10 +448,13 @@ class Learner:
         if values is not None:
             blocks = len(self._queue)
             values |= {"version": self.version, "decisions": self.decisions, "queue_blocks": blocks}
+            if self.meeting is not None:
+                values["helpers"] = len(self._helpers)
             self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Let the helpers go."""
+        self._helpers.leave(self.trainer)
 
 
 def group(arrays: dict[str, np.ndarray], which: str) -> dict[str, np.ndarray]:

@@ -11,6 +11,9 @@ thing that leaves the header and travels as raw buffers). What bytes they become
     learner    → sampler       Credit
     learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
     coordinator → learner      Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
+    helper     → coordinator   Hello, Progress, Failure
+    helper     → learner       Help
+    learner    → helper        Gather, Part
 """
 
 from __future__ import annotations
@@ -213,6 +216,47 @@ class Credit:
     released: int = 0
     progress: float = 0.0
     weights: Arrays = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class Help:
+    """A helper is there; said again and again.
+
+    Attributes:
+        worker: Its name.
+        pid: Its process.
+        meeting: The last one that it was called to; 0 before.
+        alone: Whether that one has come to nothing, or is over.
+    """
+
+    worker: str
+    pid: int
+    meeting: int = 0
+    alone: bool = True
+
+
+@frozen(kw_only=True)
+class Gather:
+    """A learner calls a helper to a meeting, from which they go on as a group (`ludus.group.Group`)."""
+
+    meeting: int
+    rank: int
+    size: int
+
+
+@frozen(kw_only=True)
+class Part:
+    """A helper's part of the batch of an update that its group now computes.
+
+    Attributes:
+        meeting: That the group comes from.
+        progress: Share of the training budget used, in [0, 1].
+        arrays: Those of `SegmentBatch.arrays()`.
+    """
+
+    meeting: int
+    progress: float
+    arrays: Arrays
 
 
 @frozen(kw_only=True)

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import nn
 
+    from ludus.group import Group
     from ludus.inference import Inference, Span
 
 __all__ = [
     "Algorithm",
     "AlgorithmContext",
     "Decision",
+    "GroupTrainer",
     "OffPolicyTrainer",
     "Policy",
     "StackedPolicy",
@@ -187,6 +189,22 @@ class OffPolicyTrainer(Trainer, Protocol):
         """Return whether it learns from decisions of any weights, so that none are dropped as too old.
 
         For trainers with a replay memory: what it holds is older by far than `sampling.max_staleness`.
+        """
+
+
+@runtime_checkable
+class GroupTrainer(Trainer, Protocol):
+    """A trainer whose updates several processes can compute together; an optional part of the contract."""
+
+    def join(self, group: Group) -> None:
+        """Compute updates as one of a group from now on.
+
+        `update` gets a part of the batch then, as it does in all others of the group at the same time, and comes to
+        what an update with the whole batch comes to, as near as the division allows; `batch_decisions` stays that of
+        the whole. It raises `LinkError` where another one is gone, and leaves weights and state as they were then.
+
+        Args:
+            group: Whose trainers have equal weights and state; `ludus.group.Alone` to leave.
         """
 
 

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from attrs import frozen
 
+from ludus.group import Group
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -30,16 +32,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COORDINATOR",
+    "Call",
     "Crew",
     "Launcher",
     "Link",
+    "Meetings",
     "Memory",
     "Outpost",
     "Place",
+    "ProcessGroup",
     "Session",
     "Shapes",
     "Worker",
     "WorkerSpec",
+    "helper_name",
     "learner_name",
     "make_worker",
     "outpost",
@@ -54,6 +60,11 @@ Shapes: TypeAlias = "Mapping[str, tuple[tuple[int, ...], np.dtype[np.generic]]]"
 def learner_name(player: str) -> str:
     """Return the worker name of a player's learner."""
     return f"learner-{player}"
+
+
+def helper_name(player: str, rank: int) -> str:
+    """Return the worker name of a process that helps a player's learner; its rank in their group is 1 or more."""
+    return f"helper-{rank}-{player}"
 
 
 # -- in the coordinator's process -----------------------------------------------------------------------------------
@@ -187,6 +198,56 @@ class Memory(Protocol):
         """
 
 
+class ProcessGroup(Group, Protocol):
+    """A group of processes, as one of them sees it. Used by one thread."""
+
+    def close(self) -> None:
+        """Leave. Whoever waits for this process hears of it at once, as when it dies."""
+
+
+class Call(Protocol):
+    """A group that is to be, as its first process sees it."""
+
+    def poll(self) -> ProcessGroup | None:
+        """Return the group once all have come, None before; never waits.
+
+        Raises:
+            LinkError: One has come and gone again.
+        """
+
+    def close(self) -> None:
+        """Let go those who have come, unless the group was handed over."""
+
+
+class Meetings(Protocol):
+    """How processes of one learner become a group. A name is that of one meeting: 1 to 40 characters ``a-z 0-9 -``."""
+
+    def call(self, name: str, *, size: int, timeout_s: float) -> Call:
+        """Open a meeting, as its first process.
+
+        Args:
+            name: By which the others find it.
+            size: Of the group.
+            timeout_s: How long others are waited for whenever the group exchanges something.
+
+        Raises:
+            LinkError: There is no place for it.
+        """
+
+    def come(self, name: str, *, rank: int, size: int, timeout_s: float) -> ProcessGroup:
+        """Come to a meeting that has been opened.
+
+        Args:
+            name: Of the meeting.
+            rank: Of this process, from 1.
+            size: Of the group.
+            timeout_s: As in `call`.
+
+        Raises:
+            LinkError: It was given up.
+        """
+
+
 class Worker(Protocol):
     """What runs in a process of its own, or in turn with the others."""
 
@@ -220,7 +281,13 @@ class Worker(Protocol):
 
 
 def make_worker(
-    spec: WorkerSpec, place: Place, *, link: Link, clock: Callable[[], float], memory: Memory | None = None
+    spec: WorkerSpec,
+    place: Place,
+    *,
+    link: Link,
+    clock: Callable[[], float],
+    memory: Memory | None = None,
+    meetings: Meetings | None = None,
 ) -> Worker:
     """Make a worker of a run in the process where it will work.
 
@@ -230,13 +297,14 @@ def make_worker(
         link: Where its messages go.
         clock: Seconds.
         memory: Shared with the others; None without.
+        meetings: How processes of one learner become a group; None where they cannot.
 
     Raises:
         LudusError: The configuration of the run is wrong here, or a component fails.
     """
     from ludus._assembly import enlist  # noqa: PLC0415 - imports torch
 
-    return enlist(spec, place, link=link, clock=clock, memory=memory)
+    return enlist(spec, place, link=link, clock=clock, memory=memory, meetings=meetings)
 
 
 @frozen(kw_only=True)

@@ -179,13 +179,29 @@ class SegmentBatch:
         Args:
             decisions: ≥ 1.
         """
-        counts = self.counts()
-        parts = min(max(1, round(counts.sum() / decisions)), max(1, self.num_segments))
+        return self.divide(max(1, round(self.num_decisions / decisions)))
+
+    def divide(self, parts: int) -> list[SegmentBatch]:
+        """Return so many parts of about as many trainable decisions each, as views of whole segments.
+
+        Fewer where there are not enough segments for each to have some.
+
+        Args:
+            parts: ≥ 1.
+        """
+        counts, parts = self.counts(), min(parts, max(1, self.num_segments))
         if parts == 1:
             return [self]
-        ends = np.searchsorted(np.cumsum(counts), counts.sum() * np.arange(1, parts) / parts) + 1
-        bounds = [0, *(int(end) for end in ends), self.num_segments]
-        return [self.part(start, end) for start, end in itertools.pairwise(bounds) if end > start]
+        known, numbers = np.concatenate([[0], np.cumsum(counts)]), np.arange(1, parts)
+        wanted = known[-1] * numbers / parts
+        after = np.searchsorted(known, wanted)
+        ends = after - (wanted - known[after - 1] < known[after] - wanted)  # the nearer end of a segment
+        ends = np.maximum.accumulate(np.maximum(ends - numbers, 0)) + numbers  # at least one for each part
+        ends = np.minimum(ends, self.num_segments - parts + numbers)
+        bounds = [0, *ends.tolist(), self.num_segments]
+        if (np.diff(known[bounds]) == 0).any():
+            return self.divide(parts - 1)
+        return [self.part(start, end) for start, end in itertools.pairwise(bounds)]
 
     def part(self, start: int, end: int) -> SegmentBatch:
         """Return the segments from `start` to `end` as views."""

@@ -129,6 +129,32 @@ def test_samplers_take_what_learners_leave(assemble, cores, run, players, sample
     assert plan(assembly, cores) == (samplers, threads)
 
 
+def test_helpers_take_their_part_of_what_learners_get(assemble):
+    """One worker for every process but the first of a learner; in one process there are none."""
+    players = {"cat": {"learner_processes": 3}, "mouse": {}}
+    workers = assemble(run={"workers": 2}, players=players).workers(10.0)
+    learning = {worker.name: worker.threads for worker in workers if not worker.name.startswith(("sampler", "eval"))}
+    assert learning == {"learner-cat": 2, "learner-mouse": 2, "helper-1-cat": 2, "helper-2-cat": 2}
+    alone = assemble(run={"workers": 0}, players=players).workers(1.0)
+    assert not any(worker.name.startswith("helper") for worker in alone)
+
+
+def test_learners_and_helpers_get_gpus_in_turn(assemble, monkeypatch):
+    """Unless one is named."""
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    players = {"cat": {"learner_processes": 2}, "mouse": {"learner_processes": 2}}
+    for device, expected in (("cuda", ["cuda:0", "cuda:1", "cuda:2", "cuda:0"]), ("cuda:1", ["cuda:1"] * 4)):
+        assembly = assemble(run={"device": device}, players=players)
+        assert [assembly._device(player, rank) for player in players for rank in (0, 1)] == expected
+
+
+def test_a_launcher_without_groups_has_no_helpers(assemble):
+    """The learner learns alone."""
+    assembly = assemble(players={"main": {"learner_processes": 2}})
+    assert assembly.learner("main", link=None, clock=lambda: 0.0).meeting is None
+
+
 def test_a_league_knows_who_plays_which_team(assemble, tmp_path):
     """A symmetric role takes any team."""
     for environment, team, players in (("dummy-count", None, {"main": {}}), ("dummy-guess", 1, {"main": {"role": "seeker"}})):  # fmt: skip # noqa: E501

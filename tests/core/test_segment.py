@@ -135,3 +135,36 @@ def test_concatenate_one_is_no_copy():
     """A single batch is passed through."""
     played = batch()
     assert SegmentBatch.concatenate([played]) is played
+
+
+def test_a_batch_is_divided_evenly_by_decisions():
+    """Whole segments, all of them once, as views; as many parts as there can be."""
+    played = batch(9)
+    played.length[:] = [4, 1, 1, 1, 1, 2, 2, 2, 2]
+    counts = played.counts()
+    for parts in (1, 2, 3):
+        divided = played.divide(parts)
+        assert len(divided) == parts
+        assert sum(part.num_decisions for part in divided) == counts.sum()
+        assert max(part.num_decisions for part in divided) - min(part.num_decisions for part in divided) <= counts.max()
+        assert all(np.shares_memory(part.action, played.action) for part in divided)
+    assert [part.num_segments for part in played.divide(20)] == [1] * 9
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts", "segments"),
+    [
+        ([1, 4], 2, [1, 1]),
+        ([1, 1, 4], 2, [2, 1]),
+        ([4, 1, 1], 2, [1, 2]),
+        ([1, 1, 1, 1, 1, 4], 3, [3, 2, 1]),
+        ([0, 0, 0, 4], 3, [4]),
+        ([3, 0, 0, 4], 3, [3, 1]),
+        ([2] * 10, 3, [3, 4, 3]),
+    ],
+)
+def test_no_part_of_a_batch_is_without_decisions(lengths, parts, segments):
+    """Wherever most of the decisions are; each part ends where it is nearest to its share."""
+    played = batch(len(lengths))
+    played.length[:] = lengths
+    assert [part.num_segments for part in played.divide(parts)] == segments

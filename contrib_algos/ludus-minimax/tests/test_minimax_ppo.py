@@ -6,7 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from ludus.errors import ContractError
-from ludus.testing import check_algorithm
+from ludus.testing import check_algorithm, update_together
 from ludus_minimax.algorithm import MinimaxPPO
 from ludus_minimax.config import MinimaxPPOConfig
 
@@ -156,3 +156,17 @@ def test_the_term_never_pays_where_it_is_tracked(make_minimax, make_batch):
     for seed in range(5):
         batch = make_batch(minimax, opponent_value=rng.normal(-1, 3, (9, 6)), seed=seed)
         assert (trainer._reward(batch) <= batch.reward).all()
+
+
+def test_a_group_goes_by_the_least_evaluation_of_all(make_minimax, make_batch):
+    """A tracked R_min is that of the whole batch in every one of them."""
+    minimax = make_minimax(minimax_alpha=0.5, minimax_shift="tracked", num_minibatches=1, epochs=2, learning_rate=1e-2)
+    value = np.random.default_rng(0).normal(size=(9, 6))
+    batch = make_batch(minimax, opponent_value=value)
+    alone, *group = (minimax.make_trainer(seed=1) for _ in range(3))
+    alone.update(batch, progress=0.0)
+    update_together(group, [batch.part(0, 2), batch.part(2, 6)])
+    for trainer in group:
+        assert trainer.state()["opponent_min"] == alone.state()["opponent_min"]
+        for name, array in alone.weights().items():
+            np.testing.assert_allclose(trainer.weights()[name], array, atol=2e-4, rtol=1e-3, err_msg=name)

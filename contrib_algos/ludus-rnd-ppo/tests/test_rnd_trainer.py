@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import ContractError
-from ludus.testing import check_algorithm
+from ludus.testing import check_algorithm, update_together
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_rnd_ppo.algorithm import RNDPPO
@@ -191,3 +191,18 @@ def test_recurrent_networks(make_rnd, make_batch):
     for _ in range(20):
         last = trainer.update(make_batch(rnd), progress=0.0).metrics["predictor_loss"]
     assert last < first
+
+
+def test_a_group_learns_what_one_learns(make_rnd, make_batch):
+    """What is new, and how new, is judged by what all of them have seen."""
+    rnd = make_rnd(num_minibatches=1, epochs=2, learning_rate=1e-2)
+    alone, *group = (rnd.make_trainer(seed=1) for _ in range(3))
+    for seed in range(3):
+        batch = make_batch(rnd, seed=seed)
+        expected = alone.update(batch, progress=0.0)
+        results = update_together(group, [batch.part(0, 2), batch.part(2, 6)])
+    assert results[0].metrics["predictor_loss"] == pytest.approx(expected.metrics["predictor_loss"], rel=1e-3)
+    for trainer in group:
+        for got, wanted in ((trainer.weights(), alone.weights()), (trainer.state(), alone.state())):
+            for name in wanted:
+                np.testing.assert_allclose(got[name], wanted[name], atol=2e-4, rtol=1e-3, err_msg=name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ludus.testing._algorithm import check_algorithm
 from ludus.testing._environment import check_environment
+from ludus.testing._group import update_together
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
 from ludus.testing._matchmaker import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
@@ -36,4 +37,5 @@ __all__ = [
     "fake_player",
     "league_runner",
     "opponent_shares",
+    "update_together",
 ]

@@ -9,11 +9,12 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from ludus.algorithm import Algorithm, AlgorithmContext, Decision, Policy, Trainer
+from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer
 from ludus.environment import Role
 from ludus.errors import ContractError, ModelError
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, legal_actions
+from ludus.testing._group import update_together
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
 
 __all__ = ["check_algorithm"]
@@ -236,6 +237,36 @@ def _check_refuses_nan(case: _Case) -> None:
         raise ContractError("update accepted rewards that are not numbers")
 
 
+def _check_groups(case: _Case) -> None:
+    trainers = [case.algorithm.make_trainer(seed=0) for _ in range(2)]
+    together = [trainer for trainer in trainers if isinstance(trainer, GroupTrainer)]
+    if not together:
+        return
+    _, policy = case.pair()
+
+    def check_equal(what: str) -> None:
+        for got, expected in zip(*((trainer.weights(), trainer.state()) for trainer in trainers), strict=True):
+            differing = sorted(name for name in got if not np.array_equal(got[name], expected[name]))
+            _require(not differing, f"{what} leaves trainers with different {', '.join(differing[:4])}")
+
+    for seed in range(_MAX_WARM_UP_UPDATES):
+        one, _ = update_together(together, case.batch(policy, seed).divide(2), progress=0.5)
+        check_equal("an update in a group")
+        if one.gradient_steps:
+            break
+    before = trainers[0].weights(), trainers[0].state()
+    parts = case.batch(policy, seed + 1).divide(2)
+    parts[1].reward[...] = np.nan
+    try:
+        update_together(together, parts, progress=0.5)
+    except ContractError:
+        check_equal("an update that one of a group refused")
+        after = trainers[0].weights(), trainers[0].state()
+        _require(all(map(_same, before, after)), "an update that another one of its group refused changed a trainer")
+    else:
+        raise ContractError("an update in a group accepted rewards that are not numbers")
+
+
 def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
@@ -251,4 +282,5 @@ _CHECKS = (
     _check_update,
     _check_resume,
     _check_refuses_nan,
+    _check_groups,
 )

@@ -330,19 +330,19 @@ def test_who_waits_for_a_service_that_hangs_is_not_killed_with_it(serve, monkeyp
     assert len(said) == 1
 
 
-def test_what_a_service_counts_is_progress(tmp_path, monkeypatch):
+def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
     """What others count is not, as it may be lost, and neither is a service that has done nothing yet."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
     crew, heard = make_crew(tmp_path), []
     monkeypatch.setattr(Supervisor, "progressed", lambda self, name: heard.append(name))
-    told = [("service-x", 0), ("service-x", 5), ("learner-main", 5)]
+    told = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
     messages = [(name, Progress(worker=name, count=count)) for name, count in told]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
     try:
         assert crew.receive(0.0) == messages
     finally:
         crew.close()
-    assert heard == ["service-x"]
+    assert heard == ["service-x", "helper-1-main"]
 
 
 def test_who_waits_for_a_service_that_starts_is_not_silent(serve):

@@ -52,7 +52,7 @@ class MinimaxPPOTrainer(PPOTrainer):
         """Return R' ``[T+1, N] float32``, by the least evaluation of today where it is tracked."""
         options, least = self._options, self._state["opponent_min"]
         value = opponent_value(batch, algorithm="minimax-ppo")
-        least.clamp_(max=lowest(value))
+        least.clamp_(max=self._group.least(lowest(value)))
         reward = minimax_reward(
             batch.reward,
             value,
@@ -60,5 +60,7 @@ class MinimaxPPOTrainer(PPOTrainer):
             gamma=options.minimax_gamma,
             r_min=shift(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(least)),
         )
-        self._added = float((reward - batch.reward)[batch.trainable()].mean())
+        added = torch.tensor((reward - batch.reward)[batch.trainable()].mean())
+        self._group.mean([added], weight=batch.num_decisions)
+        self._added = added.item()
         return reward

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gymnasium import Space, spaces
 from ludus.algorithm import AlgorithmContext
+from ludus.group import Alone, Group, in_turn
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.segment import SegmentBatch
 from ludus.spaces import leaf_spaces
@@ -55,6 +56,7 @@ class Novelty(nn.Module):
         self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in self._moments_of])
         self.returns = RunningMoments()
         self.reward_mean = 0.0  # of the latest batch
+        self.group: Group = Alone()  # of the trainer
         self.eval()  # networks with statistics of their own must not update these: the target has to stay as it is
 
     def forward(self, rows: Rows) -> Tensor:
@@ -80,9 +82,13 @@ class Novelty(nn.Module):
         """
         trainable = batch.trainable()
         chosen = torch.from_numpy(trainable)
-        for _, leaves in self._chunks(batch, trainable):
-            for name, moments in self._moments_of.items():
-                self._moments(moments).add(leaves[name])
+
+        def count() -> None:
+            for _, leaves in self._chunks(batch, trainable):
+                for name, moments in self._moments_of.items():
+                    self._moments(moments).add(leaves[name])
+
+        in_turn(self.group, count, [*self.observations.buffers()])
         decided = known(batch) & batch.decided
         error = torch.zeros(decided.size)
         for entries, leaves in self._chunks(batch, decided, unit=_ROWS_UNIT):
@@ -96,9 +102,12 @@ class Novelty(nn.Module):
             trainable=chosen,
             discount=(self._config.intrinsic_gamma**elapsed).expand_as(reward),
         )
-        self.returns.add(returns[chosen].to(self.returns.mean.device))
+        rows = returns[chosen].to(self.returns.mean.device)
+        in_turn(self.group, lambda: self.returns.add(rows), [*self.returns.buffers()])
         reward = reward / self._scale()
-        self.reward_mean = reward[chosen].mean().item()
+        mean = reward[chosen].mean()
+        self.group.mean([mean], weight=int(trainable.sum()))
+        self.reward_mean = mean.item()
         return reward.numpy()
 
     def _scale(self) -> float:

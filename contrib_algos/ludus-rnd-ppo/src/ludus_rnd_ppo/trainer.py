@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 from ludus.algorithm import UpdateResult
+from ludus.group import Group
 from ludus.segment import SegmentBatch
 from ludus_ppo.advantages import RewardStream
 from ludus_ppo.distributions import Distribution
@@ -48,6 +49,11 @@ class RNDPPOTrainer(PPOTrainer):
         super().__init__(config, model, distribution=distribution, seed=seed, streams=streams, auxiliary=novelty)
         self._novelty = novelty
         self._predictor_coef = config.predictor_coef
+
+    def join(self, group: Group) -> None:
+        """Compute updates as one of a group; see `PPOTrainer.join`."""
+        super().join(group)
+        self._novelty.group = group
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
         """Learn from a batch; see `PPOTrainer.update`."""

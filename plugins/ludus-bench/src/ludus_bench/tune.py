@@ -85,7 +85,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     Raises:
         RunError: A trial run ended early.
     """
-    end, cores, players = time.monotonic() + seconds, available_cores(), len(setup.players)
+    end, cores, players = time.monotonic() + seconds, available_cores(), setup.learner_processes
     sampling = _try_matches(setup, plan)
     sizes = _try_minibatches(setup, plan)
     size = smallest_of_best(_medians(sizes))
@@ -107,7 +107,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         command="tune",
         figures=tuple(figures),
         machine=describe(),
-        config={**said_of(setup), "players": players},
+        config={**said_of(setup), "players": len(setup.players)},
         values={
             "best": {
                 "workers": best.workers,

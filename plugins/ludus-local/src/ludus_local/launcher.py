@@ -11,7 +11,7 @@ from ludus.wire import CheckpointAck, Progress, ResultsAck
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
-from ludus_local.supervisor import Supervisor, is_service
+from ludus_local.supervisor import Supervisor, serves
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 __all__ = ["LocalCrew", "LocalLauncher"]
@@ -84,7 +84,7 @@ class LocalCrew:
         messages = self._endpoint.receive(timeout_s)
         self._received_s = time.monotonic()
         for peer, message in messages:
-            if isinstance(message, Progress) and message.count and is_service(peer):  # it commits nothing, but serves
+            if isinstance(message, Progress) and message.count and serves(peer):
                 self._supervisor.progressed(peer)
         return messages
 

@@ -6,6 +6,7 @@ four words that its kind defines; the arrays of its layout follow, each at a mul
 
     slot            generation | state | - | -       one block of segments, written while it is played
     weights board   version of copy 0 | of copy 1 | - | -
+    group           - | - | - | -                    what a process gives to the others of its group, and what it added
 
 Readers check everything against the size of the file before they look at an array. Nothing keeps a writer from cutting
 its file short afterwards; the folder is private to one user, whose processes trust each other so far.

@@ -15,7 +15,7 @@ from ludus.launcher import Session, WorkerSpec
 
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
-__all__ = ["Supervisor", "is_service"]
+__all__ = ["Supervisor", "is_service", "serves"]
 
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
@@ -147,7 +147,7 @@ class Supervisor:
         if len(process.deaths) > self.session.restarts:
             raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
         if process.in_vain > self.session.restarts:  # what takes longer than a minute to fail, such as a checkpoint
-            between = "nobody served" if name in self._services else "nothing committed"
+            between = "nobody served" if serves(name) else "nothing committed"
             raise WorkerError(f"{name}: {why} — {process.in_vain} times with {between} in between; see {log}")
         self.restarts += 1
         self.session.say(f"{name}: {why} — restarted; see {log}")
@@ -186,6 +186,11 @@ class Supervisor:
 def is_service(name: str) -> bool:
     """Return whether the worker of a name is a service."""
     return name.startswith("service-")
+
+
+def serves(name: str) -> bool:
+    """Return whether the worker of a name commits nothing, but is of use to others."""
+    return name.startswith(("service-", "helper-"))
 
 
 def _end(processes: list[LocalProcess]) -> None:

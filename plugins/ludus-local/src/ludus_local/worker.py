@@ -19,6 +19,7 @@ from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Place, Worker, WorkerSpec, make_worker
 from ludus.wire import Failure, Progress
 
+from ludus_local.group import LocalMeetings
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder
 from ludus_local.process import die_with_parent, set_process_title
@@ -122,14 +123,15 @@ def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
     link = _link(command.name, endpoint, command.sockets)
     spec = WorkerSpec(command.name, command.threads)
     place = Place(run_dir=command.run, session=command.session, sockets=command.sockets)
-    return make_worker(spec, place, link=link, clock=time.monotonic, memory=link), link
+    meetings = None if link.folder is None else LocalMeetings(command.sockets, link.folder)
+    return make_worker(spec, place, link=link, clock=time.monotonic, memory=link, meetings=meetings), link
 
 
 def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
     """Return the way to the others: learners listen, samplers look for them, and both have shared memory."""
     kind = name.partition("-")[0]
     address = endpoint.bind(ipc_address(sockets, name)) if kind == "learner" else ""
-    folder = SharedFolder.beside(sockets, name) if kind in {"learner", "sampler"} else None
+    folder = SharedFolder.beside(sockets, name) if kind in {"learner", "helper", "sampler"} else None
     return HostLink(endpoint, folder, address=address)
 
 

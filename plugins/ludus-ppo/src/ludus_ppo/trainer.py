@@ -12,7 +12,8 @@ import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
-from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights, update_statistics
+from ludus.group import Alone, Group, in_turn, mean_gradients
+from ludus.network import LazyLeaves, NormalizingNetwork, copy_arrays, get_weights, set_weights, update_statistics
 from ludus.optimizer import Adam
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
@@ -57,7 +58,7 @@ class _Step:
 
 
 class PPOTrainer:
-    """Learns from segments; see `ludus.algorithm.Trainer`.
+    """Learns from segments, alone or in a group; see `ludus.algorithm.GroupTrainer`.
 
     Other algorithms build on it by rewards of their own, each with a value head, and by a loss of their own.
 
@@ -83,6 +84,7 @@ class PPOTrainer:
         auxiliary: nn.Module | None = None,
     ) -> None:
         self._config = config
+        self._group: Group = Alone()
         self._model = model
         self._auxiliary = auxiliary
         self._distribution = distribution
@@ -113,23 +115,26 @@ class PPOTrainer:
         """Return how many fresh decisions an update wants."""
         return self._config.batch_decisions
 
+    def join(self, group: Group) -> None:
+        """Compute updates as one of a group; see `ludus.algorithm.GroupTrainer.join`.
+
+        Minibatches are as many as alone, each of a part in every process. What is averaged over labels that actions
+        use, or over the segments of networks with a memory, counts by decisions.
+        """
+        self._group = group
+
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
         """Pass `epochs` times over the batch in minibatches.
 
         Raises:
             ContractError: The batch has nothing to train on, or a loss or gradient is not finite; the trainer is
                 left as it was.
+            LinkError: Another one of the group is gone; likewise.
         """
-        batch.check()
-        trainable = batch.trainable()
-        if not trainable.any():
-            raise ContractError("ppo: a batch without a single trainable decision")
-        if self._model.recurrent is not None and not batch.initial_state:
-            raise ContractError("ppo: the network is recurrent, but the batch carries no state")
         schedules = Schedules.at(progress, self._config)
         before = [tensor.clone() for tensor in self._live()]
         try:
-            source = self._source(batch, trainable)
+            source = self._source(batch, self._trainable(batch))
             metrics, samples, steps = self._passes(source, schedules)
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
             if bad:
@@ -144,7 +149,7 @@ class PPOTrainer:
             raise
         self._state["updates"] += 1
         for stream in self._streams:
-            metrics |= _batch_metrics(source, stream.head)
+            metrics |= _batch_metrics(source, stream.head, self._group)
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
@@ -161,6 +166,28 @@ class PPOTrainer:
     # -- what is learned -------------------------------------------------------------------------------------------
 
     def _source(self, batch: SegmentBatch, trainable: np.ndarray) -> Source:
+        more = self._estimates(batch, trainable)
+        if self._config.normalize_advantage:
+            more["advantage"] = self._normalised(more["advantage"], trainable)
+        source = self._make_source(batch, trainable, more, burn_in=self._config.burn_in)
+        if batch.action_mask is not None:
+            self._distribution.check(source.pick("action"), source.pick("action_mask"))
+        if self._model.value_scale is not None:
+            self._rescale(source, self._model.value_scale)
+        return source
+
+    def _trainable(self, batch: SegmentBatch) -> np.ndarray:
+        """Return the decisions to learn from, ``[T+1, N] bool``, of a batch that there is something to learn from."""
+        batch.check()
+        trainable = batch.trainable()
+        if not trainable.any():
+            raise ContractError("ppo: a batch without a single trainable decision")
+        if self._model.recurrent is not None and not batch.initial_state:
+            raise ContractError("ppo: the network is recurrent, but the batch carries no state")
+        return trainable
+
+    def _estimates(self, batch: SegmentBatch, trainable: np.ndarray) -> dict[str, Tensor]:
+        """Return ``"advantage"``, summed over streams, and ``"returns/HEAD"`` of each, ``[T+1, N]``."""
         config = self._config
         present = self._present(batch, trainable) if config.advantage == "vtrace" else None
         advantage, more = torch.zeros(trainable.shape), {}
@@ -175,15 +202,16 @@ class PPOTrainer:
             )
             advantage = advantage + stream.weight * of_stream
             more[f"returns/{stream.head}"] = returns
-        if config.normalize_advantage:
-            deviation, mean = torch.std_mean(advantage[torch.from_numpy(trainable)], correction=0)
-            advantage = (advantage - mean) / (deviation + 1e-8)
-        source = self._make_source(batch, trainable, {"advantage": advantage, **more}, burn_in=config.burn_in)
-        if batch.action_mask is not None:
-            self._distribution.check(source.pick("action"), source.pick("action_mask"))
-        if self._model.value_scale is not None:
-            self._rescale(source, self._model.value_scale)
-        return source
+        return {"advantage": advantage, **more}
+
+    def _normalised(self, advantage: Tensor, trainable: np.ndarray) -> Tensor:
+        """Return advantages less their mean, divided by their deviation, over all that the group learns from."""
+        learned = advantage[torch.from_numpy(trainable)].double()
+        mean = learned.mean()
+        self._group.mean([mean], weight=len(learned))
+        variance = (learned - mean).square().mean()
+        self._group.mean([variance], weight=len(learned))
+        return (advantage - mean.float()) / (variance.sqrt().float() + 1e-8)
 
     def _make_source(
         self, batch: SegmentBatch, trainable: np.ndarray, more: Mapping[str, Tensor], *, burn_in: int = 0
@@ -221,13 +249,16 @@ class PPOTrainer:
 
     def _update_statistics(self, source: Source, batch: SegmentBatch) -> None:
         """Let the network count what was learned from, once, now that no pass depends on its statistics any more."""
+        network = self._model.network
 
         def leaves(group: str, names: Iterable[str]) -> LazyLeaves:
             return LazyLeaves(names, lambda name: source.pick(f"{group}/{name}").to(self._device))
 
-        update_statistics(
-            self._model.network, leaves("observation", batch.observation), leaves("privileged", batch.privileged)
-        )
+        def count() -> None:
+            update_statistics(network, leaves("observation", batch.observation), leaves("privileged", batch.privileged))
+
+        if isinstance(network, NormalizingNetwork):
+            in_turn(self._group, count, list(network.buffers()))
 
     def _rescale(self, source: Source, scale: Tensor) -> None:
         """Bring the value heads to the scale of the latest returns, as an exponential moving average over updates."""
@@ -235,6 +266,7 @@ class PPOTrainer:
         for index, stream in enumerate(self._streams):
             returns = source.pick(f"returns/{stream.head}").double()
             now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())])
+            self._group.mean([now], weight=len(returns))
             moments[index] = _MOMENTS_DECAY * moments[index] + (1 - _MOMENTS_DECAY) * now
             mean, square = moments[index, :2] / moments[index, 2]
             scale[index, 0] = mean
@@ -253,13 +285,21 @@ class PPOTrainer:
         for share in [1.0] * whole + [config.epochs - whole] * (config.epochs > whole):
             count = max(1, round(share * config.num_minibatches))
             parts = source.minibatches(rng, count=count, share=share)
+            fewest = int(self._group.least(len(parts)))
+            if fewest < len(parts):
+                parts = np.array_split(np.concatenate(parts), fewest)
             steps = [self._gradient_step(source.take(part), schedules) for part in parts]
             metrics += [step.metrics for step in steps]
             samples += sum(len(step.log_prob) for step in steps)
             moved.append(self._moved(steps, schedules.clip_epsilon))
+            self._group.mean([moved[-1]], weight=sum(len(step.log_prob) for step in steps))
             if config.target_kl and not moved[-1][0].item() <= config.target_kl:
                 break
         means = torch.cat([torch.stack(metrics).mean(dim=0), torch.stack(moved).mean(dim=0)])
+        counted = torch.tensor(float(samples), dtype=torch.float64)
+        self._group.mean([means], weight=samples)
+        self._group.mean([counted])
+        samples = round(counted.item() * self._group.size)
         names = (
             *_LOSSES,
             *(["auxiliary_loss"] if self._auxiliary is not None else []),
@@ -280,6 +320,7 @@ class PPOTrainer:
             return losses, log_prob, used
 
         losses, log_prob, used = self._losses_of.used_by(differentiated)
+        mean_gradients(self._group, self._parameters, weight=len(log_prob))
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
         self._optimizer.step(learning_rate=schedules.learning_rate)
         return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
@@ -380,10 +421,12 @@ class PPOTrainer:
         return [*self._model.state_dict().values(), *self._state.values()]
 
 
-def _batch_metrics(source: Source, head: str) -> dict[str, float]:
+def _batch_metrics(source: Source, head: str, group: Group) -> dict[str, float]:
     """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
     value, returns = source.pick(f"extras/{head}"), source.pick(f"returns/{head}")
-    numbers = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()]).tolist()
+    means = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()])
+    group.mean([means], weight=len(value))
+    numbers = means.tolist()
     names = ("explained_variance", "value_mean", "return_mean")
     kind = head.removesuffix("value").removesuffix("_")
     return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}

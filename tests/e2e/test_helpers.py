@@ -1,0 +1,80 @@
+"""Learners of several processes: a run loses nothing by its helpers, whatever happens to them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+import pytest
+from ludus._store import Store
+
+HELPER = "helper-1-main_agent"
+VICTIMS = {"learner": ("learner-main_agent",), "helper": (HELPER,), "coordinator": ("coordinator",)}
+
+
+def helpers(run):
+    """Return how many helpers took part of late, by what the learner says; -1 where it says nothing."""
+    path = run.folder / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").splitlines()[-1:] if path.exists() else []
+    return int(next((json.loads(line)["m"].get("learner/main_agent/helpers", -1) for line in lines), -1))
+
+
+def is_training_together(run):
+    """Return a condition for a run to go on from: there is something to lose, and the helper takes part."""
+    return lambda state: len(state.models) >= 2 and state.rated > 0 and helpers(run) == 1
+
+
+@pytest.mark.slow
+def test_a_learner_and_its_helper_are_killed_and_find_each_other_again(campaign, league):
+    """A learner goes on without its helper and takes it in again; nothing committed is lost, nobody stays."""
+    run = league("players.main_agent.learner_processes=2")
+    run.victims = VICTIMS
+    run.train()
+    run.wait_for(is_training_together(run))
+    learner = run.pids["learner-main_agent"]
+    for victim in ("helper", "learner", "coordinator"):
+        kill = campaign.kill(run, victim)
+        assert (kill.lost_matches, kill.lost_models, kill.problems, kill.orphans) == (0, 0, (), 0)
+        run.wait_for(is_training_together(run))
+        assert (run.pids["learner-main_agent"] == learner) == (victim == "helper")
+        learner = run.pids["learner-main_agent"]
+    pids = run.pids
+    os.kill(pids["coordinator"], signal.SIGINT)
+    assert run.process.wait(40) == 130
+    assert "did not stop" not in run.output
+    assert not any(map(campaign.is_alive, pids.values()))
+    assert run.problems() == []
+    with Store.read(run.folder) as store:
+        (saved,) = store.checkpoints().values()
+        assert store.models()[-1].decisions == saved.decisions > 0
+
+
+@pytest.mark.slow
+def test_a_learner_goes_on_without_a_helper_that_hangs(campaign, league):
+    """It computes the update alone that it had begun with it; the helper is replaced, and nobody else."""
+    run = league("players.main_agent.learner_processes=2", "run.stall_s=8")
+    run.train()
+    run.wait_for(is_training_together(run))
+    pids, before = run.pids, run.state
+    os.kill(pids[HELPER], signal.SIGSTOP)
+    run.wait_for(lambda state: state.has_passed(before) and run.pids.get(HELPER, pids[HELPER]) != pids[HELPER])
+    run.wait_for(is_training_together(run))
+    assert {name: pid for name, pid in run.pids.items() if name != HELPER} == {
+        name: pid for name, pid in pids.items() if name != HELPER
+    }
+    assert not campaign.is_alive(pids[HELPER])
+    assert f"{HELPER}: was silent for 8 s and was killed — restarted; see " in run.output
+    assert "this update is computed alone" in (run.folder / "logs" / "learner-main_agent.log").read_text(
+        encoding="utf-8"
+    )
+
+
+def test_an_algorithm_that_learns_in_one_process_is_not_given_more(ludus, toml, tmp_path):
+    """In one line, before anything is written."""
+    path = toml(run={"workers": 1})
+    done = ludus("train", path, "--run", tmp_path / "run", "--set", "players.main.learner_processes=2")
+    assert done.status == 1
+    assert len(done.errors) == 1
+    assert "players.main.learner_processes: expected 1, as 'dummy-gradient' learns in one process" in done.errors[0]
+    assert not (tmp_path / "run").exists()
