@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
+from ludus._store import Store
 from tomli_w import dumps as write_toml
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +44,27 @@ def league(campaign, tmp_path):
             return made
 
         yield make
+
+
+@pytest.fixture
+def check_stop(campaign):
+    """Return a check that a signal stops a run: status 130, how to go on, all weights saved, no process left."""
+
+    def check(run, number, *, processes):
+        pids = run.pids
+        assert len(pids) == processes
+        os.kill(pids["coordinator"], number)
+        assert run.process.wait(40) == 130
+        assert f"{number.name}: stopping cleanly (again: at once)\n" in run.output
+        assert f"\nstopped: {number.name}\ngo on with: ludus resume {run.folder}\n" in run.output
+        assert "Traceback" not in run.output
+        assert not any(map(campaign.is_alive, pids.values()))
+        assert run.problems() == []
+        with Store.read(run.folder) as store:
+            (saved,) = store.checkpoints().values()
+            assert store.models()[-1].decisions == saved.decisions > 0
+
+    return check
 
 
 @pytest.fixture

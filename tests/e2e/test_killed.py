@@ -75,38 +75,22 @@ def test_a_league_with_rules_is_what_its_log_says_whatever_is_killed(campaign, l
     assert run.problems() == []
 
 
-def stopped_by(number, campaign, run):
-    """Check that a signal stops a run with status 130, the line to go on with, all weights saved, no process left."""
-    pids = run.pids
-    assert len(pids) == 4
-    os.kill(pids["coordinator"], number)
-    assert run.process.wait(40) == 130
-    assert f"{number.name}: stopping cleanly (again: at once)\n" in run.output
-    assert f"\nstopped: {number.name}\ngo on with: ludus resume {run.folder}\n" in run.output
-    assert "Traceback" not in run.output
-    assert not any(map(campaign.is_alive, pids.values()))
-    assert run.problems() == []
-    with Store.read(run.folder) as store:
-        (saved,) = store.checkpoints().values()
-        assert store.models()[-1].decisions == saved.decisions > 0
-
-
 @pytest.mark.slow
-def test_an_interrupt_stops_cleanly(campaign, league):
+def test_an_interrupt_stops_cleanly(check_stop, league):
     """While all that there is to do is being done."""
     run = league()
     run.train()
     run.wait_for(is_training)
-    stopped_by(signal.SIGINT, campaign, run)
+    check_stop(run, signal.SIGINT, processes=4)
 
 
-def test_a_termination_saves_the_last_weights(campaign, light_league):
+def test_a_termination_saves_the_last_weights(check_stop, light_league):
     """Where nothing has been saved so far."""
     run = light_league("run.checkpoint_s=3600", "players.main_agent.freeze_every_decisions=1000000000")
     run.train()
     run.wait_for(lambda state: state.trained > 300)
     assert not run.state.models
-    stopped_by(signal.SIGTERM, campaign, run)
+    check_stop(run, signal.SIGTERM, processes=4)
 
 
 def test_a_second_interrupt_stops_at_once(campaign, light_league):

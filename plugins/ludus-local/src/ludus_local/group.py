@@ -92,7 +92,8 @@ class LocalGroup:
             if self.rank == source:
                 shown[...] = part
             self._round(f"copy {whole.size} of {source}")
-            part[...] = shown
+            if self.rank != source:
+                part[...] = shown
             self._round("copied")  # before that nobody writes anything else there
         if self.rank != source:
             parts = np.split(whole, np.cumsum([array.nbytes for array in arrays]))
