@@ -27,9 +27,8 @@ lint: install
 	$(BIN)/ruff format --check .
 
 types: install
-	$(BIN)/mypy core/ludus
-	$(BIN)/mypy benchmarks/*.py docs/*.py examples/*.py
-	ls -d plugins/*/src contrib_*/*/src examples/*/src examples/*/run.py | MYPYPATH=examples xargs -P 2 -n 1 $(BIN)/mypy
+	MYPYPATH=examples $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py docs/*.py
+	ls examples/*/run.py | MYPYPATH=examples xargs -n 1 $(BIN)/mypy
 
 format: install
 	$(BIN)/ruff check --fix .

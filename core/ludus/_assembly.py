@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._build import (
-    blamed,
     learned_role,
     make,
     make_agent,
@@ -24,27 +23,37 @@ from ludus._build import (
     make_service,
     player_role,
 )
-from ludus._compute import device_problem, prepare_to_compute
+from ludus._compute import prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._helpers import Helper, Meeting
 from ludus._league import League
-from ludus._learner import Learner, LearnerOptions, group
-from ludus._models import load_arrays, load_checkpoint
+from ludus._learner import Learner, LearnerOptions
+from ludus._models import load_arrays
 from ludus._opponents import ActorCache, StackActor
 from ludus._plugins import Plugins, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
 from ludus._sampler import Sampler
 from ludus._seeding import generator, seed_for
 from ludus._store import Store
-from ludus._structuring import Problem
 from ludus._version import __version__
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, GroupTrainer, Trainer, Weights
 from ludus.environment import EnvironmentSpec, Role
-from ludus.errors import ConfigError, ModelError
+from ludus.errors import ConfigError
 from ludus.interface import Interface
-from ludus.launcher import Link, Meetings, Memory, Outpost, Place, Worker, WorkerSpec, helper_name, learner_name
+from ludus.launcher import (
+    Link,
+    Meetings,
+    Memory,
+    Outpost,
+    Place,
+    Worker,
+    WorkerContext,
+    WorkerSpec,
+    helper_name,
+    learner_name,
+)
 from ludus.service import Network, ServiceContext, Site
 
 
@@ -108,46 +117,20 @@ class Assembly:
             restarts=run.restarts,
         )
 
-    def worker(
-        self,
-        name: str,
-        *,
-        link: Link,
-        clock: Callable[[], float],
-        memory: Memory | None = None,
-        meetings: Meetings | None = None,
-    ) -> Worker:
-        """Make one of the workers that `workers` lists.
-
-        Args:
-            name: Of the worker; begins with its kind.
-            link: Where its messages go.
-            clock: Seconds.
-            memory: Shared with the others; None without.
-            meetings: How processes of one learner become a group; None where they cannot.
-        """
+    def worker(self, name: str, context: WorkerContext) -> Worker:
+        """Make one of the workers that `workers` lists; its name begins with its kind."""
         kind, _, which = name.partition("-")
         if kind == "learner":
-            return self.learner(which, link=link, clock=clock, memory=memory, meetings=meetings)
+            return self.learner(which, context)
         if kind == "helper":
             rank, _, player = which.partition("-")
-            return self.helper(name, player, int(rank), link=link, clock=clock, meetings=meetings)
+            return self.helper(name, context, player=player, rank=int(rank))
         if kind == "service":
-            return self.service(name, link=link, clock=clock)
-        return self.sampler(name, link=link, clock=clock, memory=memory, rates=kind == "evaluator")
+            return self.service(name, context)
+        return self.sampler(name, context, rates=kind == "evaluator")
 
-    def sampler(
-        self, name: str, *, link: Link, clock: Callable[[], float], memory: Memory | None = None, rates: bool = False
-    ) -> Sampler:
-        """Make a sampler that trains every player of the league, or an evaluator, which only rates frozen models.
-
-        Args:
-            name: Of the worker.
-            link: Where its messages go.
-            clock: Seconds.
-            memory: Shared with learners; None without.
-            rates: Whether it is an evaluator.
-        """
+    def sampler(self, name: str, context: WorkerContext, *, rates: bool = False) -> Sampler:
+        """Make a sampler that trains every player of the league, or an evaluator, which only rates frozen models."""
         sampling, rating = self.config.sampling, self.config.evaluation
         rows = rating.matches if rates else sampling.matches
         environment = make_environment(self.config.environment, rows)
@@ -157,24 +140,16 @@ class Assembly:
             name=name,
             kind="eval" if rates else "train",
             environment=environment,
-            live={player: self.live(name, player, spec, rows, memory=memory) for player in players},
+            live={player: self.live(name, player, spec, rows, memory=context.memory) for player in players},
             frozen=self.opponents(name, spec, rows),
-            link=link,
-            clock=clock,
+            link=context.link,
+            clock=context.clock,
             rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
-            memory=memory,
+            memory=context.memory,
             opponents_learn=sampling.opponents_learn,
         )
 
-    def learner(
-        self,
-        player: str,
-        *,
-        link: Link,
-        clock: Callable[[], float],
-        memory: Memory | None = None,
-        meetings: Meetings | None = None,
-    ) -> Learner:
+    def learner(self, player: str, context: WorkerContext) -> Learner:
         """Make the learner of a player."""
         run, chosen = self.config.run, self.config.players[player]
         return Learner(
@@ -190,28 +165,18 @@ class Assembly:
                 budget_s=run.minutes * 60,
                 manifest=self._manifest(player),
             ),
-            link=link,
-            clock=clock,
-            memory=memory,
-            meeting=self._meeting(player, meetings),
+            link=context.link,
+            clock=context.clock,
+            memory=context.memory,
+            meeting=self._meeting(player, context.meetings),
         )
 
-    def helper(
-        self, name: str, player: str, rank: int, *, link: Link, clock: Callable[[], float], meetings: Meetings | None
-    ) -> Helper:
-        """Make a worker that helps a player's learner.
-
-        Args:
-            name: Of the worker.
-            player: Whose learner.
-            rank: Its number, from 1.
-            link: Where its messages go.
-            clock: Seconds.
-            meetings: How it becomes one of the learner's group; None where it cannot.
-        """
+    def helper(self, name: str, context: WorkerContext, *, player: str, rank: int) -> Helper:
+        """Make the worker that is number `rank`, from 1, of those that help a player's learner."""
         trainer = self.trainer(player, 0, "", rank=rank)
         assert isinstance(trainer, GroupTrainer)
-        return Helper(name=name, meeting=self._meeting(player, meetings), trainer=trainer, link=link, clock=clock)
+        meeting = self._meeting(player, context.meetings)
+        return Helper(name=name, meeting=meeting, trainer=trainer, link=context.link, clock=context.clock)
 
     def _meeting(self, player: str, meetings: Meetings | None) -> Meeting | None:
         if meetings is None or self.config.players[player].learner_processes == 1:
@@ -233,7 +198,7 @@ class Assembly:
         """
         run, chosen = self.config.run, self.config.players[player]
         seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
-        _, _, algorithm = self._parts_of(player, self.spec)
+        _, _, algorithm = self.parts_of(player, self.spec)
         trainer = algorithm.make_trainer(seed=seed, device=self._device(player, rank))
         path = self.run_dir / "models" / init if init else Path(chosen.init)
         if init or chosen.init:
@@ -256,7 +221,7 @@ class Assembly:
         return Coordinator(
             config=self.config,
             spec=self.spec,
-            league=League(store, **self._taking_part(), ratings=partial(make, self.config.league.rating)),
+            league=League(store, **self.taking_part(), ratings=partial(make, self.config.league.rating)),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
             evaluation=make_evaluation_matchmaker(self.plugins, self.config),
             rules=[make(rule) for rule in self.config.league.rules],
@@ -265,7 +230,7 @@ class Assembly:
             clock=clock,
         )
 
-    def service(self, name: str, *, link: Link, clock: Callable[[], float]) -> Worker:
+    def service(self, name: str, context: WorkerContext) -> Worker:
         """Make the service of the chosen inference component."""
         chosen = self.config.inference
         assert chosen is not None
@@ -274,86 +239,14 @@ class Assembly:
         def networks(player: PlayerConfig) -> list[Network]:
             return make_networks(player, player_role(player, learned_role(player, self.spec))[0])
 
-        context = ServiceContext(
+        given = ServiceContext(
             name=name,
             sockets=self.sockets,
             networks={player: partial(networks, config) for player, config in self.config.players.items()},
-            link=link,
-            clock=clock,
+            link=context.link,
+            clock=context.clock,
         )
-        return make_service(chosen, context)
-
-    def check(self, store: Store | None = None) -> None:
-        """Make what a mistake in the configuration would break, before anything is written.
-
-        Args:
-            store: Of the run to go on with, whose weights must fit; None for a new one.
-
-        Raises:
-            LudusError: The run would not start.
-        """
-        self.check_options()
-        for player, chosen in self.config.players.items():
-            self._parts_of(player, self.spec)
-            make_matchmaker(self.plugins, chosen)
-        for rule in self.config.league.rules:
-            make(rule)
-        make(self.config.league.rating, anchors=tuple(self.config.anchors), seats=self.spec.seats)
-        for anchor in self.config.anchors.values():
-            for role in self.spec.roles:
-                make_agent(anchor.agent, self.spec, role.name)
-        if store is not None:
-            store.declare(**self._taking_part())
-            for player, saved in store.checkpoints().items():
-                if player in self.config.players:
-                    arrays, _ = load_checkpoint(self.run_dir, saved.path, saved.hash)
-                    with blamed(f"player {player!r}"):
-                        self.frozen(player, group(arrays, "weights"), spec=self.spec)
-
-    def check_options(self) -> None:
-        """Check the options that the environment, this computer or a model file judges.
-
-        Raises:
-            ConfigError: With one line for every mistake.
-            PluginError: What loads the model of `init` could not be made.
-        """
-        device = device_problem(self.config.run.device)
-        problems = [*self._mistakes_of_run(device), *self._mistakes_of_players(device)]
-        evolve(self.config.reader, problems=problems).check()
-
-    def _mistakes_of_run(self, device: str) -> Iterator[Problem]:
-        if device:
-            yield Problem(("run", "device"), device)
-        if self.config.launcher is not None and self.config.run.workers != 0:
-            try:
-                make(self.config.launcher)
-            except ConfigError as error:
-                yield Problem(("run", "launcher"), str(error))
-
-    def _mistakes_of_players(self, device: str) -> Iterator[Problem]:
-        players = self.config.players
-        if not any(player.share for player in players.values()):
-            yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
-        for name, player in players.items():
-            try:
-                learned_role(player, self.spec)
-                if player.init and not Path(player.init).is_file():
-                    yield Problem(("players", name, "init"), f"{player.init}: no such file")
-                elif (player.init or player.learner_processes > 1) and not device:
-                    trainer = self.trainer(name, 0, "")
-                    if player.learner_processes > 1 and not isinstance(trainer, GroupTrainer):
-                        text = f"expected 1, as {player.algorithm.name!r} learns in one process"
-                        yield Problem(("players", name, "learner_processes"), text)
-            except ConfigError as error:  # noqa: PERF203 - the mistakes of every player are wanted
-                where, _, text = str(error).partition(": ")
-                yield Problem(tuple(where.split(".")), text)
-            except ModelError as error:
-                yield Problem(("players", name, "init"), f"{player.init}: {error}")
-        played = {player.role for player in players.values()}
-        for role in self.spec.roles if len(self.spec.roles) > 1 and not self.config.anchors else ():
-            if role.name not in played:
-                text = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
-                yield Problem(("players",), f"role {role.name!r} has nobody who plays it: {text}")
+        return make_service(chosen, given)
 
     @property
     def _serves(self) -> bool:
@@ -391,7 +284,7 @@ class Assembly:
             return AgentActor(self.anchor(participant, role, spec), rng)
 
         def stack(player: str) -> StackActor:
-            _, interface, algorithm = self._parts_of(player, spec, self._site(worker, player))
+            _, interface, algorithm = self.parts_of(player, spec, self._site(worker, player))
             return StackActor(policy=algorithm.make_policy(), interface=interface, rng=rng, streams=streams)
 
         return ActorCache(
@@ -414,7 +307,7 @@ class Assembly:
             rows: Matches played at once.
             memory: Where its blocks are recorded; on the heap without.
         """
-        role, interface, algorithm = self._parts_of(player, spec, self._site(worker, player))
+        role, interface, algorithm = self.parts_of(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
         layout = SegmentLayout.of(
             role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
@@ -430,7 +323,7 @@ class Assembly:
             streams=rows * len(spec.seats),
         )
 
-    def _taking_part(self) -> dict[str, Any]:
+    def taking_part(self) -> dict[str, Any]:
         """Return the players, anchors and seats of the league."""
         roles = {name: learned_role(player, self.spec) for name, player in self.config.players.items()}
         players = {name: (r.name, r.teams[0] if len(set(r.teams)) == 1 else None) for name, r in roles.items()}
@@ -462,7 +355,7 @@ class Assembly:
         Raises:
             ModelError: The weights do not fit the player's network.
         """
-        _, interface, algorithm = self._parts_of(player, spec)
+        _, interface, algorithm = self.parts_of(player, spec)
         policy = algorithm.make_policy()
         policy.load(weights)
         return PolicyAgent(policy, rows * len(spec.seats), deterministic, interface)
@@ -478,7 +371,7 @@ class Assembly:
             raise ConfigError(f"participant {participant!r}: no such anchor; there are {', '.join(anchors)}")
         return make_agent(anchors[participant].agent, spec, role)
 
-    def _parts_of(
+    def parts_of(
         self, player: str, spec: EnvironmentSpec, site: Site | None = None
     ) -> tuple[Role, Interface | None, Algorithm]:
         """Return a player's role as it sees it, the interface before it, and its algorithm."""
@@ -506,18 +399,10 @@ def _kin(config: RunConfig) -> dict[str, str]:
     return {name: next(other for other in kinds if kinds[other] == kind) for name, kind in kinds.items()}
 
 
-def enlist(
-    spec: WorkerSpec,
-    place: Place,
-    *,
-    link: Link,
-    clock: Callable[[], float],
-    memory: Memory | None,
-    meetings: Meetings | None,
-) -> Worker:
+def enlist(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worker:
     """Make a worker where it will work; see `ludus.launcher.make_worker`."""
     prepare_to_compute(spec.threads)
-    return _assembly(place).worker(spec.name, link=link, clock=clock, memory=memory, meetings=meetings)
+    return _assembly(place).worker(spec.name, context)
 
 
 def outpost(run_dir: Path) -> Outpost:

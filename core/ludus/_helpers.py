@@ -12,6 +12,7 @@ learner computes it alone::
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ _log = logging.getLogger(__name__)
 _AGAIN_S = 1.0  # between two words of a helper
 _COME_S = 10.0  # helpers that are there come at once
 _MOST_PAUSE_S = 60.0
+_PIECE_BYTES = 32 << 20  # of a part in one message, about: launchers bound what they carry
 
 
 @frozen
@@ -91,11 +93,13 @@ class Helpers:
         meeting: How they come together; None where there are to be none.
         link: Where messages go.
         clock: Seconds.
+        at_work: Says that the learner is at work: an update that begins anew may take twice as long as others.
     """
 
     meeting: Meeting | None
     link: Link
     clock: Callable[[], float]
+    at_work: Callable[[], None]
     _number: int = field(init=False, default=0)  # of the latest meeting; 0: there is neither group nor call
     _called: dict[str, int] = field(init=False, factory=dict)  # to it: worker → process
     _waiting: dict[str, int] = field(init=False, factory=dict)  # for the next one
@@ -162,6 +166,7 @@ class Helpers:
             result = trainer.update(own, progress=progress)
         except (LinkError, ContractError, WireError) as error:
             self._fail(trainer, f"{error}; this update is computed alone")
+            self.at_work()
             return trainer.update(batch, progress=progress)
         self._pause_s = 0.0
         return result
@@ -172,8 +177,12 @@ class Helpers:
         if len(parts) < size - 1:
             raise ContractError(f"a batch of {batch.num_segments} segments cannot be divided by {size}")
         for name, part in zip(self._called, parts, strict=True):
-            if not self.link.send(name, Part(meeting=self._number, progress=progress, arrays=part.arrays())):
-                raise LinkError(f"{name} cannot be reached")
+            size_bytes = sum(array.nbytes for array in part.arrays().values())
+            pieces = part.divide(math.ceil(size_bytes / _PIECE_BYTES))
+            for piece in pieces:
+                more, arrays = piece is not pieces[-1], piece.arrays()
+                if not self.link.send(name, Part(meeting=self._number, progress=progress, more=more, arrays=arrays)):
+                    raise LinkError(f"{name} cannot be reached")
         return own
 
     def _fail(self, trainer: Trainer, why: str) -> None:
@@ -217,6 +226,7 @@ class Helper:
     count: int = field(init=False, default=0)  # updates
     _number: int = field(init=False, default=0)
     _group: ProcessGroup | None = field(init=False, default=None)
+    _pieces: list[SegmentBatch] = field(init=False, factory=list)  # of a part, as far as they have come
     _said_s: float = field(init=False, default=-1e9)
 
     def start(self) -> None:
@@ -246,8 +256,11 @@ class Helper:
 
     def _help(self, part: Part) -> None:
         try:
-            self.trainer.update(SegmentBatch.from_arrays(dict(part.arrays)), progress=part.progress)
-            self.count += 1
+            self._pieces.append(SegmentBatch.from_arrays(dict(part.arrays)))
+            if not part.more:
+                batch, self._pieces = SegmentBatch.concatenate(self._pieces), []
+                self.trainer.update(batch, progress=part.progress)
+                self.count += 1
         except (LinkError, ContractError) as error:
             _log.warning("%s", error)
             self._leave()
@@ -266,6 +279,7 @@ class Helper:
             self.link.send(learner_name(self.meeting.player), message)
 
     def _leave(self) -> None:
+        self._pieces = []
         if self._group is not None:
             self._group.close()
             self._group = None

@@ -120,7 +120,7 @@ class Learner:
     _helpers: Helpers = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._helpers = Helpers(self.meeting, self.link, self.clock)
+        self._helpers = Helpers(self.meeting, self.link, self.clock, self._say_progress)
         self.trainer = self.make_trainer(0, "")
 
     @property
@@ -344,11 +344,14 @@ class Learner:
             self.version += 1
             self._meter.trained(result)
             self._publish()
-            self.link.send(COORDINATOR, Progress(worker=self.name, count=self.decisions))
+            self._say_progress()
         if not self._ready:
             owed = list(dict.fromkeys([*owed, *self._queue.acknowledge_all()]))
         for sender in owed:
             self._grant(sender)
+
+    def _say_progress(self) -> None:
+        self.link.send(COORDINATOR, Progress(worker=self.name, count=self.decisions))
 
     def _publish(self) -> None:
         self._weights = self.trainer.weights()

@@ -246,16 +246,18 @@ class Gather:
 
 @frozen(kw_only=True)
 class Part:
-    """A helper's part of the batch of an update that its group now computes.
+    """Segments of a helper's part of the batch of an update that its group now computes.
 
     Attributes:
         meeting: That the group comes from.
         progress: Share of the training budget used, in [0, 1].
+        more: Of its part follow in other messages.
         arrays: Those of `SegmentBatch.arrays()`.
     """
 
     meeting: int
     progress: float
+    more: bool
     arrays: Arrays
 
 

@@ -16,6 +16,7 @@ from attrs import define, field
 
 from ludus._assembly import Assembly
 from ludus._build import make, make_environment
+from ludus._check import check
 from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config, schedule_problem
 from ludus._coordinator import Coordinator
@@ -30,7 +31,7 @@ from ludus._sections import Chosen
 from ludus._store import Store
 from ludus._toml import read_toml
 from ludus.errors import ConfigError, LudusError, RunError, WorkerError
-from ludus.launcher import Crew, Launcher, Session
+from ludus.launcher import Crew, Launcher, Link, Session, Worker, WorkerContext
 from ludus.metrics import MetricSink
 from ludus.signals import noted
 
@@ -85,7 +86,7 @@ def train(
                 f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
                 f"or choose another folder with --run"
             )
-    Assembly(config=config, plugins=plugins, run_dir=run_dir).check()
+    check(Assembly(config=config, plugins=plugins, run_dir=run_dir))
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         if not given:
@@ -119,7 +120,7 @@ def resume(
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
-        Assembly(config=config, plugins=plugins, run_dir=run_dir).check(store)
+        check(Assembly(config=config, plugins=plugins, run_dir=run_dir), store)
         counters, run = store.counters(), config.run
         minutes = counters.get("elapsed_s", 0.0) / 60
         decisions = sum(count for name, count in counters.items() if name.startswith("decisions/"))
@@ -205,8 +206,12 @@ class _Run:
     def _alone(self) -> Crew:
         """Make the workers in this process."""
         prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
-        assembly, clock = self._assembly, time.monotonic
-        return InTurn(assembly.workers(cores=1), lambda name, link: assembly.worker(name, link=link, clock=clock))
+        assembly = self._assembly
+
+        def worker(name: str, link: Link) -> Worker:
+            return assembly.worker(name, WorkerContext(link=link, clock=time.monotonic))
+
+        return InTurn(assembly.workers(cores=1), worker)
 
     def _together(self, session: int) -> Crew:
         """Start a process for every worker."""

@@ -4,7 +4,7 @@ The coordinator's process asks a launcher for a *crew*: running workers, which i
 and ends. In each process that it starts, a launcher makes the worker, gives it the messages that come for it, and lets
 it work::
 
-    worker = make_worker(spec, place, link=link, clock=time.monotonic)
+    worker = make_worker(spec, place, WorkerContext(link=link, clock=time.monotonic))
     worker.start()
     while not (worker.stopped and worker.settled):
         for peer, message in …:
@@ -44,6 +44,7 @@ __all__ = [
     "Session",
     "Shapes",
     "Worker",
+    "WorkerContext",
     "WorkerSpec",
     "helper_name",
     "learner_name",
@@ -280,31 +281,37 @@ class Worker(Protocol):
         """Free everything."""
 
 
-def make_worker(
-    spec: WorkerSpec,
-    place: Place,
-    *,
-    link: Link,
-    clock: Callable[[], float],
-    memory: Memory | None = None,
-    meetings: Meetings | None = None,
-) -> Worker:
+@frozen(kw_only=True)
+class WorkerContext:
+    """What a worker has to work with.
+
+    Args:
+        link: Where its messages go.
+        clock: Seconds.
+        memory: Shared with the others; None without.
+        meetings: How processes of one learner become a group; None where they cannot.
+    """
+
+    link: Link
+    clock: Callable[[], float]
+    memory: Memory | None = None
+    meetings: Meetings | None = None
+
+
+def make_worker(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worker:
     """Make a worker of a run in the process where it will work.
 
     Args:
         spec: Which.
         place: Where.
-        link: Where its messages go.
-        clock: Seconds.
-        memory: Shared with the others; None without.
-        meetings: How processes of one learner become a group; None where they cannot.
+        context: What it has to work with.
 
     Raises:
         LudusError: The configuration of the run is wrong here, or a component fails.
     """
     from ludus._assembly import enlist  # noqa: PLC0415 - imports torch
 
-    return enlist(spec, place, link=link, clock=clock, memory=memory, meetings=meetings)
+    return enlist(spec, place, context)
 
 
 @frozen(kw_only=True)

@@ -12,7 +12,9 @@ from ludus._models import save_arrays
 from ludus._plugins import load_plugins
 from ludus._store import Store
 from ludus.errors import ConfigError
-from ludus.launcher import Outpost, outpost
+from ludus.launcher import Outpost, WorkerContext, outpost
+
+CONTEXT = WorkerContext(link=None, clock=lambda: 0.0)
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def spec_of(assembly):
 
 def test_a_sampler_is_as_configured(assemble):
     """Rows, tables, and a live actor for every player."""
-    made = assemble(players={"main": {}, "other": {}}).sampler("sampler-0", link=None, clock=lambda: 0.0)
+    made = assemble(players={"main": {}, "other": {}}).sampler("sampler-0", CONTEXT)
     assert (made.kind, made.environment.num_matches, made.rows_per_fixture) == ("train", 8, 4)
     assert set(made.live) == {"main", "other"}
     assert made.live["main"].recorder.streams == 16
@@ -45,7 +47,7 @@ def test_a_sampler_is_as_configured(assemble):
 def test_samplers_and_restarts_have_their_own_randomness(assemble):
     """No two play the same matches in the same way."""
     draws = {
-        (name, session): assemble(session=session).sampler(name, link=None, clock=lambda: 0.0).live["main"].rng.random()
+        (name, session): assemble(session=session).sampler(name, CONTEXT).live["main"].rng.random()
         for name in ("sampler-0", "sampler-1")
         for session in (1, 2)
     }
@@ -54,20 +56,20 @@ def test_samplers_and_restarts_have_their_own_randomness(assemble):
 
 def test_an_evaluator_learns_nothing(assemble):
     """It has no live actors and its own number of rows."""
-    made = assemble(evaluation={"matches": 6}).worker("evaluator-0", link=None, clock=lambda: 0.0)
+    made = assemble(evaluation={"matches": 6}).worker("evaluator-0", CONTEXT)
     assert (made.kind, made.live, made.environment.num_matches) == ("eval", {}, 6)
 
 
 def test_budgets_are_those_of_the_run(assemble):
     """Whatever the share of a player: all reach the end of their schedules together."""
     assembly = assemble(run={"minutes": 2.0, "decisions": 1000}, players={"main": {}, "other": {}})
-    options = assembly.learner("main", link=None, clock=lambda: 0.0).options
+    options = assembly.learner("main", CONTEXT).options
     assert (options.budget_decisions, options.budget_s) == (1000, 120)
 
 
 def test_the_manifest_says_where_a_model_comes_from(assemble):
     """What learned it, from which options, with which versions."""
-    manifest = assemble().learner("main", link=None, clock=lambda: 0.0).options.manifest
+    manifest = assemble().learner("main", CONTEXT).options.manifest
     assert (manifest["environment"], manifest["algorithm"]) == ("dummy-count", "dummy-gradient")
     assert manifest["config"]["dummy-gradient"]["batch_decisions"] == 64
     assert {"ludus", "ludus-dummy"} <= set(manifest["versions"])
@@ -82,7 +84,7 @@ def test_a_player_starts_from_a_given_model(assemble, tmp_path):
     }
     digest = save_arrays(tmp_path / "models", weights, {})
     learner = assemble(players={"main": {"init": str(tmp_path / "models" / f"{digest}.safetensors")}}).learner(
-        "main", link=None, clock=lambda: 0.0
+        "main", CONTEXT
     )
     assert (learner.trainer.weights()["policy"] == 7).all()
 
@@ -152,7 +154,7 @@ def test_learners_and_helpers_get_gpus_in_turn(assemble, monkeypatch):
 def test_a_launcher_without_groups_has_no_helpers(assemble):
     """The learner learns alone."""
     assembly = assemble(players={"main": {"learner_processes": 2}})
-    assert assembly.learner("main", link=None, clock=lambda: 0.0).meeting is None
+    assert assembly.learner("main", CONTEXT).meeting is None
 
 
 def test_a_league_knows_who_plays_which_team(assemble, tmp_path):

@@ -18,6 +18,7 @@ from ludus._sections import Chosen
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.inference import Eager
+from ludus.launcher import WorkerContext
 from ludus.service import Network, ServiceContext, Site
 from ludus.testing import league_runner
 
@@ -56,6 +57,9 @@ class Line:
         return True
 
 
+CONTEXT = WorkerContext(link=Line(), clock=time.monotonic)
+
+
 def chosen(service=f"{MODULE}:Serving", factory=f"{MODULE}:Placed"):
     """Return a runtime with a service as if a run had chosen it."""
     component = Component(name="placed", factory=factory, service=service)
@@ -78,7 +82,7 @@ def config():
 def test_its_networks_are_those_of_samplers(config, tmp_path):
     """For every player, with the shapes that a policy's weights have."""
     made = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).service(
-        "service-placed", link=Line(), clock=time.monotonic
+        "service-placed", CONTEXT
     )
     context = made.context
     assert (context.name, context.sockets, context.clock) == ("service-placed", tmp_path, time.monotonic)
@@ -86,7 +90,7 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
     ((module, request),) = context.networks["main_agent"]()
     assert request.heads == {"policy": 9}
     sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).sampler(
-        "sampler-0", link=Line(), clock=time.monotonic
+        "sampler-0", CONTEXT
     )
     theirs = sampler.live["main_agent"].policy._inference._module
     assert {name: t.shape for name, t in module.state_dict().items()} == {
@@ -97,8 +101,8 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
 def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     """Live policies and frozen ones."""
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
-    service = assembly.service("service-placed", link=Line(), clock=time.monotonic)
-    sampler = assembly.sampler("sampler-0", link=Line(), clock=time.monotonic)
+    service = assembly.service("service-placed", CONTEXT)
+    sampler = assembly.sampler("sampler-0", CONTEXT)
     live = sampler.live["main_agent"].policy._inference
     frozen = sampler.frozen.stack("main_agent").policy._inference
     expected = Site(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
@@ -108,9 +112,7 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
 
 def test_in_one_process_there_is_no_site(config, tmp_path):
     """The runtime has to do without its service."""
-    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path).sampler(
-        "sampler-0", link=Line(), clock=time.monotonic
-    )
+    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path).sampler("sampler-0", CONTEXT)
     assert sampler.live["main_agent"].policy._inference.site is None
     sampler.close()
 
@@ -125,7 +127,7 @@ def test_a_runtime_without_a_service_knows_no_site(config):
 
 def _networks(config):
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=Path("/nowhere"), sockets=Path("/tmp"))
-    return assembly.service("service-placed", link=Line(), clock=time.monotonic).context.networks["main_agent"]()
+    return assembly.service("service-placed", CONTEXT).context.networks["main_agent"]()
 
 
 def test_a_service_that_cannot_be_made_is_named():

@@ -25,6 +25,7 @@ from ludus._build import (
     make_matchmaker,
     player_role,
 )
+from ludus._check import check_options
 from ludus._config import load_config, schedule_problem
 from ludus._messages import Fixture
 from ludus._play import Actor, Play, Reward, Seats
@@ -89,7 +90,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield from _guarded(subject, _check_environment(environment, config.run.seed))
         assembly = Assembly(config=config, plugins=plugins, run_dir=Path())  # nothing is written
         try:
-            assembly.check_options()
+            check_options(assembly)
         except LudusError as error:
             yield from (Finding("fail", "configuration", problem) for problem in str(error).splitlines())
             return

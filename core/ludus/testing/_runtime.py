@@ -20,7 +20,7 @@ from ludus._plugins import load_plugins
 from ludus._sampler import Sampler
 from ludus._store import Store
 from ludus.errors import WireError
-from ludus.launcher import COORDINATOR, Worker, learner_name
+from ludus.launcher import COORDINATOR, Worker, WorkerContext, learner_name
 from ludus.wire import Message, message_of
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class LeagueRunner:
             old.close()
             worker.close()
         link = self._endpoint(name)
-        made = self._assembly().worker(name, link=link, clock=self.clock)
+        made = self._assembly().worker(name, WorkerContext(link=link, clock=self.clock))
         self._workers[name] = (made, link)
         made.start()
 

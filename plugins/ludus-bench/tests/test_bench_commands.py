@@ -184,7 +184,7 @@ def test_tune_ends_with_lines_of_toml(capsys, tmp_path):
     """Which a configuration accepts."""
     found = result_of(capsys, "tune", *PPO, *SMALL, "--seconds", "1")
     checked(found, "tune", ["sampling_per_s", "update_per_s"])
-    assert found["best"].keys() == {"workers", "learner_threads", "matches", "minibatch"}
+    assert found["best"].keys() == {"workers", "learner_processes", "learner_threads", "matches", "minibatch"}
     path = tmp_path / "tuned.toml"
     path.write_text(found["toml"])
     text = path.read_text()

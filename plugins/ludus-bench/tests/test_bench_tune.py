@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from ludus_bench.tune import Choice, best_of, candidates, smallest_of_best, snippet
+from attrs import evolve
+from ludus_bench.tune import Choice, best_of, candidates, choices_to_run, smallest_of_best, snippet
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -55,13 +56,35 @@ def test_more_threads_than_cores_share_them():
     assert best.promised == pytest.approx(100.0 * 2 / 3)
 
 
+def test_several_threads_are_tried_as_processes_too():
+    """With all else equal, right after them; not where trainers learn alone."""
+    found = candidates({64: 300.0}, {1: 100.0, 2: 190.0, 4: 200.0}, cores=8, players=1)[:3]
+    first = next(choice for choice in found if choice.learner_threads > 1)
+    tried = choices_to_run(found, groups=True)
+    at = tried.index(first)
+    assert tried[at + 1] == evolve(first, learner_processes=first.learner_threads, learner_threads=1)
+    assert tried[at + 1].threads(1) == first.threads(1)
+    assert [*tried[: at + 1], *tried[at + 2 :]] == found
+    assert choices_to_run(found, groups=False) == found
+    alone = candidates({64: 100.0}, {1: 60.0}, cores=2, players=1)[:3]
+    assert choices_to_run(alone, groups=True) == alone
+
+
+def test_processes_win_where_they_are_faster():
+    """Than as many threads; where they are not, nothing changes."""
+    threads = Choice(workers=1, learner_threads=2, matches=64, promised=1.0)
+    processes = evolve(threads, learner_processes=2, learner_threads=1)
+    assert best_of({threads: 100.0, processes: 110.0}, players=1) == processes
+    assert best_of({threads: 100.0, processes: 102.0}, players=1) == threads
+
+
 def test_the_lines_set_what_was_chosen():
-    """They are TOML."""
-    best = Choice(workers=3, learner_threads=2, matches=128, promised=1.0)
-    text = snippet(best, option=("players.main.ppo.num_minibatches", 4))
+    """They are TOML, whatever players are called."""
+    best = Choice(workers=3, learner_processes=2, learner_threads=2, matches=128, promised=1.0)
+    text = snippet(best, regrouped=["main", "v1.2"], option=("players.main.ppo.num_minibatches", 4))
     assert tomllib.loads(text) == {
         "run": {"workers": 3, "learner_threads": 2},
         "sampling": {"matches": 128},
-        "players": {"main": {"ppo": {"num_minibatches": 4}}},
+        "players": {"main": {"learner_processes": 2, "ppo": {"num_minibatches": 4}}, "v1.2": {"learner_processes": 2}},
     }
     assert "players" not in tomllib.loads(snippet(best, option=None))

@@ -129,6 +129,20 @@ def test_dropped_slots_are_told(office, weights, rows):
     assert sorted(client.models) == sorted(client.slots) == [0, 1, 3]
 
 
+def test_a_larger_area_begins_anew(office, weights, rows):
+    """The server keeps no model for a slot that was dropped meanwhile, and is sent none that it has."""
+    made = office()
+    remote = loaded(made.runtime(), weights)
+    for n, slots in ((4, [0, 1, 2, 3]), (40, [0, 1, 3])):
+        observation, privileged = rows(n)
+        spans = [Span(slot, at, at + 1) for at, slot in enumerate(slots[:-1])] + [Span(slots[-1], len(slots) - 1, n)]
+        remote.run(observation, privileged=privileged, state={}, spans=spans)
+        remote.drop(2)
+        (client,) = made.service._server._clients.values()
+        assert sorted(client.models) == sorted(client.slots) == slots
+    assert made.counts["models_taken"] == 4
+
+
 def test_players_do_not_share_models(office, weights, mlp, rows):
     """Equal weights of networks that are configured apart may mean something else."""
     made = office({"main": lambda: [mlp()], "other": lambda: [mlp()]})
@@ -165,6 +179,19 @@ def test_a_killed_server_is_waited_for(office, weights, monkeypatch, mlp, rows):
     asking.join(20)
     same(outputs[0], local.run(observation, **groups))
     assert made.counts["models_taken"] == 4
+
+
+def test_a_new_server_is_told_everything_with_a_larger_area(office, weights, mlp, rows):
+    """Its first message is that area's, which it takes without having known the runtime."""
+    made = office()
+    remote, local = loaded(made.runtime(), weights), loaded(Eager(*mlp()), weights)
+    for stop in (3, 40):
+        made.kill()
+        made.start()
+        observation, privileged = rows(stop)
+        groups = {"privileged": privileged, "state": {}, "spans": [Span(0, 0, 2), Span(3, 2, stop)]}
+        same(remote.run(observation, **groups), local.run(observation, **groups))
+    assert made.service.metrics()["dropped"] == 0
 
 
 def test_weights_that_do_not_fit_are_refused(office, weights, rows):

@@ -101,7 +101,7 @@ def fits_hint(value, hint):
     return type(value) is hint and (not attrs.has(hint) or well_typed(value))
 
 
-def raw(kind, fields, *buffers, prefix=b"LUDS\x09\x00"):
+def raw(kind, fields, *buffers, prefix=b"LUDS\x0a\x00"):
     """Build frames by hand."""
     return [prefix + msgpack.packb([kind, fields]), *buffers]
 
@@ -144,7 +144,7 @@ def test_random_frames_are_refused(frames):
 def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
     """The parser behind magic and version is as strict."""
     with pytest.raises(WireError):
-        decode([b"LUDS\x09\x00" + header, *buffers])
+        decode([b"LUDS\x0a\x00" + header, *buffers])
 
 
 _json = st.recursive(
@@ -195,7 +195,7 @@ def test_missing_and_additional_frames_are_refused(message, data):
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; changing it means raising PROTOCOL."""
     frames = encode(Results(report=3, worker="w", arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 9)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 10)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "worker": "w", "arrays": {"ticks": ["<i4", [1, 2]]}},
@@ -298,11 +298,11 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 9"),
-        ([b"LUDS\x09\x00\xc1"], "not valid msgpack"),
-        ([b"LUDS\x09\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
-        ([b"LUDS\x09\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
-        ([b"LUDS\x09\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 10"),
+        ([b"LUDS\x0a\x00\xc1"], "not valid msgpack"),
+        ([b"LUDS\x0a\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([b"LUDS\x0a\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([b"LUDS\x0a\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
         (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
         (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
         (raw("Mapping", {}), "unknown message kind 'Mapping'"),
@@ -419,7 +419,7 @@ def test_headers_nested_too_deeply_are_refused():
 
 def test_lies_about_lengths_allocate_little():
     """A small header that announces huge nested lists does not make the parser reserve memory for them."""
-    liar = b"LUDS\x09\x00" + b"\xdc\x0f\xff" * 900
+    liar = b"LUDS\x0a\x00" + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
         decode([liar])

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 import torch
-from ludus import ContractError
+from ludus import ContractError, _helpers
 from ludus._helpers import Helper, Helpers, Meeting
 from ludus._inproc import InprocEndpoint
 from ludus._messages import Gather, Help, Part, Stop
@@ -86,7 +86,10 @@ class Team:
         self.folder, self.now = folder, 0.0
         self.link = InprocEndpoint(f"learner-{PLAYER}")
         self.trainer = Summing()
-        self.helpers = Helpers(self.meeting("learner"), self.link, lambda: self.now)
+        self.begun_anew = []  # of what the trainer had made until then
+        self.helpers = Helpers(
+            self.meeting("learner"), self.link, lambda: self.now, lambda: self.begun_anew.append([*self.trainer.parts])
+        )
         self.running = {}
 
     def meeting(self, name):
@@ -118,6 +121,17 @@ class Team:
         end.set()
         thread.join()
         self.hear()  # or it would be called once more, and waited for
+
+    def sent(self):
+        """Return the parts that will have been sent from now on."""
+        kept, send = [], self.link.send
+
+        def keep(peer, message):
+            kept.append(message)
+            return send(peer, message)
+
+        self.link.send = keep
+        return kept
 
     def hear(self):
         """Take what helpers said."""
@@ -171,6 +185,33 @@ def test_helpers_get_parts_and_come_to_the_same_weights(team, count):
     assert {helper.trainer.parts[-1][1] for helper in helpers} == {0.5}
 
 
+def test_large_parts_come_in_pieces(team, monkeypatch):
+    """As large as a message may be; together they are the part."""
+    monkeypatch.setattr(_helpers, "_PIECE_BYTES", 1)
+    helper = team.helper()
+    team.gather(1)
+    sent = team.sent()
+    team.update(*range(8))
+    assert [message.more for message in sent] == [True, True, True, False]
+    assert team.trainer.weight == 3.5
+    wait_for(lambda: helper.trainer.parts == [(4, 0.5)])
+    assert helper.trainer.weight == 3.5
+
+
+def test_pieces_of_a_part_that_never_came_whole_are_forgotten(team, monkeypatch):
+    """The next part is none of theirs."""
+    monkeypatch.setattr(_helpers, "_PIECE_BYTES", 1)
+    helper = team.helper()
+    team.gather(1)
+    number = team.helpers._number
+    team.link.send(helper.name, Part(meeting=number, progress=0.0, more=True, arrays=batch([9]).arrays()))
+    team.helpers.call_again(team.trainer)
+    team.gather(1)
+    team.update(1, 3)
+    assert team.trainer.weight == 2.0
+    wait_for(lambda: helper.trainer.parts == [(1, 0.5)])
+
+
 def test_a_lost_helper_costs_nothing_but_time(team):
     """The learner computes the update again, alone; whoever comes later is taken in."""
     team.helper()
@@ -178,11 +219,13 @@ def test_a_lost_helper_costs_nothing_but_time(team):
     team.end()
     team.update(1, 3)
     assert (team.trainer.weight, len(team.helpers)) == (2.0, 0)
+    assert team.begun_anew == [[]]
     helper = team.helper()
     team.gather(1)
     wait_for(lambda: helper.trainer.weight == 2.0)
     team.update(4, 6)
     assert team.trainer.weight == 7.0
+    assert len(team.begun_anew) == 1
 
 
 def test_one_more_helper_is_taken_in_by_all(team):
@@ -304,7 +347,7 @@ def test_parts_of_an_earlier_group_are_left_alone(team):
     """They are of weights that nobody has any more."""
     helper = team.helper()
     team.gather(1)
-    helper.handle("", Part(meeting=1, progress=0.0, arrays=batch([1]).arrays()))
+    helper.handle("", Part(meeting=1, progress=0.0, more=False, arrays=batch([1]).arrays()))
     assert helper.trainer.parts == []
 
 

@@ -6,6 +6,7 @@ import os
 
 import numpy as np
 import pytest
+from attrs import evolve
 from ludus._assembly import Assembly
 from ludus._messages import Results
 from ludus.errors import RunError, WireError
@@ -329,9 +330,9 @@ def share_memory(patch, tmp_path):
             return HostLink(plain, folder(tmp_path, name), address=address)
         return plain
 
-    def worker(assembly, name, *, link, clock):
-        memory = link if isinstance(link, HostLink) else None
-        return worker_of(assembly, name, link=link, clock=clock, memory=memory)
+    def worker(assembly, name, context):
+        memory = context.link if isinstance(context.link, HostLink) else None
+        return worker_of(assembly, name, evolve(context, memory=memory))
 
     patch.setattr(LeagueRunner, "_endpoint", endpoint)
     patch.setattr(Assembly, "worker", worker)

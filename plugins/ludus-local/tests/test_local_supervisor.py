@@ -23,6 +23,13 @@ LEAVE = "import sys; sys.exit(3)"
 SPEC = WorkerSpec(name="sampler-0", threads=2)
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """Take the silence of an ended worker for its last word at once, and return how to wait for what comes late."""
+    monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", 0.0)
+    return lambda seconds: monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", seconds)
+
+
 def make_crew(folder):
     """Return a crew without workers."""
     return LocalCrew(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, say=print))
@@ -119,8 +126,9 @@ def test_a_healthy_worker_is_left_alone(supervise):
     assert (said, supervisor.restarts) == ([], 0)
 
 
-def test_a_killed_worker_is_restarted(supervise):
-    """With another session, so that its random numbers are others."""
+def test_a_killed_worker_is_restarted(supervise, patience):
+    """At once, as it had no last words; with another session, so that its random numbers are others."""
+    patience(60.0)
     supervisor, said = supervise()
     first = supervisor.pids["sampler-0"]
     os.kill(first, signal.SIGKILL)
@@ -142,6 +150,24 @@ def test_why_a_worker_ended_is_told(supervise):
     wait_dead(supervisor)
     supervisor.check(heard_s={}, errors=errors)
     assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
+    assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
+
+
+def test_why_a_worker_ended_may_come_late(supervise, patience):
+    """Its end is noticed before its last message is."""
+    patience(60.0)
+    supervisor, said = supervise(LEAVE)
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})
+    assert (said, supervisor.alive) == ([], [])
+    supervisor.check(heard_s={}, errors={"sampler-0": "the game crashed"})
+    assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})  # the next one is waited for anew
+    assert len(said) == 1
+    patience(0.1)
+    time.sleep(0.1)
+    supervisor.check(heard_s={}, errors={})
     assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
 
 
@@ -380,6 +406,22 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     assert supervisor.finish(timeout_s=10, tend=tend) == []
     log = tmp_path / "logs" / "sampler-0.log"
     assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
+
+
+@pytest.mark.parametrize("script", [LEAVE, ""], ids=["failed", "good"])
+def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, script):
+    """One that failed while it stopped has said why; for one that did not, nobody waits."""
+    patience(0.2)
+    supervisor, _ = supervise(script)
+    heard_s = []
+
+    def tend():
+        if not supervisor.alive:
+            heard_s.append(time.monotonic())
+        time.sleep(0.01)
+
+    assert supervisor.finish(timeout_s=10, tend=tend) == []
+    assert (max(heard_s, default=0) - min(heard_s, default=0) > 0.1) == (script == LEAVE)
 
 
 def test_finishing_kills_stragglers(supervise):

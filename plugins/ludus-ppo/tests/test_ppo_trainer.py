@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -392,3 +394,16 @@ def test_seeds_make_the_weights(make_ppo):
     assert torch.rand(1) == expected
     assert same(one, same_seed)
     assert not same(one, other)
+
+
+def test_learning_imports_no_compiler():
+    """Neither torch's nor the algebra that comes with it: half a second and 36 MB of every learner."""
+    code = """
+import sys
+from ludus.testing import check_algorithm
+from ludus_ppo.algorithm import PPO
+from ludus_ppo.config import PPOConfig
+check_algorithm(lambda context: PPO(PPOConfig(), context=context))
+print("sympy" in sys.modules, "torch._dynamo" in sys.modules)
+"""
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == ["False", "False"]

@@ -7,7 +7,7 @@ be run alone — an environment, a policy with its trainer, a sampler without it
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from ludus._models import save_arrays
 from ludus._sections import Chosen
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
-from ludus.algorithm import Algorithm, Policy, Trainer, Weights
+from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.network import NetworkRequest
@@ -252,20 +252,21 @@ class Setup:
             seats.append((seat.team, f"{player}@0+"))
         return Dealer(tuple(seats), config.sampling.fixture_matches, opponents)
 
-    def _first_weights(self) -> dict[str, Weights]:
+    def _trainers(self) -> Iterator[tuple[str, Trainer]]:
         spec = self.spec()
-        weights: dict[str, Weights] = {}
         for name, player in self.config.players.items():
             role, _ = player_role(player, learned_role(player, spec))
-            weights[name] = make_algorithm(player, role).make_trainer(seed=0).weights()
-        return weights
+            yield name, make_algorithm(player, role).make_trainer(seed=0)
+
+    def _first_weights(self) -> dict[str, Weights]:
+        return {name: trainer.weights() for name, trainer in self._trainers()}
 
     @property
     def minibatch_option(self) -> tuple[str, int] | None:
         """Return dotted key and value of the first player's number of minibatches, None where there is no such."""
         name, player = next(iter(self.config.players.items()))
         value = getattr(player.algorithm.config, "num_minibatches", None)
-        return None if value is None else (f"players.{name}.{player.algorithm.name}.num_minibatches", int(value))
+        return None if value is None else (f"{table_of(name, player.algorithm.name)}.num_minibatches", int(value))
 
     def with_minibatch(self, rows: int) -> Setup:
         """Return the configuration with so many rows per gradient step, nearly; see `minibatch_option`."""
@@ -273,6 +274,17 @@ class Setup:
         assert option is not None
         count = max(1, round(self.learned().trainer.batch_decisions / rows))
         data = apply_overrides(self.config.data, [f"{option[0]}={count}"])
+        return Setup(config=parse_config(data, source="bench", plugins=self.plugins), plugins=self.plugins)
+
+    @property
+    def learns_in_groups(self) -> bool:
+        """Return whether the trainers of all players can learn in several processes."""
+        return all(isinstance(trainer, GroupTrainer) for _, trainer in self._trainers())
+
+    def with_processes(self, count: int) -> Setup:
+        """Return the configuration with so many processes for each learner."""
+        changes = [f"{table_of(name)}.learner_processes={count}" for name in self.players]
+        data = apply_overrides(self.config.data, changes)
         return Setup(config=parse_config(data, source="bench", plugins=self.plugins), plugins=self.plugins)
 
     def freeze(self, count: int, folder: Path) -> Opponents:
@@ -302,6 +314,11 @@ class Setup:
         for name, values in sections.items():
             data[name] = {**data.get(name, {}), **values}
         return dump_config(parse_config(data, source="bench", plugins=self.plugins))
+
+
+def table_of(player: str, *parts: str) -> str:
+    """Return the dotted key of a player's table, or of one within it."""
+    return ".".join(["players", *(f'"{name}"' if "." in name else name for name in (player, *parts))])
 
 
 def _nudged(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:

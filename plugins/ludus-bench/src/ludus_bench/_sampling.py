@@ -16,7 +16,7 @@ from ludus._assembly import Assembly
 from ludus._messages import Credit, Fixture, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
-from ludus.launcher import COORDINATOR, learner_name
+from ludus.launcher import COORDINATOR, WorkerContext, learner_name
 from ludus.segment import SegmentBatch
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Sampling:
         self._dealer, self._weights = dealer, weights
         self._said: deque[tuple[str, Any]] = deque()
         self._keep: list[SegmentBatch] | None = None
-        self._sampler = assembly.sampler("sampler-0", link=self, clock=time.monotonic)
+        self._sampler = assembly.sampler("sampler-0", WorkerContext(link=self, clock=time.monotonic))
         self._sampler.start()
         self._answer()
 

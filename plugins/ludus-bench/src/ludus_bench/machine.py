@@ -35,7 +35,7 @@ def oversubscription(threads: int, cores: float) -> str:
         return ""
     return (
         f"oversubscribed: {threads} computing threads on {cores:g} cores; they wait for each other — "
-        f"fewer run.workers, run.sampler_threads or run.learner_threads would help"
+        f"fewer run.workers, run.sampler_threads, run.learner_threads or learner_processes would help"
     )
 
 

@@ -1,4 +1,4 @@
-"""``tune``: matches, samplers, threads and minibatch that suit this machine, measured in about two minutes."""
+"""``tune``: matches, samplers, learners and minibatch that suit this machine, measured in about two minutes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ludus_bench._pieces import Setup, available_cores
+from ludus_bench._pieces import Setup, available_cores, table_of
 from ludus_bench.machine import describe, limit_threads, oversubscription
 from ludus_bench.parts import Updating
 from ludus_bench.report import Figure, Limit, Report, figure_of
@@ -18,7 +18,7 @@ from ludus_bench.selfplay import Shape, played
 from ludus_bench.single import record, said_of
 from ludus_bench.timing import Plan, Rate, measure, summarize
 
-__all__ = ["Choice", "bench_tune", "best_of", "candidates", "smallest_of_best", "snippet"]
+__all__ = ["Choice", "bench_tune", "best_of", "candidates", "choices_to_run", "smallest_of_best", "snippet"]
 
 _MATCHES = (64, 128, 256, 512, 1024)
 _MINIBATCHES = (1024, 2048, 4096)
@@ -29,16 +29,25 @@ _STARTING_S = 12.0  # what a run takes before its window
 
 @frozen(kw_only=True)
 class Choice:
-    """One way to spread a run, with the decisions per second that its parts promise."""
+    """One way to spread a run, with the decisions per second that its parts promise.
+
+    Attributes:
+        workers: Sampler processes.
+        learner_processes: Of each player.
+        learner_threads: Of each of these.
+        matches: Of each sampler.
+        promised: By the rates of its parts; several processes promise what as many threads do.
+    """
 
     workers: int
+    learner_processes: int = 1
     learner_threads: int
     matches: int
     promised: float
 
     def threads(self, players: int, *, sampler_threads: int = 1) -> int:
         """Return how many threads compute in all processes together."""
-        return self.workers * sampler_threads + players * self.learner_threads
+        return self.workers * sampler_threads + players * self.learner_processes * self.learner_threads
 
 
 def smallest_of_best(rates: dict[int, float], *, enough: float = math.inf) -> int:
@@ -68,6 +77,22 @@ def candidates(sampling: dict[int, float], updates: dict[int, float], *, cores: 
     return sorted(found, key=lambda choice: (-choice.promised, choice.threads(players)))
 
 
+def choices_to_run(choices: Sequence[Choice], *, groups: bool) -> list[Choice]:
+    """Return the choices to try as whole runs, in this order.
+
+    Args:
+        choices: The most promising first.
+        groups: Whether trainers can learn in several processes; the best of those with several threads is then tried
+            with as many processes, too.
+    """
+    found = list(choices[:3])
+    several = next((choice for choice in found if choice.learner_threads > 1), None)
+    if groups and several is not None:
+        processes = evolve(several, learner_processes=several.learner_threads, learner_threads=1)
+        found.insert(found.index(several) + 1, processes)
+    return found
+
+
 def best_of(runs: dict[Choice, float], *, players: int) -> Choice:
     """Return the choice with the fewest threads of those that are nearly as fast as the fastest."""
     best = max(runs.values())
@@ -85,7 +110,9 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
     Raises:
         RunError: A trial run ended early.
     """
-    end, cores, players = time.monotonic() + seconds, available_cores(), setup.learner_processes
+    end, cores, players = time.monotonic() + seconds, available_cores(), len(setup.players)
+    configured = [player.learner_processes for player in setup.config.players.values()]
+    setup = setup.with_processes(1)
     sampling = _try_matches(setup, plan)
     sizes = _try_minibatches(setup, plan)
     size = smallest_of_best(_medians(sizes))
@@ -101,7 +128,8 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         *_figures("update_per_s", "learner_threads", updates),
         *(_run_figure(choice, rates) for choice, rates in runs.items()),
     ]
-    toml = snippet(best, option=tuned.minibatch_option if size else None)
+    regrouped = setup.players if any(count != best.learner_processes for count in configured) else ()
+    toml = snippet(best, regrouped=regrouped, option=tuned.minibatch_option if size else None)
     warning = oversubscription(best.threads(players, sampler_threads=setup.config.run.sampler_threads), cores)
     return Report(
         command="tune",
@@ -111,6 +139,7 @@ def bench_tune(setup: Setup, *, seconds: float, plan: Plan) -> Report:
         values={
             "best": {
                 "workers": best.workers,
+                "learner_processes": best.learner_processes,
                 "learner_threads": best.learner_threads,
                 "matches": best.matches,
                 "minibatch": size or None,
@@ -132,15 +161,18 @@ def _small(size: int) -> str:
     return said if size else ""
 
 
-def snippet(best: Choice, *, option: tuple[str, int] | None) -> str:
+def snippet(best: Choice, *, regrouped: Sequence[str] = (), option: tuple[str, int] | None) -> str:
     """Return the TOML lines that set a choice.
 
     Args:
         best: What to set.
+        regrouped: Players that get another number of processes than they have.
         option: Dotted key and value of the algorithm's number of minibatches; None where it has none.
     """
     lines = ["[run]", f"workers = {best.workers}", f"learner_threads = {best.learner_threads}"]
     lines += ["", "[sampling]", f"matches = {best.matches}"]
+    for player in regrouped:
+        lines += ["", f"[{table_of(player)}]", f"learner_processes = {best.learner_processes}"]
     if option is not None:
         table, _, key = option[0].rpartition(".")
         lines += ["", f"[{table}]", f"{key} = {option[1]}"]
@@ -183,12 +215,13 @@ def _doubled(most: int) -> Sequence[int]:
 def _try_runs(setup: Setup, choices: Sequence[Choice], *, end: float) -> dict[Choice, tuple[float, ...]]:
     """Return the decisions per second of the most promising choices as whole runs, as many as there is time for."""
     found: dict[Choice, tuple[float, ...]] = {}
-    for choice in choices[:3]:
+    for choice in choices_to_run(choices, groups=setup.learns_in_groups):
         window = min(15.0, (end - time.monotonic()) / 2 - _STARTING_S)
         if window < 3.0:
             break
         shape = Shape(workers=choice.workers, matches=choice.matches, learner_threads=choice.learner_threads)
-        result = played(setup.dump(**shape.sections), seconds=window, warmup_s=2.0)
+        spread = setup.with_processes(choice.learner_processes)
+        result = played(spread.dump(**shape.sections), seconds=window, warmup_s=2.0)
         found[choice] = result.per_s
     return found
 
@@ -199,6 +232,11 @@ def _figures(name: str, key: str, rates: dict[int, Rate]) -> list[Figure]:
 
 
 def _run_figure(choice: Choice, rates: tuple[float, ...]) -> Figure:
-    at = {"workers": choice.workers, "learner_threads": choice.learner_threads, "matches": choice.matches}
+    at = {
+        "workers": choice.workers,
+        "learner_processes": choice.learner_processes,
+        "learner_threads": choice.learner_threads,
+        "matches": choice.matches,
+    }
     limit = Limit(value=choice.promised, of="the parts measured alone, the slower side deciding")
     return Figure(name="run_decisions_per_s", summary=summarize(rates), limit=limit, at=at)

@@ -9,7 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ludus import WorkerError
-from ludus.launcher import COORDINATOR, Place, Session, WorkerSpec, make_worker
+from ludus.launcher import COORDINATOR, Place, Session, WorkerContext, WorkerSpec, make_worker
 from ludus.wire import Failure
 
 __all__ = ["ThreadCrew", "Threads"]
@@ -79,7 +79,7 @@ class ThreadCrew(Desk):
     def _run(self, spec: WorkerSpec, place: Place) -> None:
         desk = Desk(spec.name, self._boxes)
         try:
-            worker = make_worker(spec, place, link=desk, clock=time.monotonic)
+            worker = make_worker(spec, place, WorkerContext(link=desk, clock=time.monotonic))
             worker.start()
             while not (self._end.is_set() or (worker.stopped and worker.settled)):
                 idle_s = 0.0 if worker.work() else _IDLE_S

@@ -129,7 +129,6 @@ class RemoteInference:
         while (outputs := self._try(message, area, set(table[:, 0].tolist()))) is None:
             _log.info("%s: the inference server has started anew", self._site.worker)
             self._answer = None
-            self._told.clear()
         return outputs
 
     def close(self) -> None:
@@ -185,6 +184,7 @@ class RemoteInference:
     def _opened(self, area: SharedFile) -> SharedFile:
         """Return where answers will be."""
         if self._answer is None:
+            self._told.clear()  # a server that has started anew takes a larger area without a word
             specs = pack_specs(self._sized())
             message = Open(0, self._site.player, self._architecture, area.name, specs, self._rows)
             opened = self._ask(message, Opened)

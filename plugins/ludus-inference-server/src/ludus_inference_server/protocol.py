@@ -85,7 +85,10 @@ def _is_text(instance: object, attribute: attrs.Attribute[Any], value: Any) -> N
 
 @frozen
 class Open:
-    """Begin, or go on with another area: networks of `player` with that `architecture`, at most `rows` rows."""
+    """Begin, or begin anew with another area: networks of `player` with that `architecture`, at most `rows` rows.
+
+    No slot holds a model.
+    """
 
     number: int = field(validator=_is_count)
     player: str = field(validator=_is_text)

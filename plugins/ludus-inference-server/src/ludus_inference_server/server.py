@@ -140,7 +140,7 @@ class Server:
         specs |= {name: spec for name, spec in layout.specs.items() if name.startswith("state/")}
         answer = self.folder.create(Layout(specs))
         if before is not None:
-            before.answer.path.unlink(missing_ok=True)
+            self._forget(before)
         self._clients[peer] = Client(
             name=peer,
             pid=int(area.words[1]),
@@ -148,8 +148,6 @@ class Server:
             area=area,
             answer=answer,
             rows=message.rows,
-            models={} if before is None else before.models,
-            slots={} if before is None else before.slots,
         )
         return Opened(message.number, answer.name, pack_specs(specs))
 

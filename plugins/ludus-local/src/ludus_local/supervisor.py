@@ -22,6 +22,7 @@ _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
 _QUIET_S = 5.0  # a service that was silent for so long may be keeping others waiting
 _START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
 _EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
+_LAST_WORDS_S = 0.5  # after its end, what a worker said last may still be on its way
 _SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
 _ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
 
@@ -31,6 +32,7 @@ class _Process:
     spec: WorkerSpec
     launched: LocalProcess
     started_s: float
+    ended_s: float = 0.0  # when that was noticed first
     deaths: deque[float] = field(factory=deque)  # of the last minute of life
     in_vain: int = 0  # deaths since its work was last of use
 
@@ -127,6 +129,9 @@ class Supervisor:
                 # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
                 process.deaths = deque(death + silent_s for death in process.deaths)
             else:
+                process.ended_s = process.ended_s or now
+                if status >= 0 and name not in errors and now - process.ended_s < _LAST_WORDS_S:
+                    continue
                 why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
             self._restart(process, why, now)
 
@@ -152,7 +157,7 @@ class Supervisor:
         self.restarts += 1
         self.session.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
-        process.started_s = now
+        process.started_s, process.ended_s = now, 0.0
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`."""
@@ -162,9 +167,13 @@ class Supervisor:
                 deadline = min(deadline, time.monotonic() + _ORPHANED_S)
             tend()
         killed = self._awaited
-        for name in asked:
-            status = self._processes[name].launched.poll()
-            if status is not None and status < 0:
+        statuses = {name: self._processes[name].launched.poll() or 0 for name in asked}
+        if any(status > 0 for status in statuses.values()):  # one failed, and has said why
+            heard_s = time.monotonic() + _LAST_WORDS_S
+            while time.monotonic() < heard_s:
+                tend()
+        for name, status in statuses.items():
+            if status < 0:
                 self.session.say(f"{name}: was killed by signal {-status} while it stopped; see {self._log(name)}")
         _end([self._processes[name].launched for name in self.alive])
         return killed

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attrs import frozen
 from ludus.errors import ConfigError, LudusError, PluginError, RunError
-from ludus.launcher import COORDINATOR, Place, Worker, WorkerSpec, make_worker
+from ludus.launcher import COORDINATOR, Place, Worker, WorkerContext, WorkerSpec, make_worker
 from ludus.wire import Failure, Progress
 
 from ludus_local.group import LocalMeetings
@@ -124,7 +124,8 @@ def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
     spec = WorkerSpec(command.name, command.threads)
     place = Place(run_dir=command.run, session=command.session, sockets=command.sockets)
     meetings = None if link.folder is None else LocalMeetings(command.sockets, link.folder)
-    return make_worker(spec, place, link=link, clock=time.monotonic, memory=link, meetings=meetings), link
+    context = WorkerContext(link=link, clock=time.monotonic, memory=link, meetings=meetings)
+    return make_worker(spec, place, context), link
 
 
 def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:

@@ -311,12 +311,15 @@ class PPOTrainer:
 
     def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
         """Step along the gradient of a minibatch and return what it was made of."""
-        weights = [1.0, self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
+        weights = [self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
             losses, log_prob, used = losses_of(rows, schedules.clip_epsilon)
-            torch.autograd.backward(losses, torch.tensor(weights, device=self._device).unbind())
+            total = losses[0]
+            for loss, weight in zip(losses[1:], weights, strict=True):
+                total = torch.add(total, loss, alpha=weight)
+            torch.autograd.backward(total)  # one scalar: for weights of several torch imports sympy, half a second
             return losses, log_prob, used
 
         losses, log_prob, used = self._losses_of.used_by(differentiated)

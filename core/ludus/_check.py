@@ -1,0 +1,97 @@
+"""What a run would break on is found before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from attrs import evolve
+
+from ludus._assembly import Assembly
+from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
+from ludus._compute import device_problem
+from ludus._learner import group
+from ludus._models import load_checkpoint
+from ludus._store import Store
+from ludus._structuring import Problem
+from ludus.algorithm import GroupTrainer
+from ludus.errors import ConfigError, ModelError
+
+
+def check(assembly: Assembly, store: Store | None = None) -> None:
+    """Make what a mistake in the configuration would break, before anything is written.
+
+    Args:
+        assembly: Of the run.
+        store: Of the run to go on with, whose weights must fit; None for a new one.
+
+    Raises:
+        LudusError: The run would not start.
+    """
+    check_options(assembly)
+    config, spec = assembly.config, assembly.spec
+    for player, chosen in config.players.items():
+        assembly.parts_of(player, spec)
+        make_matchmaker(assembly.plugins, chosen)
+    for rule in config.league.rules:
+        make(rule)
+    make(config.league.rating, anchors=tuple(config.anchors), seats=spec.seats)
+    for anchor in config.anchors.values():
+        for role in spec.roles:
+            make_agent(anchor.agent, spec, role.name)
+    if store is not None:
+        store.declare(**assembly.taking_part())
+        for player, saved in store.checkpoints().items():
+            if player in config.players:
+                arrays, _ = load_checkpoint(assembly.run_dir, saved.path, saved.hash)
+                with blamed(f"player {player!r}"):
+                    assembly.frozen(player, group(arrays, "weights"), spec=spec)
+
+
+def check_options(assembly: Assembly) -> None:
+    """Check the options that the environment, this computer or a model file judges.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+        PluginError: What loads the model of `init` could not be made.
+    """
+    device = device_problem(assembly.config.run.device)
+    problems = [*_mistakes_of_run(assembly, device), *_mistakes_of_players(assembly, device)]
+    evolve(assembly.config.reader, problems=problems).check()
+
+
+def _mistakes_of_run(assembly: Assembly, device: str) -> Iterator[Problem]:
+    config = assembly.config
+    if device:
+        yield Problem(("run", "device"), device)
+    if config.launcher is not None and config.run.workers != 0:
+        try:
+            make(config.launcher)
+        except ConfigError as error:
+            yield Problem(("run", "launcher"), str(error))
+
+
+def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
+    players, spec = assembly.config.players, assembly.spec
+    if not any(player.share for player in players.values()):
+        yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
+    for name, player in players.items():
+        try:
+            learned_role(player, spec)
+            if player.init and not Path(player.init).is_file():
+                yield Problem(("players", name, "init"), f"{player.init}: no such file")
+            elif (player.init or player.learner_processes > 1) and not device:
+                trainer = assembly.trainer(name, 0, "")
+                if player.learner_processes > 1 and not isinstance(trainer, GroupTrainer):
+                    text = f"expected 1, as {player.algorithm.name!r} learns in one process"
+                    yield Problem(("players", name, "learner_processes"), text)
+        except ConfigError as error:  # noqa: PERF203 - the mistakes of every player are wanted
+            where, _, text = str(error).partition(": ")
+            yield Problem(tuple(where.split(".")), text)
+        except ModelError as error:
+            yield Problem(("players", name, "init"), f"{player.init}: {error}")
+    played = {player.role for player in players.values()}
+    for role in spec.roles if len(spec.roles) > 1 and not assembly.config.anchors else ():
+        if role.name not in played:
+            text = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
+            yield Problem(("players",), f"role {role.name!r} has nobody who plays it: {text}")
