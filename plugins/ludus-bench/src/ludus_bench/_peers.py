@@ -9,7 +9,9 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,25 @@ _WINDOW = 4  # blocks under way
 _PATIENCE_S = 60.0
 _LEAVE_S = 2.0  # for all together; those that still start do not hear that they are to stop
 _LOOK_S = 2e-4  # between two looks at the board, which samplers take between two ticks
+
+
+@contextmanager
+def deaf_children() -> Iterator[None]:
+    """Start processes that never hear Ctrl-C, which reaches a whole terminal; this process hears it afterwards.
+
+    Ignoring it meanwhile would be inherited, too, but a Ctrl-C of that moment would be lost.
+    """
+    resource_tracker.ensure_running()  # it is started with the first process otherwise, and unblocks the signal
+    heard: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))  # threads do not block it
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 class _Peers:
@@ -60,14 +81,10 @@ class _Peers:
         made = multiprocessing.get_context("spawn").Process(
             target=target, args=(str(self.sockets), self.address, name, *arguments), name=name, daemon=True
         )
-        # Ctrl-C reaches the whole terminal: what is started while it is ignored ignores it, and is ended by `close`
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            made.start()
-        finally:
-            signal.signal(signal.SIGINT, before)
-        self.processes.append(made)
         self.pids[name] = 0
+        with deaf_children():
+            made.start()
+            self.processes.append(made)
 
     def wait_for_all(self) -> None:
         """Wait until every process has said hello.
