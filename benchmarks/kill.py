@@ -231,7 +231,8 @@ class League:
         if self._process is not None:
             left = self.pids if self._process.poll() is None else {}
             for pid in left.values():
-                os.kill(pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it ended with another one
+                    os.kill(pid, signal.SIGKILL)
             self._process.wait()
 
 

@@ -207,14 +207,17 @@ def test_built_in_commands_exist(name, capsys):
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_python_m_ludus_and_a_closed_pipe(unbuffered):
     """The module runs as a program, and nobody reading it is no drama, whether it notices early or at the end."""
-    writer = subprocess.Popen(
-        [sys.executable, "-m", "ludus", "--help"],
-        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    writer.stdout.close()
-    assert writer.stderr.read() == ""
-    assert writer.wait(timeout=20) == 141
-    writer.stderr.close()
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "ludus", "--help"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 141)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_learner_goes_on_without_a_helper_that_hangs(campaign, league):
         name: pid for name, pid in pids.items() if name != HELPER
     }
     assert not campaign.is_alive(pids[HELPER])
-    assert f"{HELPER}: was silent for 8 s and was killed — restarted; see " in run.output
+    assert re.search(rf"^{HELPER}: was silent for \d+ s and was killed — restarted; see ", run.output, re.MULTILINE)
     assert "this update is computed alone" in (run.folder / "logs" / "learner-main_agent.log").read_text(
         encoding="utf-8"
     )

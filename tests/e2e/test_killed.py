@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from contextlib import suppress
@@ -118,7 +119,7 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
     campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
     pids = run.pids
     os.kill(pids["coordinator"], signal.SIGINT)
-    assert run.process.wait(25) == 130
+    assert run.process.wait(60) == 130
     assert "did not stop" not in run.output
     assert not any(map(campaign.is_alive, pids.values()))
 
@@ -155,7 +156,7 @@ def test_a_stopped_sampler_is_replaced(campaign, impatient):
     before = run.state
     run.wait_for(lambda state: state.has_passed(before) and run.pids.get("sampler-0", first) != first)
     assert not campaign.is_alive(first)
-    assert "sampler-0: was silent for 6 s and was killed — restarted; see " in run.output
+    assert re.search(r"^sampler-0: was silent for \d+ s and was killed — restarted; see ", run.output, re.MULTILINE)
 
 
 @pytest.mark.slow

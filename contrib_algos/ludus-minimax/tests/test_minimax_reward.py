@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
 from ludus_minimax.reward import lowest, minimax_reward, minimax_term, opponent_value, shift
@@ -39,6 +39,7 @@ def test_a_positive_minimum_lowers_the_term_too():
 
 
 @given(r_min=st.floats(-100, 100), above=st.floats(0, 100), alpha=st.floats(0, 1), gamma=st.floats(0, 1))
+@settings(deadline=None)
 def test_the_term_never_pays(r_min, above, alpha, gamma):
     """For every V ≥ R_min: no cycle of positive rewards."""
     value, seen = np.array([r_min + above]), np.ones(1)

@@ -24,6 +24,14 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Let this process hear Ctrl-C, which a shell in the background leaves ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def checked_interrupt(send):
     """Check that a Ctrl-C sent while deaf children start comes when they have, and that all is as before."""
     started = []

@@ -60,8 +60,8 @@ def test_a_rate_is_units_per_second_of_the_clock():
 def test_a_measurement_repeats_the_work_until_its_time_is_over():
     """Work that is shorter than a measurement is done several times."""
     calls = []
-    measure({"work": lambda: calls.append(1) or 1.0}, Plan(repeats=1, seconds=0.005, warmup_s=0.0))
-    assert len(calls) > 10
+    measure({"work": lambda: calls.append(1) or 1.0}, Plan(repeats=1, seconds=0.1, warmup_s=0.0))
+    assert len(calls) > 2
 
 
 def test_a_rate_knows_its_median():
@@ -74,7 +74,7 @@ def test_a_stopwatch_counts_only_between_start_and_stop():
     watch = Stopwatch("wall")
     watch.start()
     watch.stop()
-    time.sleep(0.02)
+    time.sleep(0.2)
     watch.start()
     watch.stop()
-    assert 0 < watch.total_s < 0.02
+    assert 0 < watch.total_s < 0.2

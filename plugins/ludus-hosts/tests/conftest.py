@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from functools import partial
 
 import pytest
@@ -103,9 +105,11 @@ def sockets():
 
 @pytest.fixture
 def free_address():
-    """Return an address at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+    """Return an address at which nobody listens, with a port that nobody is given who asks for any."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return f"tcp://127.0.0.1:{port}"
 
 
 @pytest.fixture

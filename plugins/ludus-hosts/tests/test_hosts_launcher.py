@@ -174,7 +174,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
         eventually(lambda: heard, meanwhile=turn)
         assert heard[0].config == "# of the run\n"
         say(Joining(host="box", token="1", samplers=2, run=heard[0].run))
-        eventually(lambda: crew._hosts == {"box": 2}, meanwhile=turn)
+        eventually(lambda: crew._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
         assert heard[-1] == Joined(run=crew._sockets.name)
         assert said[-1] == "box takes part with 2 samplers"
         assert crew.send(GATEWAY, Stop())

@@ -210,8 +210,9 @@ def test_a_slot_without_a_model_is_a_mistake(office, rows):
         office().runtime().run(observation, privileged=privileged, state={}, spans=[Span(3, 0, 2)])
 
 
-def test_what_the_server_refuses_is_said(office, rows):
+def test_what_the_server_refuses_is_said(office, rows, monkeypatch):
     """It goes on for others."""
+    monkeypatch.setattr("ludus_inference_server.client._PATIENCE_MS", 20_000)  # asked again it refuses again
     made = office()
     observation, privileged = rows(2)
     with pytest.raises(ContractError, match="refused: there is no player 'nobody'"):

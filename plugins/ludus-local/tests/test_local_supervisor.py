@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from ludus_local.transport import ZmqEndpoint, ipc_address
 
 SLEEP = "import time; time.sleep(60)"
 LEAVE = "import sys; sys.exit(3)"
+LAST = "import os, sys, time\nwhile not os.path.exists({path!r}): time.sleep(0.01)\nsys.exit({status})"
 SPEC = WorkerSpec(name="sampler-0", threads=2)
 
 
@@ -173,15 +175,15 @@ def test_why_a_worker_ended_may_come_late(supervise, patience):
 
 def test_a_silent_worker_is_killed_and_restarted(supervise):
     """One that is heard is not."""
-    supervisor, said = supervise(stall_s=0.2)
+    supervisor, said = supervise(stall_s=60.0)
     first = supervisor.pids["sampler-0"]
-    time.sleep(0.3)
+    supervisor._processes["sampler-0"].started_s -= 100
     supervisor.check(heard_s={"sampler-0": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] == first
-    supervisor.check(heard_s={"sampler-0": time.monotonic() - 0.25}, errors={})
+    supervisor.check(heard_s={"sampler-0": time.monotonic() - 70.0}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert not is_alive(first)
-    assert "was silent for 0 s and was killed — restarted" in said[0]
+    assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", said[0])
 
 
 def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
@@ -274,7 +276,7 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
 def test_messages_are_gathered(tmp_path, monkeypatch):
     """What is said between two rounds comes together, in its order; the first round never waits."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    monkeypatch.setattr("ludus_local.launcher._GATHER_S", 1.0)
+    monkeypatch.setattr("ludus_local.launcher._GATHER_S", 2.0)
     crew = make_crew(tmp_path)
     crew.start([])
     worker = ZmqEndpoint("sampler-0")
@@ -373,31 +375,47 @@ def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
 
 def test_who_waits_for_a_service_that_starts_is_not_silent(serve):
     """Its answer is all that a sampler waits for, and it says nothing meanwhile; once there is one, it has to speak."""
-    supervisor, said = serve(SLEEP, stall_s=0.2)
+    supervisor, said = serve(SLEEP, stall_s=60.0)
     first = supervisor.pids["sampler-0"]
-    spoke = time.monotonic()
-    time.sleep(0.3)
+    supervisor._processes["sampler-0"].started_s -= 200
+    spoke = time.monotonic() - 100.0
     supervisor.check(heard_s={"sampler-0": spoke}, errors={})
     assert (supervisor.pids["sampler-0"], said) == (first, [])
     supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert (supervisor.pids["sampler-0"], said) == (first, [])
-    time.sleep(0.3)
+    supervisor._served_s -= 70.0
     supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert len(said) == 1
 
 
-def test_finishing_waits_for_those_who_leave(supervise):
+def spoke(supervisor):
+    """Let all workers have been heard, so that they do not start any more."""
+    supervisor._heard_s = dict.fromkeys(supervisor.pids, time.monotonic())
+
+
+def test_finishing_waits_for_those_who_leave(supervise, tmp_path):
     """They are tended meanwhile, and nobody is killed."""
-    supervisor, _ = supervise("import time; time.sleep(0.3)")
-    tended = []
-    assert supervisor.finish(timeout_s=10, tend=lambda: tended.append(time.sleep(0.01))) == []
-    assert tended
+    supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=0))
+    spoke(supervisor)
+    assert supervisor.finish(timeout_s=60, tend=(tmp_path / "stop").touch) == []
+    assert (tmp_path / "stop").exists()
+
+
+def test_finishing_does_not_wait_for_those_who_start(supervise):
+    """They have nothing to lose, and nobody has to hear of their end."""
+    supervisor, said = supervise()
+    supervisor.check(heard_s={"sampler-0": supervisor._processes["sampler-0"].started_s - 1.0}, errors={})  # before
+    pid = supervisor.pids["sampler-0"]
+    assert supervisor.finish(timeout_s=60, tend=pytest.fail) == []
+    assert not is_alive(pid)
+    assert said == []
 
 
 def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     """What it had not saved is lost, so that must not look like a good end."""
     supervisor, said = supervise()
+    spoke(supervisor)
 
     def tend():
         os.kill(supervisor.pids["sampler-0"], signal.SIGKILL)
@@ -408,25 +426,31 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
 
 
-@pytest.mark.parametrize("script", [LEAVE, ""], ids=["failed", "good"])
-def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, script):
+@pytest.mark.parametrize("status", [3, 0], ids=["failed", "good"])
+def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, tmp_path, status):
     """One that failed while it stopped has said why; for one that did not, nobody waits."""
     patience(0.2)
-    supervisor, _ = supervise(script)
+    supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
+    spoke(supervisor)
     heard_s = []
 
     def tend():
+        (tmp_path / "stop").touch()
         if not supervisor.alive:
             heard_s.append(time.monotonic())
         time.sleep(0.01)
 
-    assert supervisor.finish(timeout_s=10, tend=tend) == []
-    assert (max(heard_s, default=0) - min(heard_s, default=0) > 0.1) == (script == LEAVE)
+    assert supervisor.finish(timeout_s=60, tend=tend) == []
+    if status:
+        assert time.monotonic() - heard_s[0] > 0.1
+    else:
+        assert len(heard_s) <= 1
 
 
 def test_finishing_kills_stragglers(supervise):
     """Nothing is left when it returns."""
     supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
+    spoke(supervisor)
     pid = supervisor.pids["sampler-0"]
     assert supervisor.finish(timeout_s=0.1, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
     assert not is_alive(pid)
@@ -436,6 +460,7 @@ def test_finishing_kills_stragglers(supervise):
 def test_nobody_waits_for_services_at_the_end(serve):
     """They are ended with those that had to be, and blamed for nothing."""
     supervisor, _ = serve(SLEEP, "")
+    spoke(supervisor)
     start_s = time.monotonic()
     assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
     assert time.monotonic() - start_s < 20
@@ -446,6 +471,7 @@ def test_who_waits_for_a_service_that_has_ended_is_not_waited_for_long(serve, mo
     """Nobody starts it again at the end, so a sampler that asks it will not hear that it is to stop."""
     monkeypatch.setattr("ludus_local.supervisor._ORPHANED_S", 0.1)
     supervisor, _ = serve(LEAVE)
+    spoke(supervisor)
     wait_ended(supervisor, "service-x")
     start_s = time.monotonic()
     assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == ["sampler-0"]

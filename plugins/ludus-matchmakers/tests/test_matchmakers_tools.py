@@ -119,8 +119,8 @@ def test_the_prior_keeps_few_matches_from_proving_certainty():
 
 
 @given(
-    st.lists(st.tuples(*[st.floats(0, 1e6)] * 3), max_size=5),
-    st.floats(0, 100),
+    st.lists(st.tuples(*[st.floats(0, 1e6, allow_subnormal=False)] * 3), max_size=5),
+    st.floats(0, 100, allow_subnormal=False),
 )
 @settings(deadline=None, max_examples=50)
 def test_win_rates_are_rates_and_those_of_the_opponent_complement_them(counts, prior):

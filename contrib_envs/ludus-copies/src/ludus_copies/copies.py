@@ -25,7 +25,7 @@ class Copies:
         options: Keyword arguments of that callable; JSON must be able to carry them where there are workers.
         num_matches: B.
         workers: How many processes to spread the rows over; 0 plays all rows in this one.
-        timeout_s: How long a worker may take for one step or one round of resets.
+        timeout_s: How long a worker may take for one step or one round of resets, or to start, which may take a minute.
 
     Raises:
         WorkerError: A worker process could not be started, failed, died or did not answer in time.

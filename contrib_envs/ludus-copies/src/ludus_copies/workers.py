@@ -28,6 +28,7 @@ from ludus_copies.rows import Arrays, GameSlice, Start, allocate, make_game
 __all__ = ["WorkerPool", "serve"]
 
 _CLOSE_TIMEOUT_S = 5.0
+_START_TIMEOUT_S = 60.0  # an interpreter with its imports and a game's engine, whatever a step may take
 
 
 class WorkerPool:
@@ -39,7 +40,7 @@ class WorkerPool:
         layout: Lays the arrays out, in ``buffer`` where one is given.
         num_matches: B.
         workers: At least 1, at most B.
-        timeout_s: How long one answer may take.
+        timeout_s: How long one answer may take; the first, for which games are made, at least a minute.
     """
 
     def __init__(
@@ -63,11 +64,14 @@ class WorkerPool:
             order = {"factory": factory, "options": dict(options), "num_matches": num_matches, "layout": plan.layout}
             try:
                 for low, high in itertools.pairwise(bounds):
-                    self._workers.append(_Worker(order, low, high, memory=file.fileno(), timeout_s=timeout_s))
+                    starting_s = max(timeout_s, _START_TIMEOUT_S)
+                    self._workers.append(_Worker(order, low, high, memory=file.fileno(), timeout_s=starting_s))
             except BaseException:
                 self.close()
                 raise
         self._wait(self._workers)
+        for worker in self._workers:
+            worker.limit(timeout_s)
 
     def reset(self, starts: Sequence[Start]) -> None:
         """Start matches in the rows named."""
@@ -115,9 +119,8 @@ class _Worker:
         hello = _frame({**order, "low": low, "high": high})
         self.low = low
         self.high = high
-        self._timeout_s = timeout_s
         self._socket, far = socket.socketpair()
-        self._socket.settimeout(timeout_s)
+        self.limit(timeout_s)
         with far:
             self._process = subprocess.Popen(  # noqa: S603  this interpreter, this package
                 [sys.executable, "-m", "ludus_copies", str(far.fileno()), str(memory), f"rows={low}:{high}"],
@@ -126,6 +129,10 @@ class _Worker:
                 env=_child_environment(),
             )
         self.send(hello)
+
+    def limit(self, timeout_s: float) -> None:
+        """Let answers take so long at most."""
+        self._socket.settimeout(timeout_s)
 
     def send(self, request: bytes) -> None:
         """Send a request; a dead worker is noticed when its answer is awaited."""
@@ -152,7 +159,8 @@ class _Worker:
         except ConnectionResetError:
             answer = b""
         except TimeoutError:
-            raise self._error(f"did not answer for {self._timeout_s:g} s; the game hangs or needs longer") from None
+            waited = f"{self._socket.gettimeout():g} s"
+            raise self._error(f"did not answer for {waited}; the game hangs or needs longer") from None
         except OSError as error:
             raise self._error(f"cannot be reached: {error}") from error
         if answer == b"!":

@@ -109,7 +109,7 @@ class Relay:
                 self._answered_s = now  # connected at last: the answer is under way
             else:
                 self._complain(f"waiting for the run at {self._options.address}: {trouble or 'no answer'}")
-        elif self._site is not None and now - self._shown_s >= _SHOW_S:
+        elif self._site is not None and not self.interrupted and now - self._shown_s >= _SHOW_S:
             self._shown_s = now
             self._say(f"{self._options.host}: {self._site.pace}")
         joining = Joining(host=self._options.host, token=self._token)

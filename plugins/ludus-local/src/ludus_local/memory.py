@@ -126,7 +126,8 @@ def remove_stale(place: Path) -> None:
             try:
                 if os.fstat(descriptor).st_uid == os.getuid():
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while anybody holds it
-                    shutil.rmtree(left, ignore_errors=True)
+                    if os.path.samestat(os.fstat(descriptor), left.lstat()):  # not one made anew since
+                        shutil.rmtree(left, ignore_errors=True)
             finally:
                 os.close(descriptor)
 

@@ -23,7 +23,7 @@ _QUIET_S = 5.0  # a service that was silent for so long may be keeping others wa
 _START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
 _EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
 _LAST_WORDS_S = 0.5  # after its end, what a worker said last may still be on its way
-_SHOW_S = 0.2  # what a silent worker gets to write its traceback to the log
+_SHOW_S = 0.5  # what a silent worker gets to write its traceback to the log
 _ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
 
 
@@ -58,6 +58,7 @@ class Supervisor:
     _checked_s: float = field(init=False, factory=time.monotonic)
     _back_s: float = field(init=False, default=0.0)
     _served_s: float = field(init=False, default=0.0)  # when a service was last away
+    _heard_s: Mapping[str, float] = field(init=False, factory=dict)  # when each worker was heard last
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
         """Start the workers.
@@ -105,6 +106,7 @@ class Supervisor:
         Raises:
             WorkerError: A worker dies again and again.
         """
+        self._heard_s = heard_s
         now = time.monotonic()
         if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
             self._back_s = now
@@ -114,11 +116,10 @@ class Supervisor:
             self._served_s = now  # it starts or hangs, and who waits for its answer says nothing either
         for name, process in self._processes.items():
             status = process.launched.poll()
-            heard = heard_s.get(name, 0.0)
             served_s = 0.0 if name in self._services else self._served_s
-            silent_s = now - max(heard, process.started_s, self._back_s, served_s)
+            silent_s = now - max(heard_s.get(name, 0.0), process.started_s, self._back_s, served_s)
             stall_s = self.session.stall_s
-            patience_s = stall_s if heard > process.started_s else max(stall_s, _START_S)
+            patience_s = max(stall_s, _START_S) if self._starts(name) else stall_s
             if status is None and silent_s < patience_s:
                 continue
             if status is None:
@@ -160,7 +161,11 @@ class Supervisor:
         process.started_s, process.ended_s = now, 0.0
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`."""
+        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`.
+
+        Those that still start have done nothing that could be lost, and are not waited for.
+        """
+        _end([self._processes[name].launched for name in self._awaited if self._starts(name)])
         deadline, asked = time.monotonic() + timeout_s, self._awaited
         while (awaited := self._awaited) and time.monotonic() < deadline:
             if self._orphaned(awaited):
@@ -181,6 +186,10 @@ class Supervisor:
     @property
     def _awaited(self) -> list[str]:
         return [name for name in self.alive if name not in self._services]
+
+    def _starts(self, name: str) -> bool:
+        """Return whether a worker has not been heard since it was started."""
+        return self._heard_s.get(name, 0.0) <= self._processes[name].started_s
 
     def _orphaned(self, awaited: list[str]) -> bool:
         """Return whether all who are awaited may be waiting for a service that has ended; learners ask none."""
