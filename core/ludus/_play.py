@@ -284,7 +284,7 @@ class Play:
         if self._values is not None:
             self._tell(self._values)
         for part, reader, seats, since in late:
-            part.flat_actions[seats.index] = reader.act(seats, since)
+            self._put(part, reader, seats, reader.act(seats, since))
 
     def _decide_role(
         self, part: _RolePart, tick: RoleTick, late: list[tuple[_RolePart, Reader, Seats, Reward]]
@@ -298,13 +298,26 @@ class Play:
             seats, since = self._seats(part, tick, index, chosen)
             reader = next((reader for reader in self.readers if reader is actor), None)
             if reader is None:
-                part.flat_actions[seats.index] = actor.act(seats, since)
+                self._put(part, actor, seats, actor.act(seats, since))
             else:
                 late.append((part, reader, seats, since))
         for sums in (part.reward, *part.reward_parts.values()):
             np.copyto(sums, 0, where=acting)
         np.copyto(part.elapsed, 0, where=acting)
         self.decisions += index.size
+
+    def _put(self, part: _RolePart, actor: Actor, seats: Seats, actions: np.ndarray) -> None:
+        """Take an actor's actions; other shapes might spread over its seats, other types be cut off."""
+        kept = part.flat_actions
+        shape = (seats.index.size, kept.shape[1])
+        is_array = isinstance(actions, np.ndarray)
+        if not is_array or actions.shape != shape or not np.can_cast(actions.dtype, kept.dtype, "same_kind"):
+            found = f"an array {actions.dtype}{[*actions.shape]}" if is_array else type(actions).__name__
+            raise ContractError(
+                f"{_name(actor)} gave {found} as the actions of role {part.name!r} after {self.ticks} ticks; expected "
+                f"{kept.dtype}{[*shape]}: a row for each seat that decides, a column for each part of an action"
+            )
+        kept[seats.index] = actions
 
     def _seats(
         self, part: _RolePart, tick: RoleTick, index: np.ndarray, chosen: np.ndarray | None
@@ -398,6 +411,13 @@ class Play:
     def close(self) -> None:
         """Close the environment."""
         self.environment.close()
+
+
+def _name(actor: Actor) -> str:
+    """Return whose code decides for an actor."""
+    decides = getattr(actor, "agent", actor)
+    decides = getattr(decides, "interface", None) or getattr(decides, "policy", decides)
+    return f"{type(decides).__module__}.{type(decides).__qualname__}"
 
 
 def _where(error: Exception) -> str:

@@ -123,6 +123,27 @@ def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted,
     assert np.concatenate(acted)[:, 0].tolist() == [3, 2, 1]
 
 
+@pytest.mark.parametrize("who", ["live", "frozen", "policy"])
+def test_wrong_actions_are_laid_to_whose_they_are(scripted, fixture_of, who):
+    """An interface gives the last word, in live and frozen seats; without one it is the policy's."""
+
+    class Flat(Identity):
+        def act(self, action, streams):
+            return action[:, 0]
+
+    class FlatCounting(Counting):
+        def act(self, *given, **more):
+            decision = super().act(*given, **more)
+            return attrs.evolve(decision, action=decision.action[:, 0])
+
+    policy, interface = (FlatCounting(), None) if who == "policy" else (Counting(), Flat())
+    frozen = AgentActor(PolicyAgent(policy, 4, interface=interface), np.random.default_rng(0))
+    actor = live(rows=2, interface=interface) if who == "live" else frozen
+    name = "FlatCounting" if who == "policy" else "Flat"
+    with pytest.raises(ContractError, match=rf"\.{name} gave an array int64\[4\] as the actions of role 'player'"):
+        play(scripted({"player": (0, 1)}, 2), fixture_of("aa"), {"a": actor})
+
+
 def test_frozen_opponents_are_not_recorded(scripted, fixture_of):
     """Only the live seat leaves a segment."""
     actor = live(rows=2)

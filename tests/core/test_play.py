@@ -338,6 +338,38 @@ def test_what_a_participant_raises_is_one_line_with_its_place(scripted, table, f
         play_out(play)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "found"),
+    [
+        (lambda actions: actions[:, 0], "an array int64[2]"),
+        (lambda actions: actions[:1], "an array int64[1, 1]"),  # would be spread over all seats
+        (lambda actions: actions + 0.5, "an array float64[2, 1]"),  # would be cut off
+        (lambda actions: actions.tolist(), "list"),
+        (lambda actions: None, "NoneType"),
+    ],
+    ids=["flat", "one", "real", "list", "none"],
+)
+def test_actions_of_another_shape_or_type_are_refused(scripted, table, fixture_of, diary, monkeypatch, wrong, found):
+    """The line says whose they are, what they are and what they should be."""
+    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+    right = diary.act
+    monkeypatch.setattr(diary, "act", lambda *given: wrong(right(*given)))
+    with pytest.raises(ContractError) as caught:
+        play_out(play)
+    message = f"Diary gave {found} as the actions of role 'player' after 0 ticks; expected int64[2, 1]: a row for each"
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, bool])
+def test_narrower_actions_are_taken(scripted, table, fixture_of, diary, monkeypatch, dtype):
+    """They lose nothing."""
+    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+    right = diary.act
+    monkeypatch.setattr(diary, "act", lambda *given: right(*given).astype(dtype))
+    play_out(play)
+    assert play.decisions > 0
+
+
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("seat", [0, 2])
 def test_rewards_that_are_not_finite_are_found(scripted, table, fixture_of, wrong, seat):
