@@ -88,7 +88,8 @@ class Sampler:
     _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
     _requested_s: float = field(init=False, default=-1e9)
-    _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)
+    _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)  # by tick, not sent yet
+    _num_results: int = field(init=False, default=0)  # matches in them
     _unacked: dict[int, tuple[float, int, Results]] = field(init=False, factory=dict)  # when, how often, what was said
     _report: int = field(init=False, default=0)
     _held: int = field(init=False, default=0)  # calls of `work` since results were sent
@@ -210,7 +211,7 @@ class Sampler:
 
     def _report_results(self, now: float) -> None:
         self._held += 1
-        if self._held >= _PATIENCE or sum(part["number"].size for part in self._results) >= self.report_matches:
+        if self._held >= _PATIENCE or self._num_results >= self.report_matches:
             self._flush_results()
         for report, (sent_s, times, message) in list(self._unacked.items()):
             if now - sent_s >= _wait_s(times, first=5.0):
@@ -218,24 +219,31 @@ class Sampler:
                 self.link.send(COORDINATOR, message)
 
     def _take_results(self, arrays: dict[str, np.ndarray]) -> None:
+        self._results.append(arrays)
+        self._num_results += arrays["number"].size
+
+    def _flush_results(self) -> None:
+        self._held = 0
+        if not self._results:
+            return
+        names = self._results[-1]  # parts of rewards may have been named for the first time
+        arrays = {name: np.concatenate([one[name] for one in self._results if name in one]) for name in names}
+        self._results.clear()
+        self._num_results = 0
+        self._count(arrays)
+        self._report += 1
+        message = Results(report=self._report, worker=self.name, arrays=arrays)
+        self._unacked[self._report] = (self.clock(), 1, message)
+        self.link.send(COORDINATOR, message)
+
+    def _count(self, arrays: dict[str, np.ndarray]) -> None:
+        """Count results for the metrics and take out what is only of use there."""
         returns = arrays.pop("returns")
         for name in [name for name in arrays if name.startswith("part/")]:
             self._sums[f"return/{name.removeprefix('part/')}"] += float(arrays.pop(name).sum())
         self._ended += returns.shape[0]
         self._sums["return_mean"] += float(returns.mean(axis=1).sum())
         self._sums["match_ticks"] += int(arrays["ticks"].sum())
-        self._results.append(arrays)
-
-    def _flush_results(self) -> None:
-        self._held = 0
-        if not self._results:
-            return
-        arrays = {name: np.concatenate([part[name] for part in self._results]) for name in self._results[0]}
-        self._results.clear()
-        self._report += 1
-        message = Results(report=self._report, worker=self.name, arrays=arrays)
-        self._unacked[self._report] = (self.clock(), 1, message)
-        self.link.send(COORDINATOR, message)
 
     @property
     def count(self) -> int:
