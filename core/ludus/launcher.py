@@ -131,6 +131,8 @@ class Crew(Link, Protocol):
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then end the rest; services last, as others may wait for them.
 
+        Who has not been heard yet has nothing to lose, and need not be waited for.
+
         Args:
             timeout_s: How long to wait.
             tend: Called again and again meanwhile, to answer their last messages.

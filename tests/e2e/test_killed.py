@@ -113,7 +113,7 @@ def test_a_second_interrupt_stops_at_once(campaign, light_league):
 
 
 def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
-    """Workers that were not there yet when the others were told to stop hear of it when they say hello."""
+    """Nobody waits for those that have said nothing yet, as they have nothing to lose."""
     run = league()
     run.train()
     campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
