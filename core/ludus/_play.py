@@ -203,10 +203,14 @@ class Play:
         """Queue a fixture."""
         self._tables.queue.append(fixture)
 
+    def wanted(self, spare: int = 0) -> int:
+        """Return how many more fixtures should be queued so that no row waits, with some to spare."""
+        return max(0, self._tables.low + 1 + spare - len(self._tables.queue))
+
     @property
-    def wanted(self) -> int:
-        """Return how many more fixtures should be queued so that no row waits."""
-        return max(0, self._tables.low + 1 - len(self._tables.queue))
+    def starves(self) -> bool:
+        """Return whether rows that have played wait for a fixture."""
+        return bool(self._num_idle and self.ticks and not self._tables.queue)
 
     @property
     def running(self) -> int:

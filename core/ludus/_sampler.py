@@ -37,6 +37,9 @@ from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 #: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
 _PATIENCE = 50
 
+_MOST_SPARE = 32  # fixtures; a fixture is the older when it is played the more there are
+_CALM_ANSWERS = 32  # so many without a row that waited, and one less is kept in reserve
+
 
 @define
 class _Lane:
@@ -88,6 +91,9 @@ class Sampler:
     _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
     _requested_s: float = field(init=False, default=-1e9)
+    _spare: int = field(init=False, default=0)  # fixtures in reserve, where answers come later than matches end
+    _starved: bool = field(init=False, default=False)  # since the last answer
+    _calm: int = field(init=False, default=0)  # answers since it starved
     _results: list[dict[str, np.ndarray]] = field(init=False, factory=list)  # by tick, not sent yet
     _num_results: int = field(init=False, default=0)  # matches in them
     _unacked: dict[int, tuple[float, int, Results]] = field(init=False, factory=dict)  # when, how often, what was said
@@ -127,6 +133,7 @@ class Sampler:
         match message:
             case Fixtures():
                 self._requests, self._patience = 0, 0 if message.fixtures else _PATIENCE
+                self._keep_in_reserve()
                 for fixture in message.fixtures:
                     self._play.add(fixture)
             case Credit():
@@ -182,6 +189,7 @@ class Sampler:
             self._ask_learners(now)
             return False
         played = self._play.step()
+        self._starved |= self._play.starves
         for player, lane in self._lanes.items():
             if lane.actor.blocks:
                 self._ship(player, lane)
@@ -197,10 +205,19 @@ class Sampler:
 
     def _ask(self, now: float) -> None:
         self._patience = max(0, self._patience - 1)
-        wanted = self._play.wanted
+        wanted = self._play.wanted(self._spare)
         if wanted and not self._patience and now - self._requested_s >= _wait_s(self._requests, first=1.0):
             self._requests, self._requested_s = self._requests + 1, now
             self.link.send(COORDINATOR, FixtureRequest(worker=self.name, kind=self.kind, count=wanted))
+
+    def _keep_in_reserve(self) -> None:
+        """Ask for twice as many fixtures as before if rows waited for an answer, and for fewer after a while."""
+        self._calm = 0 if self._starved else self._calm + 1
+        if self._starved and self.kind == "train":  # ratings may have nothing to do
+            self._spare = min(max(1, 2 * self._spare), _MOST_SPARE)
+        elif self._calm % _CALM_ANSWERS == 0:
+            self._spare = max(0, self._spare - 1)
+        self._starved = False
 
     def _ask_learners(self, now: float) -> None:
         """Say hello again to learners that owe credits or weights; one of them may have been restarted."""

@@ -279,7 +279,7 @@ def test_rows_without_a_match_are_idle(scripted, table, fixture_of):
 def test_it_wants_as_many_fixtures_as_tables_and_one(scripted, table, fixture_of, queued, wanted):
     """One is always in reserve, so that no row waits for the coordinator."""
     play, _, _ = table(scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), rows_per_fixture=2)
-    assert play.wanted == wanted
+    assert play.wanted() == wanted
 
 
 def test_places_of_actors_are_used_again(scripted, table, fixture_of):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 
 import numpy as np
 import pytest
 from ludus._actors import LiveActor
 from ludus._messages import Credit, FixtureRequest, Fixtures, Hello, MetricsReport, Results, ResultsAck, Segments
-from ludus.launcher import learner_name
+from ludus.launcher import COORDINATOR, learner_name
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
 
@@ -208,6 +209,44 @@ def test_where_there_is_no_work_it_asks_now_and_then(league):
             break
     asked = len(runner.messages(FixtureRequest, sender="evaluator-0"))
     assert 1 <= asked <= 11
+
+
+def test_where_answers_come_late_it_keeps_more_fixtures_in_reserve(league):
+    """Short matches do not wait for the coordinator for long; when answers come soon again, the reserve is used up."""
+    runner = league(
+        run={"decisions": 0},
+        sampling={"matches": 8, "rows_per_fixture": 4, "fixture_matches": 8},
+        evaluation={"enabled": False},
+    )
+    late, idle, sampler = deque(), [], runner.sampler()
+
+    def hold_back(name, message):
+        if isinstance(message, Fixtures):
+            late.append((runner.now_s + 0.5, message))
+            return True
+        return False
+
+    runner.lost = hold_back
+    for _ in range(2000):
+        runner.round()
+        while late and late[0][0] <= runner.now_s:
+            sampler.handle(COORDINATOR, late.popleft()[1])
+        idle.append(sampler._play._num_idle)
+    assert sum(idle[:200]) > 200 * 2
+    assert sum(idle[-1000:]) < 1000 * 0.5
+    runner.lost = lambda name, message: False
+    runner.until(lambda: sampler._spare == 0)
+
+
+@pytest.mark.parametrize("name", ["sampler-0", "evaluator-0"])
+def test_the_reserve_is_bounded(league, name):
+    """Fixtures are chosen when they are handed out; and what there is to rate may be little."""
+    runner = league()
+    sampler = runner.sampler(name)
+    for _ in range(10):
+        sampler._starved = True
+        sampler.handle(COORDINATOR, Fixtures(fixtures=()))
+    assert sampler._spare == (32 if name == "sampler-0" else 0)
 
 
 def test_an_evaluator_rates_without_learning(league):
