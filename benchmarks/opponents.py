@@ -106,7 +106,7 @@ class Workload:
         """Play some ticks and return decisions per CPU second."""
         decisions, start = self.play.decisions, time.process_time()
         for _ in range(TICKS):
-            for _ in range(self.play.wanted):
+            for _ in range(self.play.wanted()):
                 self.play.add(next(self._fixtures))
             self.play.step()
             while self.live.blocks:
