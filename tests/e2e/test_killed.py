@@ -119,7 +119,7 @@ def test_an_interrupt_while_workers_start_stops_soon(campaign, league):
     campaign.wait(lambda: len(run.pids) == 4, timeout_s=30)
     pids = run.pids
     os.kill(pids["coordinator"], signal.SIGINT)
-    assert run.process.wait(60) == 130
+    assert run.process.wait(25) == 130
     assert "did not stop" not in run.output
     assert not any(map(campaign.is_alive, pids.values()))
 
