@@ -217,6 +217,7 @@ def test_python_m_ludus_and_a_closed_pipe(unbuffered):
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+            timeout=60,
         )
     finally:
         os.close(writer)
