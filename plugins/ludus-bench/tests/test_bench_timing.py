@@ -57,6 +57,26 @@ def test_a_rate_is_units_per_second_of_the_clock():
     assert wall.cores < 0.9
 
 
+def test_a_part_of_a_work_has_its_own_time_in_every_repeat():
+    """Without what it took before the first of them; the whole work keeps its own."""
+    stopwatch = Stopwatch("wall")
+    calls = []
+
+    def work():
+        calls.append(1)
+        stopwatch.start()
+        time.sleep(0.2 if len(calls) == 1 else 0.002)  # the first time, which warms up
+        stopwatch.stop()
+        time.sleep(0.02)
+        return 1.0
+
+    rates = measure({"work": work}, SHORT, inside={"work": stopwatch})
+    assert rates["work"].median <= 1 / 0.022
+    assert rates["work"].median < rates["work inside"].median <= 1 / 0.002
+    assert len(rates["work inside"].per_s) == len(rates["work"].per_s) == 3
+    assert sum(1 / rate for rate in rates["work inside"].per_s) < stopwatch.total_s - 0.19
+
+
 def test_a_measurement_repeats_the_work_until_its_time_is_over():
     """Work that is shorter than a measurement is done several times."""
     calls = []

@@ -67,11 +67,6 @@ class EnvironmentAlone:
         """Close the environment."""
         self.play.environment.close()
 
-    @property
-    def decisions_per_s(self) -> float:
-        """Return the rate over all steps so far, without the choice of moves."""
-        return self.play.decisions / max(self.play.inside.total_s, 1e-9)
-
 
 @frozen(kw_only=True)
 class Acting:
@@ -274,9 +269,9 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
             **gemm_works(acting.gemms(), rows, prefix="forward "),
             **gemm_works(training.gemms(backward=True), minibatch / passes, prefix="update "),
         }
-        rates = measure(works, plan)
+        rates = measure(works, plan, inside={"env": alone.play.inside})
         return Rates(
-            env=alone.decisions_per_s,
+            env=rates["env inside"].median * alone.play.decisions_per_tick,
             forward=rates["forward"],
             update=rates["update"],
             rows=rows,

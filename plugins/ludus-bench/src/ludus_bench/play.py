@@ -45,6 +45,11 @@ class RandomPlay:
             for role in self.environment.spec.roles
         }
 
+    @property
+    def decisions_per_tick(self) -> float:
+        """Return how many decisions a tick of one row took, in the mean so far."""
+        return self.decisions / self.ticks
+
     def _seeds(self, count: int) -> np.ndarray:
         self._started += count
         return match_seeds(0, np.arange(self._started - count, self._started))

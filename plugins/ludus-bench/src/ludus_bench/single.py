@@ -80,13 +80,12 @@ def _env_figures(play: RandomPlay, bare: tuple[str, Callable[[], float]] | None,
     works: dict[str, Callable[[], float]] = {"play": play.step}
     if bare is not None:
         works["bare"] = bare[1]
-    rates = measure(works, plan)
+    rates = measure(works, plan, inside={"play": play.inside})
     at = {"matches": play.environment.num_matches}
-    alone = play.ticks / max(play.inside.total_s, 1e-9)
-    limit = Limit(value=alone, of="the environment's step and reset alone")
+    limit = Limit(value=rates["play inside"].median, of="the environment's step and reset alone")
     if bare is not None:
         limit = Limit(value=rates["bare"].median, of=f"{bare[0]} alone")
-    share = play.decisions / play.ticks
+    share = play.decisions_per_tick
     return [
         figure_of("ticks_per_s", rates["play"], limit=limit, at=at),
         figure_of(
@@ -206,11 +205,11 @@ def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) 
             ):
                 rows = alone.rows_at_once()
                 acting = Acting(learned=learned, rows=rows_of(sampling.record(rows), rows))
-                rates = measure(
-                    {"sampling": sampling.work, "env": alone.play.step, "forward": acting.work}, settings.plan
-                )
-            figures += _sampling_figures(rates, alone.decisions_per_s, matches=count, rows=rows)
-            notes.append(_split(rates, alone.decisions_per_s, count))
+                works = {"sampling": sampling.work, "env": alone.play.step, "forward": acting.work}
+                rates = measure(works, settings.plan, inside={"env": alone.play.inside})
+            env = rates["env inside"].median * alone.play.decisions_per_tick
+            figures += _sampling_figures(rates, env, matches=count, rows=rows)
+            notes.append(_split(rates, env, count))
     return Report(
         command="sampling",
         figures=tuple(figures),

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 __all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "measure", "summarize"]
 
 Clock = Literal["wall", "cpu"]
+
+_LEAST_S = 1e-9  # a piece of work may be shorter than a clock can see
 
 
 @frozen(kw_only=True)
@@ -109,19 +111,27 @@ class Stopwatch:
 _CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
-def measure(works: Mapping[str, Callable[[], float]], plan: Plan) -> dict[str, Rate]:
+def measure(
+    works: Mapping[str, Callable[[], float]], plan: Plan, *, inside: Mapping[str, Stopwatch] | None = None
+) -> dict[str, Rate]:
     """Run every work for a while, in turns.
 
     Args:
         works: Name to a function that does a piece of the work and returns how many units that was.
         plan: How long.
+        inside: What runs during a part of a work, by its name; the rate of that part is that of ``"NAME inside"``.
     """
+    parts = inside or {}
     for work in works.values():
         _run(work, plan.warmup_s, plan.clock)
-    runs: dict[str, list[_Run]] = {name: [] for name in works}
+    runs: dict[str, list[_Run]] = {name: [] for name in (*works, *(f"{name} inside" for name in parts))}
     for _ in range(plan.repeats):
         for name, work in works.items():
-            runs[name].append(_run(work, plan.seconds, plan.clock))
+            before_s = parts[name].total_s if name in parts else 0.0
+            run = _run(work, plan.seconds, plan.clock)
+            runs[name].append(run)
+            if name in parts:
+                runs[f"{name} inside"].append(evolve(run, clock_s=max(parts[name].total_s - before_s, _LEAST_S)))
     return {
         name: Rate(
             per_s=tuple(run.units / run.clock_s for run in found),
@@ -146,11 +156,9 @@ def _run(work: Callable[[], float], seconds: float, clock: Clock) -> _Run:
         units += work()
         if time.perf_counter() - wall >= seconds:
             break
-    # a piece of work may be shorter than the clock can see
-    clock_s = max(read() - since, 1e-9)
     return _Run(
         units=units,
-        clock_s=clock_s,
+        clock_s=max(read() - since, _LEAST_S),
         cpu_s=time.process_time() - cpu,
-        wall_s=max(time.perf_counter() - wall, 1e-9),
+        wall_s=max(time.perf_counter() - wall, _LEAST_S),
     )
