@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
+import tempfile
 
 import pytest
 from click.testing import CliRunner
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, LinkError
 from ludus_hosts import command
 from ludus_hosts.command import join, keys
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RUN_KEY, JoinKey, RunKey
+from ludus_hosts.relay import Relay
 
 
 def run(what, *arguments):
@@ -100,6 +102,22 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
     (other / "run.toml").touch()
     with pytest.raises(ConfigError, match=r"^--folder .*other: expected an empty folder, or one that"):
         command._claim(other)
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_of_a_failure_logs_are_left_and_nothing_else(keys, tmp_path, monkeypatch, logs):
+    """A temporary folder without any is removed."""
+
+    def refused(relay):
+        if logs:
+            (relay._options.folder / "logs").mkdir()
+        raise LinkError("it is full")
+
+    monkeypatch.setattr(Relay, "_turn", refused)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    result = run(join, "tcp://127.0.0.1:7077", "--key", keys / "join.key")
+    assert isinstance(result.exception, LinkError)
+    assert len(list(tmp_path.glob("ludus-join-*"))) == logs
 
 
 @pytest.mark.parametrize(

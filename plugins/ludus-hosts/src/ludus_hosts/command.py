@@ -93,9 +93,14 @@ def join(
             cache_bytes=int(cache_gb * 1e9),
             any_versions=any_versions,
         )
-        relay = Relay(options, click.echo)
-        with noted(relay.interrupt):
-            why = relay.run()
+        try:
+            relay = Relay(options, click.echo)
+            with noted(relay.interrupt):
+                why = relay.run()
+        except BaseException:
+            if folder is None and not (place / "logs").exists():  # they may tell why
+                shutil.rmtree(place, ignore_errors=True)
+            raise
         if folder is None:
             shutil.rmtree(place, ignore_errors=True)
         click.echo(f"left the run: {why}")
