@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 __all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "measure", "summarize"]
 
@@ -124,21 +124,12 @@ def measure(
     parts = inside or {}
     for work in works.values():
         _run(work, plan.warmup_s, plan.clock)
-    runs: dict[str, list[_Run]] = {name: [] for name in (*works, *(f"{name} inside" for name in parts))}
+    runs: dict[str, list[_Run]] = {name: [] for name in works}
     for _ in range(plan.repeats):
         for name, work in works.items():
-            before_s = parts[name].total_s if name in parts else 0.0
-            run = _run(work, plan.seconds, plan.clock)
-            runs[name].append(run)
-            if name in parts:
-                runs[f"{name} inside"].append(evolve(run, clock_s=max(parts[name].total_s - before_s, _LEAST_S)))
-    return {
-        name: Rate(
-            per_s=tuple(run.units / run.clock_s for run in found),
-            cores=sum(run.cpu_s for run in found) / sum(run.wall_s for run in found),
-        )
-        for name, found in runs.items()
-    }
+            runs[name].append(_run(work, plan.seconds, plan.clock, parts.get(name)))
+    whole = {name: _rate(found, [run.clock_s for run in found]) for name, found in runs.items()}
+    return whole | {f"{name} inside": _rate(runs[name], [run.inside_s for run in runs[name]]) for name in parts}
 
 
 @frozen(kw_only=True)
@@ -147,10 +138,19 @@ class _Run:
     clock_s: float
     cpu_s: float
     wall_s: float
+    inside_s: float
 
 
-def _run(work: Callable[[], float], seconds: float, clock: Clock) -> _Run:
-    read = _CLOCKS[clock]
+def _rate(runs: Sequence[_Run], times_s: Sequence[float]) -> Rate:
+    return Rate(
+        per_s=tuple(run.units / max(time_s, _LEAST_S) for run, time_s in zip(runs, times_s, strict=True)),
+        cores=sum(run.cpu_s for run in runs) / max(sum(run.wall_s for run in runs), _LEAST_S),
+    )
+
+
+def _run(work: Callable[[], float], seconds: float, clock: Clock, inside: Stopwatch | None = None) -> _Run:
+    read, inside = _CLOCKS[clock], inside or Stopwatch(clock)
+    before_s = inside.total_s
     units, wall, cpu, since = 0.0, time.perf_counter(), time.process_time(), read()
     while True:
         units += work()
@@ -158,7 +158,8 @@ def _run(work: Callable[[], float], seconds: float, clock: Clock) -> _Run:
             break
     return _Run(
         units=units,
-        clock_s=max(read() - since, _LEAST_S),
+        clock_s=read() - since,
         cpu_s=time.process_time() - cpu,
-        wall_s=max(time.perf_counter() - wall, _LEAST_S),
+        wall_s=time.perf_counter() - wall,
+        inside_s=inside.total_s - before_s,
     )

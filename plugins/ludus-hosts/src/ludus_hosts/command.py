@@ -6,6 +6,8 @@ import re
 import shutil
 import socket
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -82,30 +84,40 @@ def join(
             raise ConfigError(f"{what} {value!r}: expected {check.expected}")
     secret = JoinKey.read(key)
     while True:
-        place = folder or Path(tempfile.mkdtemp(prefix="ludus-join-"))
-        _claim(place)
-        options = Options(
-            address=address,
-            key=secret,
-            host=host,
-            samplers=samplers or 0,
-            folder=place,
-            cache_bytes=int(cache_gb * 1e9),
-            any_versions=any_versions,
-        )
-        try:
+        with _claimed(folder) as place:
+            options = Options(
+                address=address,
+                key=secret,
+                host=host,
+                samplers=samplers or 0,
+                folder=place,
+                cache_bytes=int(cache_gb * 1e9),
+                any_versions=any_versions,
+            )
             relay = Relay(options, click.echo)
             with noted(relay.interrupt):
                 why = relay.run()
-        except BaseException:
-            if folder is None and not (place / "logs").exists():  # they may tell why
-                shutil.rmtree(place, ignore_errors=True)
-            raise
-        if folder is None:
-            shutil.rmtree(place, ignore_errors=True)
         click.echo(f"left the run: {why}")
         if relay.interrupted or not stay:
             context.exit(130 if relay.interrupted else 0)
+
+
+@contextmanager
+def _claimed(folder: Path | None) -> Iterator[Path]:
+    """Provide a folder; without one a temporary, of which nothing is left but the logs of a failure."""
+    if folder is not None:
+        _claim(folder)
+        yield folder
+        return
+    place = Path(tempfile.mkdtemp(prefix="ludus-join-"))
+    _claim(place)
+    try:
+        yield place
+    except BaseException:
+        if not (place / "logs").exists():
+            shutil.rmtree(place, ignore_errors=True)
+        raise
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _claim(folder: Path) -> None:
