@@ -25,7 +25,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "sampling": (*GAME, "--matches", "1,16,64,256,1024"),
     "transport": GAME,
     "weights": ("--parameters", "5e6", "--samplers", "8"),
-    "opponents": (*GAME, "--count", "1,64,500"),
+    "opponents": (*GAME, "--count", "1,64,500", "--matches", "1024", "--rows-per-fixture", "16"),
     "selfplay": (*GAME, "--seconds", "20"),
     "memory": (*GAME, "--minutes", "2"),
 }

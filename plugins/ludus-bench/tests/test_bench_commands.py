@@ -141,6 +141,13 @@ def test_opponents_are_compared_with_one(capsys):
     assert found["relative"].keys() == {"1", "3"}
 
 
+@pytest.mark.parametrize(("given", "rows"), [([], 2), (["--rows-per-fixture", "4"], 4)])
+def test_rows_of_each_opponent_are_as_configured_unless_given(capsys, given, rows):
+    """So the default says what a run loses."""
+    found = result_of(capsys, "opponents", *PPO, *SMALL, "--count", "1", "--matches", "8", *given, *TINY)
+    assert found["config"]["rows_per_fixture"] == rows
+
+
 def test_transport_compares_shared_memory_with_frames(capsys):
     """From a real process, a real block; over TCP it is packed."""
     found = result_of(capsys, "transport", *PPO, *SMALL, *TINY)
@@ -351,7 +358,7 @@ def test_a_configuration_is_written_with_other_values_and_without_sinks():
     text = setup_of("metrics.interval_s=5.0").dump(run={"workers": 3}, sampling={"matches": 7})
     assert "workers = 3" in text
     assert "matches = 7" in text
-    assert "rows_per_fixture = 64" in text
+    assert "fixture_matches = 128" in text
     assert "metrics" not in text
 
 

@@ -122,7 +122,7 @@ def _default_run(source: Source, plugins: Plugins) -> dict[str, Any]:
     players = {"main_agent" if len(roles) == 1 else role: {"role": role, **chosen} for role in roles}
     return {
         "environment": {"name": source.environment},
-        "sampling": {"matches": 256, "rows_per_fixture": 64, "fixture_matches": 128},
+        "sampling": {"matches": 256, "fixture_matches": 128},
         "players": players,
         "evaluation": {"enabled": False},
     }

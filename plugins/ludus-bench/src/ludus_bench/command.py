@@ -203,12 +203,12 @@ def memory(
 @bench.command()
 @_config
 @click.option("--count", type=_NUMBERS, default="1,64,500", help="Numbers of opponents (1,64,500).")
-@click.option("--matches", type=click.IntRange(min=1), default=1024, help="Matches at once (1024).")
-@click.option("--rows-per-fixture", type=click.IntRange(min=1), default=16, help="Matches against one of them (16).")
+@click.option("--matches", type=click.IntRange(min=1), default=256, help="Matches at once (256).")
+@click.option("--rows-per-fixture", type=click.IntRange(min=1), help="Matches against one of them (as configured).")
 @_threads
 @_plan
 @_json
-def opponents(count: tuple[int, ...], matches: int, rows_per_fixture: int, as_json: bool, **given: Any) -> None:
+def opponents(count: tuple[int, ...], matches: int, rows_per_fixture: int | None, as_json: bool, **given: Any) -> None:
     """A sampler against many different frozen opponents, relative to one."""
     from ludus_bench.opponents import bench_opponents  # noqa: PLC0415 - help must be fast
 
@@ -218,7 +218,7 @@ def opponents(count: tuple[int, ...], matches: int, rows_per_fixture: int, as_js
             setup,
             counts=count,
             matches=matches,
-            rows_per_fixture=rows_per_fixture,
+            rows_per_fixture=rows_per_fixture or setup.config.sampling.rows_per_fixture,
             settings=_settings(**measuring),
         ),
         as_json=as_json,
