@@ -41,6 +41,15 @@ def test_pools_are_named(pools, models):
     assert len(found) == len(models)
 
 
+def test_a_pool_that_may_be_misspelt_is_told_of_once(caplog):
+    """It may also be one that somebody fills later; a player without models, and a pool with some, are as expected."""
+    league = attrs.evolve(LEAGUE, players=[*LEAGUE.players.values(), fake_player("late", 0)])
+    for _ in range(3):
+        assert pool_opponents(league, "main", None, pools=["best", "late", "mian", "*"])
+    (told,) = caplog.messages
+    assert told.startswith("the pool 'mian' is empty, and no player is called so (there are main, other, late)")
+
+
 def test_in_an_asymmetric_game_own_pools_are_those_of_the_other_side():
     """A cat learns from mice, also from the pools with an ending, and never meets cats."""
     league = attrs.evolve(SIDES, pools={"mouse/long": ("mouse@1",), "cat/long": ("cat@1",)})

@@ -6,7 +6,9 @@ can fill the other team.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import chain, combinations, product
 
 import numpy as np
@@ -30,6 +32,8 @@ __all__ = [
     "stand_ins",
     "win_rates",
 ]
+
+_log = logging.getLogger(__name__)
 
 
 # -- whom to meet --------------------------------------------------------------------------------------------------
@@ -98,7 +102,7 @@ def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: 
         pools: Pools to choose from, by name. ``own`` is the player's own where it may take any team, otherwise those of
             everybody who plays `team` (a player's models enter the pool of its name); ``*`` are those of all players;
             ``own/long`` and ``*/long`` are the pools of such names with that ending; ``anchors`` are all anchors.
-            Empty: ``own``.
+            Empty: ``own``. Another name may be a pool that nobody has entered yet; a warning says so once.
     """
     lists = [members for pool in pools or ("own",) for members in _members(league, player, team, pool)]
     models = lists[0] if len(lists) == 1 else tuple(dict.fromkeys(chain.from_iterable(lists)))
@@ -112,9 +116,22 @@ def _members(league: LeagueView, player: str, team: int | None, pool: str) -> It
     if pool == "anchors":
         yield league.anchors
     elif whose is None:
-        yield league.pool(pool)
+        members = league.pool(pool)
+        if not members and first not in league.players:
+            _warn_of_empty(pool, tuple(league.players))
+        yield members
     else:
         yield from (league.pool(f"{name}{slash}{rest}") for name in whose)
+
+
+@cache  # once per pool: matchmakers ask before every fixture
+def _warn_of_empty(pool: str, players: tuple[str, ...]) -> None:
+    _log.warning(
+        "the pool %r is empty, and no player is called so (there are %s): a typo, unless `ludus league promote` or a "
+        "rule is to fill it",
+        pool,
+        ", ".join(players),
+    )
 
 
 def newest(league: LeagueView, participants: Sequence[str], count: int) -> tuple[str, ...]:
