@@ -19,6 +19,7 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus.environment import Scenario
+from ludus.option import Check, text
 
 if TYPE_CHECKING:
     from ludus._records import MatchRecord
@@ -174,7 +175,7 @@ class Pairing:
     """
 
     opponents: tuple[str, ...]
-    reason: str
+    reason: str = field(validator=text())
     scenario: Scenario = field(factory=Scenario)
 
 
@@ -182,9 +183,9 @@ class Pairing:
 class PoolChange:
     """A model enters or leaves a pool."""
 
-    pool: str
-    model: str
-    enters: bool
+    pool: str = field(validator=text())
+    model: str = field(validator=text())
+    enters: bool = field(validator=Check("true or false", lambda value: type(value) is bool))
 
 
 class Matchmaker(Protocol):

@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option"]
+__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option", "text"]
 
 
 @attrs.frozen
@@ -45,7 +45,7 @@ class Check:
             ValueError: The value is not accepted.
         """
         if not self.accepts(value):
-            raise ValueError(f"expected {self.expected}, got {value!r}")
+            raise ValueError(f"{attribute.name}: expected {self.expected}, got {value!r}")
 
 
 def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: str, scheduled: bool = False) -> Any:
@@ -103,6 +103,11 @@ def each(check: Check) -> Check:
         f"a list of at least one item, each {check.expected}",
         lambda value: isinstance(value, Sequence) and len(value) > 0 and all(map(check.accepts, value)),
     )
+
+
+def text() -> Check:
+    """Accept texts, not those of NumPy."""
+    return Check("a text", lambda value: type(value) is str)
 
 
 _NAME = re.compile("[a-z0-9][a-z0-9._-]{0,63}")

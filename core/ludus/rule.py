@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from ludus.matchmaker import LeagueView, PoolChange
+from ludus.option import at_least, text
 
 __all__ = ["Change", "Freeze", "PoolChange", "Reset", "Rule", "Share"]
 
@@ -26,8 +27,8 @@ class Freeze:
         reason: Why, in a few words; kept in the manifest of the model.
     """
 
-    player: str
-    reason: str
+    player: str = field(validator=text())
+    reason: str = field(validator=text())
 
 
 @frozen(kw_only=True)
@@ -43,9 +44,9 @@ class Reset:
         init: The frozen model whose weights it starts from; empty: as at the beginning of the run.
     """
 
-    player: str
-    reason: str
-    init: str = ""
+    player: str = field(validator=text())
+    reason: str = field(validator=text())
+    init: str = field(default="", validator=text())
 
 
 @frozen(kw_only=True)
@@ -57,8 +58,8 @@ class Share:
         share: ≥ 0; with 0 it waits.
     """
 
-    player: str
-    share: float
+    player: str = field(validator=text())
+    share: float = field(validator=at_least(0))
 
 
 Change: TypeAlias = Freeze | Reset | Share | PoolChange

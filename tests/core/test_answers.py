@@ -41,7 +41,6 @@ def test_whoever_can_play_may_be_an_opponent(standing, opponent):
         (evolve(GOOD, opponents=(None,)), r"opponents: expected a tuple of names, got \(None,\)"),
         (evolve(GOOD, opponents=("main@0+",)), "opponents: 'main@0\\+' cannot play there now"),
         (evolve(GOOD, opponents=("nobody@3",)), "opponents: 'nobody@3' cannot play there now"),
-        (evolve(GOOD, reason=None), "next_fixture gave the reason None; expected a text"),
         (evolve(GOOD, scenario=Scenario(name="zzz")), "asked for Scenario.*'zzz'.*; .* has the scenarios default"),
         (evolve(GOOD, scenario="default"), "asked for 'default'; .* has the scenarios default"),
         (

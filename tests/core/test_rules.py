@@ -11,6 +11,7 @@ import pytest
 from ludus._messages import Checkpoint, Fixture, FixtureRequest, Fixtures, ModelFrozen, Order
 from ludus._models import load_arrays
 from ludus.errors import LudusError, PluginError
+from ludus.matchmaker import Pairing
 from ludus.rule import Freeze, PoolChange, Reset, Share
 
 ANEW = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
@@ -149,7 +150,6 @@ def test_rules_are_asked_every_so_many_matches(ruled):
         (Freeze(player="nobody", reason="x"), "there is no player 'nobody' in Freeze"),
         (Reset(player="main", reason="x", init="main@99"), "there is no frozen model 'main@99' in Reset"),
         (PoolChange(pool="best", model="main@99", enters=True), "there is no frozen model 'main@99' in PoolChange"),
-        (Share(player="main", share=float("nan")), "expected a share ≥ 0 in Share"),
     ],
 )
 def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
@@ -157,6 +157,26 @@ def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
     runner = ruled(change)
     with pytest.raises(LudusError, match=rf"rule Once: {problem}.* — fix its decide"):
         runner.until(lambda: asked(runner))
+
+
+@pytest.mark.parametrize(
+    ("record", "values", "problem"),
+    [
+        (Freeze, {"player": "main", "reason": 3}, "reason: expected a text, got 3"),
+        (Reset, {"player": "main", "reason": "x", "init": None}, "init: expected a text, got None"),
+        (Share, {"player": np.str_("main"), "share": 1.0}, "player: expected a text"),
+        (Share, {"player": "main", "share": float("nan")}, "share: expected a number ≥ 0, got nan"),
+        (Share, {"player": "main", "share": -1.0}, "share: expected a number ≥ 0, got -1.0"),
+        (Share, {"player": "main", "share": np.float32(0.7)}, "share: expected a number ≥ 0"),
+        (PoolChange, {"pool": None, "model": "main@1", "enters": True}, "pool: expected a text, got None"),
+        (PoolChange, {"pool": "p", "model": "main@1", "enters": np.bool_(True)}, "enters: expected true or false"),
+        (Pairing, {"opponents": ("main@1",), "reason": None}, "reason: expected a text, got None"),
+    ],
+)
+def test_what_no_message_or_database_takes_is_refused_where_it_is_made(record, values, problem):
+    """So the line that fails is the plugin's own."""
+    with pytest.raises(ValueError, match=problem):
+        record(**values)
 
 
 def test_a_rule_that_raises_is_named(ruled):

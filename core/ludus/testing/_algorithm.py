@@ -11,10 +11,10 @@ from attrs import frozen
 
 from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer
 from ludus.environment import Role
-from ludus.errors import ContractError, ModelError
+from ludus.errors import ContractError, LinkError, ModelError
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, legal_actions
-from ludus.testing._group import update_together
+from ludus.testing._group import Leaving, update_together
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
 
 __all__ = ["check_algorithm"]
@@ -267,6 +267,28 @@ def _check_groups(case: _Case) -> None:
         raise ContractError("an update in a group accepted rewards that are not numbers")
 
 
+def _check_lost_groups(case: _Case) -> None:
+    """Let the other trainer of a group leave at the first exchange of an update, in its middle, and at the last one."""
+    trainer, policy = case.pair()
+    if not isinstance(trainer, GroupTrainer):
+        return
+    batch = case.batch(policy, 0).divide(2)[0]
+    whole = Leaving()
+    trainer.join(whole)
+    trainer.update(batch, progress=0.0)
+    _require(whole.exchanges > 0, "an update in a group asked the others for nothing")
+    weights, state = trainer.weights(), trainer.state()
+    for last in {0, whole.exchanges // 2, whole.exchanges - 1}:
+        trainer.join(Leaving(last))
+        try:
+            trainer.update(batch, progress=0.0)
+        except LinkError:
+            same = _same(trainer.weights(), weights) and _same(trainer.state(), state)
+            _require(same, f"an update that lost its group after {last} exchanges changed the trainer")
+        else:
+            raise ContractError("an update went on without its group")
+
+
 def _same(one: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
     return one.keys() == other.keys() and all(np.array_equal(array, other[name]) for name, array in one.items())
 
@@ -283,4 +305,5 @@ _CHECKS = (
     _check_resume,
     _check_refuses_nan,
     _check_groups,
+    _check_lost_groups,
 )

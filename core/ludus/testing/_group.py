@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from ludus.segment import SegmentBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["update_together"]
+__all__ = ["Leaving", "update_together"]
 
 _PATIENCE_S = 60.0
 
@@ -76,6 +77,41 @@ class _ThreadGroup:
         _check_alike(said)
         for tensor, theirs in zip(tensors, said[source], strict=True):
             tensor.copy_(theirs)
+
+
+@define
+class Leaving:
+    """A group whose other trainer says the same as this one, until it leaves; see `ludus.group.Group`.
+
+    Args:
+        last: After so many exchanges it is gone.
+
+    Attributes:
+        exchanges: How many there have been.
+    """
+
+    last: float = math.inf
+    exchanges: int = field(default=0, init=False)
+    rank: int = field(default=0, init=False)
+    size: int = field(default=2, init=False)
+
+    def _exchange(self) -> None:
+        if self.exchanges == self.last:
+            raise LinkError("the other trainer of the group is gone")
+        self.exchanges += 1
+
+    def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:  # noqa: ARG002 - the contract's
+        """Leave tensors as they are."""
+        self._exchange()
+
+    def least(self, number: float) -> float:
+        """Return the number."""
+        self._exchange()
+        return number
+
+    def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:  # noqa: ARG002 - the contract's
+        """Leave tensors as they are."""
+        self._exchange()
 
 
 def _check_alike(said: list[list[Tensor]]) -> None:

@@ -46,6 +46,8 @@ def check_rule(
 
 def _check(change: Change, league: FakeLeague) -> None:
     models = {model for view in league.players.values() for model in view.models}
+    if not isinstance(change, Freeze | Reset | Share | PoolChange):
+        raise ContractError(f"{change!r} is no change of ludus.rule")
     if isinstance(change, PoolChange):
         if change.model not in models:
             raise ContractError(f"{change} names no frozen model")
@@ -53,8 +55,6 @@ def _check(change: Change, league: FakeLeague) -> None:
             raise ContractError(f"{change} changes nothing")
     elif change.player not in league.players:
         raise ContractError(f"{change} names no player")
-    elif isinstance(change, Share) and not (np.isfinite(change.share) and change.share >= 0):
-        raise ContractError(f"{change}: expected a share >= 0")
     elif isinstance(change, Reset) and change.init and change.init not in models:
         raise ContractError(f"{change} starts from no frozen model")
     elif isinstance(change, Freeze | Reset) and not change.reason:

@@ -15,7 +15,7 @@ __all__ = ["TinyNetwork"]
 
 
 class TinyNetwork(nn.Module):
-    """One hidden layer per kind of head; see `ludus.network`.
+    """One hidden layer per kind of head; see `ludus.network`. Heads come in another order than they are asked for.
 
     Args:
         request: The heads wanted and the leaves there are.
@@ -42,7 +42,8 @@ class TinyNetwork(nn.Module):
             return outputs, state
         flat += [privileged[name].reshape(privileged[name].shape[0], -1).float() for name in self._privileged]
         features = self.critic(torch.cat(flat, dim=1))
-        return outputs | {name: head(features) for name, head in self.critic_heads.items()}, state
+        values = {name: self.critic_heads[name](features) for name in reversed(list(self.critic_heads))}
+        return values | outputs, state
 
 
 def _size(space: Space[Any]) -> int:

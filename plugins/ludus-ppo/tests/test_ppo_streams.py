@@ -14,10 +14,23 @@ from torch import nn
 HEADS = ("value", "curious")
 
 
-def two_headed(ppo, seed=1):
+class Backwards(nn.Module):
+    """A network that returns its heads in another order than it is asked for them."""
+
+    def __init__(self, request):
+        super().__init__()
+        sizes = {**request.heads, **request.critic_heads}
+        self.layers = nn.ModuleDict({name: nn.Linear(3, size) for name, size in reversed(sizes.items())})
+
+    def forward(self, observation, privileged, state):
+        """Return the heads of one layer each."""
+        return {name: layer(observation["obs"]) for name, layer in self.layers.items()}, state
+
+
+def two_headed(ppo, seed=1, **options):
     """Return a model with two value heads."""
     torch.manual_seed(seed)
-    return ActorCritic(ppo._context, ppo._distribution, initial_log_std=0.0, values=HEADS)
+    return ActorCritic(ppo._context, ppo._distribution, initial_log_std=0.0, values=HEADS, **options)
 
 
 def trainer_of(ppo, *, auxiliary=None, **curious):
@@ -52,6 +65,22 @@ def test_a_policy_records_all_its_values(make_ppo):
     assert set(decision.extras) == {"log_prob", *HEADS}
     assert (decision.extras["value"] != decision.extras["curious"]).all()
     np.testing.assert_array_equal(decision.value, decision.extras["value"])
+
+
+@pytest.mark.parametrize("options", [{}, {"build_network": Backwards}], ids=["in order", "backwards"])
+def test_values_have_the_scales_of_their_heads(make_ppo, options):
+    """Where samplers play and where the trainer learns, also of a network that returns heads in an order of its own."""
+    ppo = make_ppo(**options)
+    model = two_headed(ppo, normalize_value=True)
+    model.value_scale.copy_(torch.tensor([[0.0, 1.0], [100.0, 10.0]]))
+    observation = {"obs": np.ones((2, 3), np.float32)}
+    policy = make_policy(model, ppo._distribution, ppo._context, values=HEADS)
+    decision = policy.act(observation, action_mask=None, privileged={}, state={}, rng=np.random.default_rng(0))
+    _, values = model({"obs": torch.ones(2, 3)}, {})
+    assert list(values) == list(HEADS)
+    for head in HEADS:
+        np.testing.assert_allclose(values[head].detach(), decision.extras[head], rtol=1e-5)
+    assert (decision.extras["curious"] > 50).all()
 
 
 def test_advantages_are_weighted_sums(make_ppo, make_batch):

@@ -47,6 +47,7 @@ class ActorCritic(nn.Module):
             labels={"policy": distribution.label_sizes} if distribution.label_sizes else {},
         )
         self.request = request
+        self._values = values
         self.network = context.build_network(request)
         size = distribution.log_std_size
         self.log_std = nn.Parameter(torch.full((size,), initial_log_std)) if size else None
@@ -76,10 +77,10 @@ class ActorCritic(nn.Module):
         parameters = heads.pop("policy")
         if self.log_std is not None:
             parameters = torch.cat([parameters, self.log_std.expand_as(parameters)], dim=1)
-        values = {name: head.squeeze(1) for name, head in heads.items()}
+        values = {name: heads[name].squeeze(1) for name in self._values if name in heads}
         if self.value_scale is not None:
-            scales = zip(values.items(), self.value_scale, strict=False)
-            values = {name: value * scale[1] + scale[0] for (name, value), scale in scales}
+            scales = dict(zip(self._values, self.value_scale, strict=True))
+            values = {name: value * scales[name][1] + scales[name][0] for name, value in values.items()}
         return parameters, values
 
 

@@ -143,13 +143,13 @@ class PPOTrainer:
                     f"NaN, or lower learning_rate ({schedules.learning_rate:g})"
                 )
             self._update_statistics(source, batch)
+            for stream in self._streams:
+                metrics |= _batch_metrics(source, stream.head, self._group)
         except Exception:  # whatever stopped it, an update counts as a whole or not at all
             for tensor, saved in zip(self._live(), before, strict=True):
                 tensor.copy_(saved)
             raise
         self._state["updates"] += 1
-        for stream in self._streams:
-            metrics |= _batch_metrics(source, stream.head, self._group)
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
