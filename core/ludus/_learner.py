@@ -41,7 +41,7 @@ from ludus._messages import (
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
 from ludus.algorithm import OffPolicyTrainer, Trainer, Weights
-from ludus.errors import ContractError
+from ludus.errors import ContractError, ModelError
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
 
@@ -115,6 +115,7 @@ class Learner:
     _generation: int = field(init=False, default=0)
     _oldest: int = field(init=False, default=0)  # version with which the generation began
     _order: Order | None = field(init=False, default=None)  # to start anew, once the model before it is committed
+    _next: Trainer | None = field(init=False, default=None)  # with which that will be
     _bad_updates: int = field(init=False, default=0)
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
     _helpers: Helpers = field(init=False)
@@ -182,15 +183,27 @@ class Learner:
             self._meter.restore(meta)
         if welcome.generation > self._generation:  # the model before it was committed, the new start was not
             self.version = max(self.version, welcome.version)
-            self._begin_generation(welcome.generation, welcome.init)
+            self._begin_generation(welcome.generation, self.make_trainer(welcome.generation, welcome.init))
         self._started_s = self._checkpointed_s = self.clock()
         self._publish()
         for sender in self._queue.senders.values():
             self._grant(sender)
 
     def _follow(self, order: Order) -> None:
-        """Freeze the weights for an order, and start anew when that is committed if this is what it wants."""
+        """Freeze the weights for an order, and start anew when that is committed if this is what it wants.
+
+        Raises:
+            ModelError: It wants a start from a model that does not fit. Weights are saved, and nobody starts anew.
+        """
         if order.generation > self._generation and self._order is None:
+            try:
+                self._next = self.make_trainer(order.generation, order.init)
+            except ModelError as error:
+                self._save(freeze=False)
+                raise ModelError(
+                    f"player {self.player!r} cannot start anew ({order.reason}): {error} — let the rule name only "
+                    "players with a network as that of the model"
+                ) from error
             self._order = order
             self._save(freeze=True, order=order)
         elif order.generation == self._generation and order.model > self._models and self._is_new:
@@ -203,19 +216,19 @@ class Learner:
 
     def _start_anew(self) -> None:
         """Begin the generation that was ordered if its predecessor's last model is committed."""
-        order = self._order
-        if order is None or self._freezing:
+        order, trainer = self._order, self._next
+        if order is None or trainer is None or self._freezing:
             return
-        self._order = None
-        self._begin_generation(order.generation, order.init)
+        self._order = self._next = None
+        self._begin_generation(order.generation, trainer)
         self._publish()
         for sender in self._queue.clear():
             self._grant(sender)
         self._save(freeze=False)
 
-    def _begin_generation(self, number: int, init: str) -> None:
+    def _begin_generation(self, number: int, trainer: Trainer) -> None:
         self._helpers.call_again(self.trainer)
-        self.trainer = self.make_trainer(number, init)
+        self.trainer = trainer
         self._generation, self._frozen_at = number, self.decisions
         self.version += 1
         self._oldest = self.version

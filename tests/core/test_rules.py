@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from ludus._messages import Checkpoint, Fixture, FixtureRequest, Fixtures, ModelFrozen, Order
 from ludus._models import load_arrays
-from ludus.errors import LudusError, PluginError
+from ludus.errors import LudusError, ModelError, PluginError
 from ludus.matchmaker import Pairing
 from ludus.rule import Freeze, PoolChange, Reset, Share
+from ludus.testing import league_runner
 
 ANEW = {"rules": ["dummy-reset"], "dummy-reset": {"models": 2}, "every_matches": 8}
 
@@ -305,6 +306,20 @@ def test_an_order_is_followed_once(ruled):
     runner.train(4000)
     assert runner.coordinator.league.players["main"].births == (0, order.model)
     assert not runner.coordinator._orders
+
+
+def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
+    """The line says who, why and what to do; nothing of it is committed, so the run can be resumed."""
+    config = tables(players={"main": {}, "other": {}}, league={"every_matches": 8})
+    config["players"]["other"] = {"algorithm": "ppo", "network": "mlp", "matchmaker": "dummy-uniform"}
+    with league_runner(config, tmp_path / "run") as runner:
+        runner.until(lambda: "main@1" in runner.coordinator.league.models)
+        runner.coordinator.rules = [Once(Reset(player="other", reason="restarts from main@1", init="main@1"))]
+        with pytest.raises(ModelError, match=r"'other' cannot start anew \(restarts from main@1\): .* — let the rule"):
+            runner.until(lambda: False)
+        assert runner.learner("other")._generation == 0
+        runner.until(lambda: "other" in runner.store.checkpoints())
+        assert not any(m.generation for m in runner.messages(ModelFrozen))
 
 
 @pytest.mark.parametrize("moment", ["ordered", "frozen", "committed"])
