@@ -25,6 +25,7 @@ from ludus._build import learned_role, make, make_agent, make_environment
 from ludus._config import RunConfig, choose_components, load_config, parse_config, read_rating
 from ludus._evaluation import play_matches
 from ludus._league import League
+from ludus._messages import Fixture
 from ludus._metrics import read_metrics
 from ludus._models import check_model, load_arrays, load_checkpoint, load_manifest
 from ludus._plugins import Plugins, load_plugins
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from ludus.metrics import Metric
 
 __all__ = [
+    "Fixture",
     "FixtureRecord",
     "Game",
     "MatchRecord",
