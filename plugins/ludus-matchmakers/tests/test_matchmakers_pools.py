@@ -116,6 +116,17 @@ def test_every_so_many_seconds_a_model_is_kept():
     assert keep_longer(grown(3, long=("main@2",), frozen=frozen), "main", "main@3", every_s=99.0) != []
 
 
+def test_models_of_others_in_the_long_pool_do_not_count():
+    """A person may put them there: the next of the player's own enters when it would have without them."""
+    enters = [PoolChange(pool="main/long", model="main@3", enters=True)]
+    league = attrs.evolve(LEAGUE, pools={"main/long": ("other@2",)}, frozen={"main@3": 100.0, "other@2": 99.0})
+    assert keep_longer(league, "main", "main@3", every_models=3) == enters
+    assert keep_longer(league, "main", "main@3", every_s=100.0) == enters
+    later = attrs.evolve(league, pools={"main/long": ("main@1", "other@2")})
+    assert keep_longer(later, "main", "main@3", every_models=2) == enters
+    assert keep_longer(later, "main", "main@3", every_models=3) == []
+
+
 def test_nothing_is_kept_unless_asked_for():
     """By default there is no such pool."""
     assert keep_longer(grown(9), "main", "main@9") == []

@@ -221,15 +221,16 @@ def keep_longer(
         league: The league.
         player: Whose model it is.
         model: The model, just frozen.
-        every_s: Seconds of training since the model that entered last; 0: of no account.
+        every_s: Seconds of training since the player's model that entered last; 0: of no account.
         every_models: Models since then, this one included; 0: of no account.
     """
     pool, models = f"{player}/long", league.players[player].models
     members = league.pool(pool)
     if model in members or not (every_s or every_models):
         return []
-    elapsed = league.frozen_s(model) - (league.frozen_s(members[-1]) if members else 0.0)
-    older = len(models) - (1 + models.index(members[-1]) if members else 0)
+    own = [member for member in members if member in models]  # a person may have put in those of others
+    elapsed = league.frozen_s(model) - (league.frozen_s(own[-1]) if own else 0.0)
+    older = len(models) - (1 + models.index(own[-1]) if own else 0)
     due = (every_s and elapsed >= every_s) or (every_models and older >= every_models)
     return [PoolChange(pool=pool, model=model, enters=True)] if due else []
 
