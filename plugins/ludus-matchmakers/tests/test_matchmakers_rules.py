@@ -208,6 +208,20 @@ def test_it_waits_until_the_main_agent_has_converged_again():
     assert decide(RULE, later) == [Share(player="exploiter", share=1.0)]
 
 
+def test_those_who_converge_in_one_moment_do_not_wait_for_each_other():
+    """The main agent has a model that the exploiter never met, so the exploiter goes on."""
+    views = players(fake_player("main", 2), fake_player("exploiter", 1), exploiter={**born(1), "share": 0.0})
+    beaten = {
+        ("main@2+", "main@1"): (10, 0, 0),
+        ("main@2+", "main@2"): (10, 0, 0),
+        ("main@2+", "exploiter@1"): (9, 0, 1),
+    }
+    league = FakeLeague(players=views, frozen={"main@1": 10.0, "main@2": 20.0, "exploiter@1": 20.0}, results=beaten)
+    assert decide(RULE, league) == [Share(player="exploiter", share=1.0)]
+    going_on = players(*views.values(), exploiter={"share": 1.0})
+    assert decide(RULE, attrs.evolve(league, players=going_on)) == []
+
+
 def test_the_main_agent_must_beat_everybody_again():
     """All models of the league, its own included, once one is newer than its last; then it is frozen, not reset."""
     frozen = {"main@1": 10.0, "exploiter@1": 20.0}

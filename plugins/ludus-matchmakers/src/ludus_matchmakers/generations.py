@@ -20,7 +20,8 @@ class Generations:
     The main agent has converged when it beats everybody in its pools (in generation 0: the anchors), of late, with the
     win rate `converged`; then it is frozen and learns on with the weights it has. That happens only while somebody is
     newer than its last model. An exploiter has converged when it beats the newest model of the main agent; then it is
-    frozen and starts anew from fresh weights, and it waits with share 0 until the main agent has converged after that.
+    frozen and starts anew from fresh weights, and it waits with share 0 until the main agent has converged then or
+    later.
 
     Args:
         main: The main agent; empty: the first player.
@@ -67,7 +68,8 @@ class Generations:
 
     def _exploiter(self, league: LeagueView, exploiter: PlayerView, main: PlayerView) -> list[Change]:
         since = generation_s(league, exploiter) if exploiter.generation else -np.inf
-        if not main.models or league.frozen_s(main.models[-1]) <= since:
+        # models of one commit are equally old: the main agent waits for a newer one, so the exploiter must not
+        if not main.models or league.frozen_s(main.models[-1]) < since:
             return [Share(player=exploiter.name, share=0.0)] if exploiter.share else []
         if not exploiter.share:
             return [Share(player=exploiter.name, share=self.share)]
