@@ -83,10 +83,11 @@ def test_the_newest_models_meet_whole_pools():
     assert asked(Uncertain(pools=("own",)), league) == {frozenset({"main@6", f"main@{n}"}) for n in range(1, 6)}
 
 
-def test_sides_meet_each_other():
+@pytest.mark.parametrize("pool", ["*", "own"])
+def test_sides_meet_each_other(pool):
     """In an asymmetric game each new model meets the pool of the other side [AET §3.3]."""
     league = attrs.evolve(fake_leagues()["two sides"], anchors=())
-    pairs = {Uncertain(pools=("*",)).next_evaluation(league, rng(seed)) for seed in range(60)}
+    pairs = {Uncertain(pools=(pool,)).next_evaluation(league, rng(seed)) for seed in range(60)}
     assert pairs == {("cat@4", "mouse@1"), ("cat@4", "mouse@2"), *((f"cat@{n}", "mouse@2") for n in (1, 2, 3))}
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from attrs import define, field
 from ludus.matchmaker import LeagueView, Matchmaker
 
+from ludus_matchmakers.convergence import met
 from ludus_matchmakers.self_play import LatestSelfPlay
-from ludus_matchmakers.tools import pool_opponents, seat_pair, win_rates
+from ludus_matchmakers.tools import seat_pair, win_rates
 
 
 @define
@@ -63,7 +64,7 @@ class Uncertain(LatestSelfPlay):
             view = league.players[name]
             others = [*league.anchors]
             if self.pools:
-                others += pool_opponents(league, name, None, pools=self.pools)
+                others += met(league, name, self.pools)
             else:
                 others += view.models[-1 - self.recent : -1]
                 for other in league.players.values():
