@@ -175,6 +175,12 @@ def test_without_anybody_to_beat_generation_0_is_what_it_is():
     assert freeze == Freeze(player="main", reason="generation 0: there is nobody to beat")
 
 
+def test_generation_0_cannot_beat_an_anchor_that_there_is_not():
+    """It would be waited for without end."""
+    with pytest.raises(ConfigError, match="no anchor 'minmax3'; anchors are minimax3"):
+        decide(attrs.evolve(RULE, anchors=["minmax3"]), generations(main=0, anchors=("minimax3",)))
+
+
 def test_an_exploiter_begins_when_there_is_a_main_agent():
     """With the share that it is given."""
     league = generations(exploiter={"share": 0.0})

@@ -119,7 +119,10 @@ def test_uniform_history_can_take_other_pools():
 def test_without_a_model_the_live_weights_stand_in():
     """And the reason says so."""
     pairing = UniformHistory().next_fixture(fake_leagues()["nothing frozen"], "main-agent", rng())
-    assert (pairing.opponents, pairing.reason) == (("main-agent@0+",), "no frozen model yet")
+    assert (pairing.opponents, pairing.reason) == (("main-agent@0+",), "no model in its pools yet")
+    assert UniformHistory(["own/long"]).next_fixture(LEAGUE, "main", rng()) == attrs.evolve(
+        pairing, opponents=("main@3+",)
+    )
 
 
 def test_history_of_one_side_is_the_pool_of_the_other():
@@ -214,7 +217,7 @@ def test_the_reason_of_a_mixture_says_which_branch():
 def test_a_mixture_names_a_part_whose_reason_does_not():
     """A stand-in of the history is traced to its branch, too."""
     pairing = mixture(pfsp=1).next_fixture(fake_leagues()["nothing frozen"], "main-agent", rng())
-    assert pairing.reason == "mixture → pfsp: no frozen model yet"
+    assert pairing.reason == "mixture → pfsp: no model in its pools yet"
 
 
 def test_a_part_with_share_0_is_never_asked():

@@ -22,7 +22,7 @@ def meet(league: LeagueView, player: str, pools: Sequence[str], rng: np.random.G
         models = pool_opponents(league, player, team, pools=pools)
         if models:
             return choose(league, league.players[player].live, models, rng)
-        return any_of(stand_ins(league, player, team), rng), "no frozen model yet"
+        return any_of(stand_ins(league, player, team), rng), "no model in its pools yet"
 
     return for_every_team(league, player, choose_for)
 

@@ -40,7 +40,7 @@ class Nash(Keeper):
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
         theirs = newest(league, pool_opponents(league, player, team, pools=self.pools), self.models)
         if not theirs:
-            return any_of(stand_ins(league, player, team), rng), "no frozen model yet"
+            return any_of(stand_ins(league, player, team), rng), "no model in its pools yet"
         ours = theirs if team is None else newest(league, league.pool(player), self.models)
         if not ours:
             return any_of(theirs, rng), "nash: no own model yet"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from attrs import define
-from ludus.errors import ConfigError
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
@@ -29,10 +28,6 @@ class Anchors(Keeper):
         Raises:
             ConfigError: An anchor named in `against` does not exist.
         """
-        unknown = [name for name in self.against if name not in league.anchors]
-        if unknown:
-            known = ", ".join(league.anchors) or "none"
-            raise ConfigError(f"matchmaker: there is no anchor {unknown[0]!r}; anchors are {known}")
         opponents = []
         for team in other_teams(league, player):
             fitting = anchor_opponents(league, team, against=self.against) or stand_ins(league, player, team)

@@ -154,7 +154,13 @@ def anchor_opponents(league: LeagueView, team: int | None, *, against: Sequence[
         league: The league.
         team: One of `other_teams`.
         against: Anchors to choose from; empty: all.
+
+    Raises:
+        ConfigError: There is no such anchor.
     """
+    if unknown := [name for name in against if name not in league.anchors]:
+        known = ", ".join(league.anchors) or "none"
+        raise ConfigError(f"there is no anchor {unknown[0]!r}; anchors are {known}")
     return tuple(anchor for anchor in against or league.anchors if _fits(league, anchor, team))
 
 
