@@ -9,9 +9,10 @@ from typing import Any
 
 from ludus._build import blamed
 from ludus._league import League
+from ludus._participants import parse
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError, LudusError, RunError
-from ludus.matchmaker import Pairing
+from ludus.matchmaker import LeagueView, Pairing
 from ludus.rule import Change, Freeze, PoolChange, Reset, Share
 
 
@@ -32,21 +33,22 @@ def answering(who: str) -> Iterator[None]:
             raise ContractError(str(error)) from error
 
 
-def checked_pairing(pairing: Any, league: League, spec: EnvironmentSpec, *, others: int) -> Pairing:
+def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec) -> Pairing:
     """Return what `next_fixture` answered.
 
     Args:
         pairing: The answer.
         league: Of which it is.
         spec: Of the game.
-        others: Teams besides the player's.
 
     Raises:
         ContractError: It is no such pairing.
     """
     if not isinstance(pairing, Pairing):
         raise ContractError(f"next_fixture answered {_shown(pairing)}; expected a ludus.matchmaker.Pairing")
-    opponents, scenario = _names("opponents", pairing.opponents, league.is_playable), pairing.scenario
+    live, scenario = {view.live for view in league.players.values()}, pairing.scenario
+    opponents = _names("opponents", pairing.opponents, lambda name: name in live or _is_frozen(name, league))
+    others = league.num_teams - 1
     if len(opponents) != others:
         raise ContractError(
             f"named {len(opponents)} opponents; expected {others}, one for every other team — fix its next_fixture"
@@ -60,7 +62,7 @@ def checked_pairing(pairing: Any, league: League, spec: EnvironmentSpec, *, othe
     return pairing
 
 
-def checked_evaluation(pair: Any, league: League) -> tuple[str, ...] | None:
+def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:
     """Return what `next_evaluation` answered.
 
     Raises:
@@ -68,7 +70,7 @@ def checked_evaluation(pair: Any, league: League) -> tuple[str, ...] | None:
     """
     if pair is None:
         return None
-    names = _names("next_evaluation", pair, lambda name: name in league.models or name in league.anchors)
+    names = _names("next_evaluation", pair, lambda name: _is_frozen(name, league))
     if len(names) != league.num_teams:
         raise ContractError(f"next_evaluation named {len(names)} participants; expected {league.num_teams}")
     return names
@@ -115,6 +117,12 @@ def _problem(change: Any, league: League) -> str:
     if isinstance(change, Reset) and change.init and change.init not in league.models:
         return f"there is no frozen model {change.init!r}"
     return ""
+
+
+def _is_frozen(participant: str, league: LeagueView) -> bool:
+    """Return whether a participant is a frozen model or an anchor."""
+    view = league.players.get(parse(participant).player)
+    return participant in (league.anchors if view is None else view.models)
 
 
 def _names(what: str, names: Any, allowed: Callable[[str], bool]) -> tuple[str, ...]:

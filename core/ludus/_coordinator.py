@@ -342,7 +342,7 @@ class Coordinator:
     def _pairing(self, player: str, rng: np.random.Generator) -> Pairing:
         with answering(f"matchmaker of player {player!r}"):
             pairing = self.matchmakers[player].next_fixture(self.league, player, rng)
-            return checked_pairing(pairing, self.league, self.spec, others=self.spec.num_teams - 1)
+            return checked_pairing(pairing, self.league, self.spec)
 
     def _seed(self, kind: str) -> int:
         return seed_for(self.config.run.seed, kind, int(self._rng.integers(2**62)))

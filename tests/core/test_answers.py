@@ -29,7 +29,7 @@ def test_whoever_can_play_may_be_an_opponent(standing, opponent):
     """Anchors, frozen models and the present live weights."""
     league, spec = standing
     pairing = Pairing(opponents=(opponent,), reason="test")
-    assert checked_pairing(pairing, league, spec, others=1) is pairing
+    assert checked_pairing(pairing, league, spec) is pairing
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_pairing_that_cannot_be_is_refused(standing, pairing, problem):
     """It says what was answered and what was expected."""
     league, spec = standing
     with pytest.raises(ContractError, match=problem):
-        checked_pairing(pairing, league, spec, others=1)
+        checked_pairing(pairing, league, spec)
 
 
 @pytest.mark.parametrize("pair", [None, ("random", "main@1"), ["main@1", "main@1"]])

@@ -13,7 +13,7 @@ from ludus._models import save_arrays
 from ludus._plugins import PluginReport, Plugins, load_plugins
 from ludus.algorithm import UpdateResult
 from ludus.component import Component
-from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError, PluginError
 from ludus.matchmaker import Pairing
 from ludus.testing import _run, check_run
@@ -372,21 +372,66 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
 @pytest.mark.parametrize(
     ("opponents", "problem"),
     [
-        ((), "the matchmaker of main named 0 participants, expected 1"),
-        (("ghost@3",), "the matchmaker of main named 'ghost@3'; there are main@0+, perfect"),
+        ((), "named 0 opponents; expected 1, one for every other team — fix its next_fixture"),
+        (
+            ("ghost@3",),
+            "opponents: 'ghost@3' cannot play there now; expected an anchor or a model of this league",
+        ),
     ],
 )
 def test_matchmaker_with_wrong_answers(path, monkeypatch, opponents, problem):
     """A matchmaker must name one known participant for every other team."""
     answer = Pairing(opponents=opponents, reason="test")
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_fixture=lambda *_args: answer))
-    assert findings(path)["fail"] == [f"matchmaking: {problem}"]
+    assert findings(path)["fail"] == [f"matchmaking: matchmaker of player 'main': {problem}"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "problem"),
+    [
+        (Scenario(name="start-at", parameters={"count": 3}), None),
+        (Scenario(name="start"), "asked for Scenario.*'start'.*; dummy-count has the scenarios default, start-at$"),
+        (Scenario(name="start-at", parameters={"begin": 3}), "dummy-count: scenario start-at expected.*'begin'"),
+    ],
+)
+def test_scenarios_that_are_seldom_played_are_tried(path, monkeypatch, scenario, problem):
+    """Names and parameters, of which a run would learn hours later; the line printed is that of the first fixture."""
+
+    def seldom(league, player, rng):
+        pairing = Pairing(opponents=(league.players[player].live,), reason="test")
+        return evolve(pairing, scenario=scenario) if rng.random() < 0.05 else pairing
+
+    broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_fixture=seldom))
+    found = findings(path)
+    if problem is None:
+        assert found["fail"] == []
+        assert "matchmaking: main would first play main@0+ (test)" in found["ok"]
+    else:
+        (failure,) = found["fail"]
+        assert re.search(f"^matchmaking: matchmaker of player 'main': {problem}", failure)
+
+
+@pytest.mark.parametrize(("loser", "winner"), [("hider", "seeker"), ("seeker", "hider")])
+def test_matchmakers_are_asked_about_leagues_with_models_too(tmp_path, monkeypatch, loser, winner):
+    """In one of them the hider has always lost, in another one the seeker: some do things only then."""
+    path = tmp_path / "run.toml"
+    path.write_text(GUESS)
+
+    def later(league, _player, _rng):
+        lost = league.payoff(league.players[loser].live, league.players[winner].models)[:, 2].sum()
+        return Pairing(opponents=("ghost@1" if lost else "random",), reason="test")
+
+    broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_fixture=later))
+    (failure,) = findings(path)["fail"]
+    assert "'ghost@1' cannot play there now" in failure
 
 
 def test_evaluation_with_wrong_answers(path, monkeypatch):
     """The evaluation's matchmaker must name one participant for every team."""
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_evaluation=lambda *_args: ("perfect",)))
-    assert findings(path)["fail"] == ["matchmaking: the evaluation's matchmaker named 1 participants, expected 2"]
+    assert findings(path)["fail"] == [
+        "matchmaking: matchmaker of the evaluation: next_evaluation named 1 participants; expected 2"
+    ]
     assert findings(path, "evaluation.enabled=false")["fail"] == []
 
 

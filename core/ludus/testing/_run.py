@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, cycle, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 
+from ludus._answers import answering, checked_evaluation, checked_pairing
 from ludus._assembly import Assembly
 from ludus._build import (
     learned_role,
@@ -42,7 +44,8 @@ if TYPE_CHECKING:
     from ludus._config import AnchorConfig, PlayerConfig, RunConfig
     from ludus.agent import Agent
     from ludus.algorithm import UpdateResult
-    from ludus.environment import Environment, EnvironmentSpec, Role, Tick
+    from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
+    from ludus.matchmaker import Matchmaker
     from ludus.segment import SegmentBatch
 
 __all__ = ["Finding", "check_run"]
@@ -50,6 +53,7 @@ __all__ = ["Finding", "check_run"]
 _MATCHES = 8
 _TICKS = 50
 _DECISIONS = 64
+_FIXTURES = 200
 _MOST_TICKS = 1000
 
 
@@ -285,45 +289,66 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
 # -- matchmaking ---------------------------------------------------------------------------------------------------
 
 
-def _fresh_league(config: RunConfig, spec: EnvironmentSpec) -> FakeLeague:
-    """Return the league as it is before the first match."""
+def _league(config: RunConfig, spec: EnvironmentSpec, models: int) -> FakeLeague:
+    """Return a league without results in which every player has so many models."""
     players = []
     for name, player in config.players.items():
         role = learned_role(player, spec)
         team = role.teams[0] if len(set(role.teams)) == 1 else None
-        players.append(fake_player(name, 0, role=role.name, team=team))
+        players.append(fake_player(name, models, role=role.name, team=team))
     return FakeLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
 
 
+def _leagues(config: RunConfig, spec: EnvironmentSpec) -> Iterator[FakeLeague]:
+    """Return the league before the first match, then one for every player: with a model of each, and it only loses."""
+    yield _league(config, spec, 0)
+    grown = _league(config, spec, 1)
+    for loser in grown.players.values():
+        winners = [name for view in grown.players.values() if view is not loser for name in (*view.models, view.live)]
+        lost = dict.fromkeys(product((*loser.models, loser.live), winners), (0.0, 0.0, 1000.0))
+        yield evolve(grown, results=lost)
+
+
 def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
-    """Ask every matchmaker for a first fixture and an evaluation, every rule for its first changes, and the rating."""
-    spec = environment.spec
-    league = _fresh_league(config, spec)
-    known = {player.live for player in league.players.values()} | set(league.anchors)
-    rng = generator(config.run.seed, "check", "matchmaking")
+    """Ask every matchmaker for fixtures and evaluations, every rule for its first changes, and the rating."""
+    leagues = list(_leagues(config, environment.spec))
+    rng, draws = (generator(config.run.seed, "check", name) for name in ("matchmaking", "fixtures"))
     for name, player in config.players.items():
-        pairing = make_matchmaker(plugins, player).next_fixture(league, name, rng)
-        _check_participants(f"the matchmaker of {name}", pairing.opponents, spec.num_teams - 1, known)
+        matchmaker = make_matchmaker(plugins, player)
+        with answering(f"matchmaker of player {name!r}"):
+            pairing = checked_pairing(matchmaker.next_fixture(leagues[0], name, rng), leagues[0], environment.spec)
+            drawn = [_drawn(matchmaker, name, league, environment.spec, draws) for league in leagues]
+            _check_scenarios(chain.from_iterable(drawn), environment, config.run.seed)
         yield f"{name} would first play {', '.join(pairing.opponents) or 'alone'} ({pairing.reason})"
     evaluation = make_evaluation_matchmaker(plugins, config)
     if evaluation is not None:
-        teams = evaluation.next_evaluation(league, rng)
-        if teams is not None:
-            _check_participants("the evaluation's matchmaker", teams, spec.num_teams, known)
+        with answering("matchmaker of the evaluation"):
+            for league in leagues:
+                checked_evaluation(evaluation.next_evaluation(league, rng), league)
     for chosen in config.league.rules:
-        changes = [str(change) for change in make(chosen).decide(league, rng)]
+        changes = [str(change) for change in make(chosen).decide(leagues[0], rng)]
         yield f"rule {chosen.name} would first change {', '.join(changes) or 'nothing'}"
     chosen = config.league.rating
-    rating = make(chosen, anchors=league.anchors, seats=spec.seats).rating("")
+    rating = make(chosen, anchors=leagues[0].anchors, seats=environment.spec.seats).rating("")
     yield f"rating {chosen.name}: everybody is {rating.mean:.0f} ± {rating.deviation:.0f} at first"
 
 
-def _check_participants(who: str, participants: Sequence[str], expected: int, known: set[str]) -> None:
-    if len(participants) != expected:
-        raise ContractError(f"{who} named {len(participants)} participants, expected {expected}")
-    for participant in participants:
-        if participant not in known:
-            raise ContractError(f"{who} named {participant!r}; there are {', '.join(sorted(known))}")
+def _drawn(
+    matchmaker: Matchmaker, player: str, league: FakeLeague, spec: EnvironmentSpec, rng: np.random.Generator
+) -> Iterator[Scenario]:
+    """Return the scenarios of so many fixtures that one of a hundred is hardly ever missed."""
+    for _ in range(_FIXTURES):
+        yield checked_pairing(matchmaker.next_fixture(league, player, rng), league, spec).scenario
+
+
+def _check_scenarios(scenarios: Iterable[Scenario], environment: Environment, seed: int) -> None:
+    """Start matches in scenarios, a few of each name and set of parameters."""
+    kinds: dict[tuple[str, ...], list[Scenario]] = {}
+    for scenario in scenarios:
+        kinds.setdefault((scenario.name, *sorted(scenario.parameters)), []).append(scenario)
+    for kind, found in kinds.items():
+        if kind != ("default",):
+            environment.reset(match_seeds(seed, np.arange(_MATCHES)), scenarios=list(islice(cycle(found), _MATCHES)))
 
 
 def _check_processes(config: RunConfig) -> Iterator[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
+from ludus.testing import check_run
 from ludus_matchmakers.config import MixtureConfig
 from ludus_matchmakers.plugin import ludus_register_matchmakers
 
@@ -30,6 +32,39 @@ def test_weights_must_be_shares(weights):
     """Empty, all zero, negative and non-numbers are refused with the words for what is expected."""
     with pytest.raises(ValueError, match="a table of matchmaker names with numbers"):
         MixtureConfig(weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ('alphastar-main = { exploiters = ["ex"] }', "there is no player 'ex'; players are main, other"),
+        (
+            'with-scenarios = { play = [{ scenario = "start", probability = 0.1, weaker = "other" }] }',
+            r"asked for Scenario\(name='start', .* dummy-count has the scenarios default, start-at",
+        ),
+    ],
+)
+def test_what_would_end_a_run_later_is_found_before(tmp_path, monkeypatch, options, problem):
+    """A part that is seldom asked, and a modifier that waits until somebody loses."""
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,matchmakers")
+    path = tmp_path / "run.toml"
+    path.write_text(
+        f"""
+[run]
+launcher = "dummy-threads"
+[environment]
+name = "dummy-count"
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "{options.split()[0]}"
+{options}
+[players.other]
+algorithm = "dummy-gradient"
+matchmaker = "latest-self-play"
+"""
+    )
+    (failure,) = [finding.text for finding in check_run(path) if finding.status == "fail"]
+    assert re.match(f"matchmaker of player 'main': {problem}", failure)
 
 
 def test_the_plugin_module_imports_nothing_heavy():
