@@ -12,11 +12,12 @@ import click
 import numpy as np
 import pytest
 from ludus.__main__ import cli
+from ludus._build import make_matchmaker
 from ludus._config import load_config
 from ludus._plugins import GROUP, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
-from ludus.testing import check_environment
+from ludus.testing import FakeLeague, check_environment, fake_player
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -213,6 +214,23 @@ def test_complete_runs_are_found():
 def test_examples_load(path, plugins):
     """Every example is a run without a mistake."""
     assert load_config(path, plugins=plugins).players
+
+
+@pytest.mark.parametrize("player", ["cat", "mouse"])
+def test_the_weaker_side_of_the_aet_example_is_helped_as_in_the_paper(player, plugins):
+    """[AET §3.3]: each of three modifiers by itself, in 45 %, 35 % and 15 % of the matches, so several in some."""
+    config = load_config(ROOT / "examples" / "aet_chase.toml", plugins=plugins)
+    sides = [fake_player("cat", 0, role="cat", team=0), fake_player("mouse", 0, role="mouse", team=1)]
+    matchmaker, rng = make_matchmaker(plugins, config.players[player]), np.random.default_rng(0)
+    for weaker, stronger, help_ in (
+        ("mouse", "cat", ["mouse_level", "pushed", "mouse_boost"]),
+        ("cat", "mouse", ["cat_level", "eliminated", "cat_boost"]),
+    ):
+        league = FakeLeague(players=sides, results={(f"{weaker}@0+", f"{stronger}@0+"): (0, 0, 100)})
+        played = [matchmaker.next_fixture(league, player, rng).scenario.parameters for _ in range(5000)]
+        drawn = np.array([[name in parameters for name in help_] for parameters in played])
+        assert drawn.mean(axis=0) == pytest.approx([0.45, 0.35, 0.15], abs=0.03)
+        assert drawn.all(axis=1).mean() == pytest.approx(0.45 * 0.35 * 0.15, abs=0.01)
 
 
 @pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
