@@ -233,6 +233,15 @@ def test_the_weaker_side_of_the_aet_example_is_helped_as_in_the_paper(player, pl
         assert drawn.all(axis=1).mean() == pytest.approx(0.45 * 0.35 * 0.15, abs=0.01)
 
 
+def test_players_of_the_dis_example_meet_the_pools_that_they_share(plugins):
+    """[DIS §3.1]: the superior models of main agent and policy explorer are no opponents of the method explorers."""
+    config = load_config(ROOT / "examples" / "dis_team_game.toml", plugins=plugins)
+    (shared,) = (rule.config.shared for rule in config.league.rules if rule.name == "superior")
+    for name, player in config.players.items():
+        met = {pool for pool in player.matchmaker.config.pools if pool in shared}
+        assert met == {pool for pool, players in shared.items() if name in (players or (name,))}
+
+
 @pytest.mark.parametrize("path", [*PAGES, *READMES], ids=relative)
 def test_fragments_are_toml(path):
     """Blocks that are not whole runs are at least TOML."""
