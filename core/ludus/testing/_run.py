@@ -1,4 +1,4 @@
-"""Check a run before hours are spent on it, as ``ludus check`` does: every part once, for real but small.
+"""Check a run before hours are spent on it, as ``ludus check`` does: every part, for real but small.
 
 Each step is a generator of findings; what plugin code raises in it becomes a finding too.
 """
