@@ -336,7 +336,7 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
 def _drawn(
     matchmaker: Matchmaker, player: str, league: FakeLeague, spec: EnvironmentSpec, rng: np.random.Generator
 ) -> Iterator[Scenario]:
-    """Return the scenarios of so many fixtures that one of a hundred is hardly ever missed."""
+    """Return the scenarios of so many fixtures that one in fifty is hardly ever missed."""
     for _ in range(_FIXTURES):
         yield checked_pairing(matchmaker.next_fixture(league, player, rng), league, spec).scenario
 
