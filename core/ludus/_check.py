@@ -85,7 +85,7 @@ def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
                 if player.learner_processes > 1 and not isinstance(trainer, GroupTrainer):
                     text = f"expected 1, as {player.algorithm.name!r} learns in one process"
                     yield Problem(("players", name, "learner_processes"), text)
-        except ConfigError as error:  # noqa: PERF203 - the mistakes of every player are wanted
+        except ConfigError as error:  # the mistakes of every player are wanted
             where, _, text = str(error).partition(": ")
             yield Problem(tuple(where.split(".")), text)
         except ModelError as error:

@@ -165,7 +165,7 @@ class Plugins:
         for report, manager in self._managers:
             try:
                 getattr(manager.hook, event)(**arguments)
-            except Exception as error:  # noqa: BLE001, PERF203 - a listener may raise anything
+            except Exception as error:  # noqa: BLE001 - a listener may raise anything
                 self._complain(report, event, error)
 
     def _complain(self, report: PluginReport, event: str, error: Exception) -> None:

@@ -182,7 +182,7 @@ def _each(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
     for where, item, kind in items:
         try:
             made.append(structure(item, kind))
-        except StructuringError as error:  # noqa: PERF203 - the problems of every item are wanted
+        except StructuringError as error:  # the problems of every item are wanted
             problems += [problem.below(where) for problem in error.problems]
     if problems:
         raise StructuringError(*problems)
@@ -203,7 +203,7 @@ def _union(value: object, kind: Any) -> Any:
     for member in members:
         try:
             return structure(value, member)
-        except StructuringError as error:  # noqa: PERF203 - a failure is the way to the next member
+        except StructuringError as error:  # a failure is the way to the next member
             failures.append(error)
     if len(members) == 1:
         raise failures[0]

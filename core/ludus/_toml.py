@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import copy
 import re
-import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from ludus.errors import ConfigError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 #: A table as `tomllib` returns it: str, int, float, bool, lists and tables of those.
 Table: TypeAlias = "dict[str, Any]"
@@ -57,7 +52,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:
     for override in overrides:
         try:
             _apply(merged, override)
-        except ValueError as error:  # noqa: PERF203 - the problems of every override are wanted
+        except ValueError as error:  # the problems of every override are wanted
             problems.append(f"--set {override}: {error}")
     if problems:
         raise ConfigError(*problems)

@@ -1,9 +1,14 @@
 """The repository is laid out as its documentation says."""
 
+import importlib.metadata
+import re
+import tomllib
 from configparser import ConfigParser
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
 DISTRIBUTIONS = sorted(
@@ -18,6 +23,9 @@ def read(path):
     parser = ConfigParser()
     parser.read(path / "setup.cfg")
     return parser
+
+
+OLDEST_PYTHON = read(ROOT)["options"]["python_requires"].removeprefix(">=")
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
@@ -48,10 +56,45 @@ def test_requirements_are_lower_bounds(folder):
     assert not loose
 
 
+@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
+def test_every_distribution_asks_for_the_python_of_the_core(folder):
+    """What installs the one installs the other."""
+    assert read(folder)["options"]["python_requires"] == f">={OLDEST_PYTHON}"
+
+
+def test_tools_and_pages_speak_of_the_oldest_python():
+    """The code is checked for it, and readers are told of it."""
+    assert tomllib.loads((ROOT / "ruff.toml").read_text())["target-version"] == f"py{OLDEST_PYTHON.replace('.', '')}"
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["python_version"] == OLDEST_PYTHON
+    for page in ("README.md", "CONTRIBUTING.md", "plugins/ludus-terminal/src/ludus_terminal/doctor.py"):
+        named = re.findall(r"Python (3\.\d+) (?:or newer|is the oldest)", (ROOT / page).read_text())
+        assert named == [OLDEST_PYTHON], page
+    template = ROOT / "plugins/ludus-scaffold/src/ludus_scaffold/templates/common-setup.cfg.tmpl"
+    assert f"python_requires = >={OLDEST_PYTHON}\n" in template.read_text()
+
+
+def pins():
+    """Return the lines of constraints.txt that pin something."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def test_every_pin_is_exact():
     """An install today and next year give the same."""
-    lines = (ROOT / "constraints.txt").read_text().splitlines()
-    assert all("==" in line for line in lines if line and not line.startswith("#"))
+    assert all("==" in line for line in pins())
+
+
+def test_every_pin_runs_on_the_oldest_python():
+    """What is not installed here says nothing."""
+    versions = {}
+    for pin in pins():
+        name, _, version = pin.partition("==")
+        with suppress(importlib.metadata.PackageNotFoundError):
+            metadata = importlib.metadata.metadata(name)
+            if metadata["Version"] == version:
+                versions[pin] = metadata.get("Requires-Python") or ""
+    assert versions, "install with constraints.txt"
+    assert [pin for pin, asked in versions.items() if not SpecifierSet(asked).contains(f"{OLDEST_PYTHON}.0")] == []
 
 
 def test_the_top_level_holds_nothing_else():

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus._toml import apply_overrides, read_toml
 from ludus.errors import ConfigError
 from tomli_w import dumps as write_toml
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def problems(error: pytest.ExceptionInfo[ConfigError]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import shlex
-import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -18,11 +18,6 @@ from ludus._plugins import GROUP, load_plugins
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.testing import FakeLeague, check_environment, fake_player
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 
 import pytest
 from attrs import evolve
 from ludus_bench.tune import Choice, best_of, candidates, choices_to_run, smallest_of_best, snippet
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 def test_the_smallest_of_nearly_equal_sizes_is_taken():

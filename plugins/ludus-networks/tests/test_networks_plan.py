@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import tomllib
 
 import numpy as np
 import pytest
@@ -13,11 +13,6 @@ from ludus.network import NetworkRequest
 from ludus_networks.config import EntityPart, ModularConfig, VectorPart
 from ludus_networks.modular import make_modular
 from ludus_networks.plan import make_plan
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 REQUEST = NetworkRequest(

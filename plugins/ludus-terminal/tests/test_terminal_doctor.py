@@ -187,7 +187,7 @@ def test_gpus_are_named(monkeypatch, available, seen):
 @pytest.mark.parametrize(
     ("attribute", "value", "check", "status"),
     [
-        ("sys.version_info", (3, 9, 0), "python", "fail"),
+        ("sys.version_info", (3, 10, 0), "python", "fail"),
         ("sys.platform", "win32", "platform", "warn"),
     ],
 )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Self, TypeAlias
 
 import attrs
 import numpy as np
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 __all__ = ["Columns", "Rows"]
 

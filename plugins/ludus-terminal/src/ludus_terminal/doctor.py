@@ -94,7 +94,7 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
     for check in checks:
         try:
             yield from check()
-        except Exception as error:  # noqa: BLE001, PERF203 - a broken computer must not break its examination
+        except Exception as error:  # noqa: BLE001 - a broken computer must not break its examination
             name = getattr(check, "__name__", "folder").strip("_")
             yield Finding(
                 check=name,
@@ -105,12 +105,12 @@ def diagnose(run_dir: Path) -> Iterator[Finding]:
 
 
 def _python() -> Iterator[Finding]:
-    old = sys.version_info < (3, 10)
+    old = sys.version_info < (3, 11)
     yield _judge(
         "python",
         not old,
         seen=f"{platform.python_implementation()} {platform.python_version()}, ludus {ludus.__version__}",
-        action="ludus needs Python 3.10 or newer",
+        action="ludus needs Python 3.11 or newer",
         bad="fail",
     )
     known = sys.platform in {"linux", "darwin"}
