@@ -41,7 +41,8 @@ def test_every_distribution_has_the_same_files(folder):
     """A reader finds the room by the name."""
     metadata = read(folder)
     package = metadata["metadata"]["name"].replace("-", "_")
-    assert metadata["metadata"]["license"] == "Apache-2.0"
+    assert (metadata["metadata"]["license"], metadata["metadata"]["license_files"]) == ("Apache-2.0", "LICENSE")
+    assert (folder / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     for name in ("README.md", "pyproject.toml", f"src/{package}/__init__.py", f"src/{package}/py.typed", "tests"):
         assert (folder / name).exists(), name
     if metadata.has_option("options.entry_points", "ludus"):

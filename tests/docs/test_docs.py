@@ -6,6 +6,7 @@ import importlib.util
 import re
 import shlex
 import tomllib
+from configparser import ConfigParser
 from pathlib import Path
 
 import click
@@ -21,7 +22,8 @@ from ludus.testing import FakeLeague, check_environment, fake_player
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-READMES = sorted(ROOT.glob("*/*/README.md"))
+READMES = [ROOT / "core" / "README.md", *sorted(ROOT.glob("*/*/README.md"))]
+DISTRIBUTIONS = [ROOT / "setup.cfg", *sorted(ROOT.glob("*/*/setup.cfg"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FORBIDDEN = re.compile(r"(?<![\w.])/(?:root|home|opt|tmp)/|file://|localhost:\d+", re.ASCII)
@@ -83,6 +85,20 @@ def test_a_broken_link_is_seen(tmp_path):
         "# A b\n[x](#a-b) [x](page.md#a-b) [x](#c) [x](none.md) [x](https://example.org)\n", encoding="utf-8"
     )
     assert list(broken_links(page)) == ["#c", "none.md"]
+
+
+def metadata(path):
+    """Return the metadata of a setup.cfg."""
+    parser = ConfigParser()
+    parser.read(path)
+    return parser["metadata"]
+
+
+@pytest.mark.parametrize("path", DISTRIBUTIONS, ids=relative)
+def test_descriptions_are_read_anywhere(path):
+    """A package index shows the README alone: it links to nothing beside it."""
+    links = LINK.findall(text_of(path.parent / metadata(path)["long_description"].removeprefix("file: ")))
+    assert [link for link in links if not re.match(r"https://|#", link)] == []
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if path.parent.name == "docs"], ids=relative)
