@@ -31,6 +31,17 @@ _COMMON = {
     "$kind-test.py": "tests/test_${package}_$kind.py",
 }
 
+#: What the code of each kind imports beside ludus.
+_REQUIRES = {
+    "environment": ("attrs>=23.2", "gymnasium>=1.0", "numpy>=1.26"),
+    "algorithm": ("attrs>=23.2", "numpy>=1.26", "torch>=2.4"),
+    "matchmaker": ("attrs>=23.2", "numpy>=1.26"),
+    "interface": ("attrs>=23.2", "gymnasium>=1.0", "numpy>=1.26"),
+}
+
+#: What its tests import beyond that.
+_TEST_REQUIRES = {"algorithm": ("gymnasium>=1.0",)}
+
 _SUMMARIES = {
     "environment": "Nim: take objects from heaps in turn; whoever takes the last one wins",
     "algorithm": "REINFORCE with a learned baseline on any stateless network",
@@ -64,7 +75,8 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         "name": name,
         "package": package,
         "summary": _SUMMARIES[kind],
-        "ludus_version": ".".join(importlib.metadata.version("ludus").split(".")[:2]),
+        "requires": _lines(*_REQUIRES[kind], "ludus>=" + ".".join(importlib.metadata.version("ludus").split(".")[:2])),
+        "test_requires": _lines(*_TEST_REQUIRES.get(kind, ()), "pytest>=8"),
     }
     files = {
         Template(path).substitute(values): _template(Template(template).substitute(values)).substitute(values)
@@ -75,6 +87,10 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return folder
+
+
+def _lines(*requirements: str) -> str:
+    return "\n    ".join(sorted(requirements))
 
 
 def _template(name: str) -> Template:
