@@ -7,7 +7,9 @@ from configparser import ConfigParser
 from contextlib import suppress
 from pathlib import Path
 
+import ludus
 import pytest
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).parents[2]
@@ -50,12 +52,32 @@ def test_every_distribution_has_the_same_files(folder):
         assert (folder / f"src/{package}/plugin.py").exists()
 
 
+def requirements(folder):
+    """Return what a distribution needs, as specifiers by name."""
+    lines = [Requirement(line) for line in read(folder)["options"]["install_requires"].splitlines() if line]
+    return {line.name: line.specifier for line in lines}
+
+
 @pytest.mark.parametrize("folder", [ROOT, *DISTRIBUTIONS], ids=lambda path: path.name)
 def test_requirements_are_lower_bounds(folder):
     """Pins belong to constraints.txt: users elsewhere may have newer versions."""
-    lines = read(folder)["options"]["install_requires"].split("\n")
-    loose = [line for line in lines if line and ("==" in line or ">=" not in line or "<" in line.partition(";")[0])]
-    assert not loose
+    asked = {name: [bound.operator for bound in bounds] for name, bounds in requirements(folder).items()}
+    asked.pop("ludus", None)
+    assert {name: operators for name, operators in asked.items() if operators != [">="]} == {}
+
+
+@pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)
+def test_distributions_are_made_for_this_minor_version_of_the_core(folder):
+    """Before 1.0 the next one may change contracts."""
+    major, minor = map(int, ludus.__version__.split(".")[:2])
+    assert requirements(folder)["ludus"] == SpecifierSet(f">={major}.{minor},<{major}.{minor + 1}")
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("*/*/src/*/plugin.py")), ids=lambda path: path.parent.name)
+def test_plugins_say_their_level_of_hooks(path):
+    """An older ludus refuses them in one line."""
+    (level,) = re.findall(r"^LUDUS_API = (\d+)\b", path.read_text(), re.MULTILINE)
+    assert int(level) <= ludus.API_LEVEL
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS, ids=lambda path: path.name)

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ludus import ConfigError, __main__
+from ludus import API_LEVEL, ConfigError, __main__
 from ludus.component import Component
+from ludus_scaffold import writing
 from ludus_scaffold.writing import KINDS, write_plugin
 
 ROOT = Path(__file__).parents[3]
@@ -100,6 +101,20 @@ def test_the_entry_point_has_the_name(tmp_path):
     assert folder.name == "ludus-my.game-2"
     assert settings["metadata"]["name"] == "ludus-my.game-2"
     assert settings["options.entry_points"]["ludus"].strip() == "my.game-2 = ludus_my_game_2.plugin"
+
+
+@pytest.mark.parametrize(
+    ("version", "requirement"),
+    [("0.1.0", "ludus>=0.1,<0.2"), ("0.19.2rc1", "ludus>=0.19,<0.20"), ("2.3.1", "ludus>=2.3,<3")],
+)
+def test_the_new_package_is_made_for_this_ludus(tmp_path, monkeypatch, version, requirement):
+    """Up to the next version that may change contracts; it says its level of hooks, too."""
+    monkeypatch.setattr(writing.ludus, "__version__", version)
+    folder = write_plugin("environment", "nim", into=tmp_path)
+    settings = configparser.ConfigParser()
+    settings.read(folder / "setup.cfg")
+    assert requirement in settings["options"]["install_requires"].splitlines()
+    assert f"\nLUDUS_API = {API_LEVEL} " in (folder / "src/ludus_nim/plugin.py").read_text()
 
 
 @pytest.mark.parametrize("name", ["", "Nim", "-nim", "../nim", "a b", "a/b", "x" * 65, "é", "ludus-"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ludus import Component, hookimpl
 
+LUDUS_API = 1
+
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ludus import Component, hookimpl
 
+LUDUS_API = 1  # the level of hooks that this is made for
+
 
 @hookimpl
 def ludus_register_environments() -> list[Component]:

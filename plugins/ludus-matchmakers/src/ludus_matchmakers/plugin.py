@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ludus import Component, hookimpl
 
+LUDUS_API = 1
+
 
 def _matchmaker(name: str, config: str, summary: str) -> Component:
     factory = name.replace("-", "_")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.resources
 import keyword
 from pathlib import Path
 from string import Template
 
+import ludus
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
 
@@ -75,7 +75,8 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         "name": name,
         "package": package,
         "summary": _SUMMARIES[kind],
-        "requires": _lines(*_REQUIRES[kind], "ludus>=" + ".".join(importlib.metadata.version("ludus").split(".")[:2])),
+        "api_level": str(ludus.API_LEVEL),
+        "requires": _lines(*_REQUIRES[kind], _ludus(ludus.__version__)),
         "test_requires": _lines(*_TEST_REQUIRES.get(kind, ()), "pytest>=8"),
     }
     files = {
@@ -87,6 +88,12 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return folder
+
+
+def _ludus(version: str) -> str:
+    """Return the requirement of a plugin made for a version of ludus: up to the next that may change contracts."""
+    major, minor = map(int, version.split(".")[:2])
+    return f"ludus>={major}.{minor}," + (f"<{major + 1}" if major else f"<0.{minor + 1}")
 
 
 def _lines(*requirements: str) -> str:
