@@ -330,14 +330,23 @@ def test_an_outdated_table_is_seen(plugins):
     assert maker.render(page, plugins) != page
 
 
+def core_modules():
+    """Return the names of the modules and packages of the core."""
+    core = ROOT / "core" / "ludus"
+    return {path.stem for path in core.glob("*.py")} | {path.parent.name for path in core.glob("*/__init__.py")}
+
+
 def test_modules_of_the_architecture_page_exist():
-    """Every name in its table of modules is a module or package of the core."""
+    """Every name in its table of modules is a module or package of the core, and all of them are there."""
     table = re.search(r"^\| modules \|.*?\n\n", text_of(ROOT / "docs" / "architecture.md"), re.MULTILINE | re.DOTALL)[0]
     named = {name for row in table.strip().splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
-    core = ROOT / "core" / "ludus"
-    modules = {path.stem for path in core.glob("*.py")} | {path.parent.name for path in core.glob("*/__init__.py")}
-    assert named - modules == set()
-    assert modules - named == {"__init__", "__main__", "_seeding", "_version", "errors"}
+    assert named == core_modules() - {"__init__", "__main__", "_version"}
+
+
+def test_public_modules_are_on_the_map():
+    """docs/index.md names every module that plugins may import, and no other."""
+    named = set(re.findall(r"`ludus\.(\w+)`", text_of(ROOT / "docs" / "index.md")))
+    assert named == {name for name in core_modules() if not name.startswith("_")}
 
 
 def test_messages_of_the_architecture_page_exist():
