@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -67,6 +68,14 @@ def test_a_check_that_raises_is_a_finding(monkeypatch, tmp_path):
     failed = [finding for finding in findings if finding.status == "fail"]
     assert [finding.seen for finding in failed] == ["the check itself failed: OSError: smoke"]
     assert findings[-1].check == "zmq ipc"
+
+
+def test_without_pyzmq_nothing_is_wrong(monkeypatch):
+    """Neither the core nor a run in one process needs it."""
+    monkeypatch.setitem(sys.modules, "zmq", None)  # as if it were not installed
+    (finding,) = doctor._ipc()
+    assert (finding.check, finding.status) == ("zmq ipc", "ok")
+    assert "not installed" in finding.seen
 
 
 @pytest.mark.parametrize(

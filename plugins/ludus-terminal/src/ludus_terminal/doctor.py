@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -258,7 +259,10 @@ def _open_files() -> Iterator[Finding]:
 
 
 def _ipc() -> Iterator[Finding]:
-    """Send one frame through an ipc socket, the transport of all local workers."""
+    """Send one frame through an ipc socket, the transport of all local workers; `ludus-local` brings pyzmq."""
+    if importlib.util.find_spec("zmq") is None:
+        yield Finding(check="zmq ipc", status="ok", seen="pyzmq is not installed; runs in one process need none")
+        return
     zmq = importlib.import_module("zmq")
     with tempfile.TemporaryDirectory(prefix="ludus-") as folder, zmq.Context() as context:
         address = f"ipc://{folder}/doctor"
