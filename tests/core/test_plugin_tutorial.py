@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from configparser import ConfigParser
 from pathlib import Path
 
 import click
 import pytest
 from ludus.__main__ import cli
+from ludus_scaffold.writing import write_plugin
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "plugin-rock-paper-scissors"
@@ -29,6 +31,18 @@ def test_every_module_and_the_run_file_are_shown():
     whole = {path for excerpt, path, _ in SHOWN if not excerpt}
     modules = {str(path.relative_to(PACKAGE)) for path in PACKAGE.glob("src/*/*.py") if path.name != "__init__.py"}
     assert whole == modules | {"run.toml"}
+
+
+def test_the_example_needs_what_a_new_package_does_and_what_the_tutorial_adds(tmp_path):
+    """A reader who does what is said has the same package."""
+
+    def required(folder):
+        settings = ConfigParser()
+        settings.read(folder / "setup.cfg")
+        return set(settings["options"]["install_requires"].split())
+
+    new = write_plugin("environment", "rock-paper-scissors", into=tmp_path)
+    assert required(PACKAGE) == required(new) | set(re.findall(r"gets the line `(\S+)`", TEXT))
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.startswith("ludus ")])

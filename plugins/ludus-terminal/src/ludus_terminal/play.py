@@ -223,7 +223,12 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
         click.option("--seed", type=click.IntRange(min=0), help="Seed of the first match; random if not given."),
         click.option(
-            "--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one option; may be repeated."
+            "--set",
+            "overrides",
+            metavar="KEY=VALUE",
+            multiple=True,
+            help="Replace one value of the run, or with --env one option as NAME.OPTION=VALUE, where NAME is the "
+            "environment or an agent; may be repeated.",
         ),
     ]
     for option in reversed(options):
