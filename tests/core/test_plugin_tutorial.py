@@ -41,7 +41,7 @@ def test_the_example_needs_what_a_new_package_does_and_what_the_tutorial_adds(tm
         settings.read(folder / "setup.cfg")
         return set(settings["options"]["install_requires"].split())
 
-    new = write_plugin("environment", "rock-paper-scissors", into=tmp_path)
+    new = write_plugin("environment", "new", into=tmp_path)
     assert required(PACKAGE) == required(new) | set(re.findall(r"gets the line `(\S+)`", TEXT))
 
 

@@ -125,6 +125,26 @@ def test_bad_names_are_refused(tmp_path, name):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "taken"),
+    [
+        ("algorithm", "scaffold", r"ludus-scaffold \d\S*"),
+        ("algorithm", "ludus-scaffold", r"ludus-scaffold \d\S*"),
+        ("matchmaker", "dummy-uniform", r"matchmaker 'dummy-uniform' of dummy \(ludus-dummy \S+\)"),
+    ],
+)
+def test_names_of_what_is_installed_are_refused(tmp_path, kind, name, taken):
+    """Its own `pip install -e .` would replace a distribution, and two components of a name hide each other."""
+    with pytest.raises(ConfigError, match=rf"^{taken} is installed already; choose another name, or uninstall"):
+        write_plugin(kind, name, into=tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_another_kind_may_have_the_name(tmp_path):
+    """Components are told apart by kind and name."""
+    assert write_plugin("environment", "dummy-uniform", into=tmp_path).is_dir()
+
+
 def test_an_existing_folder_is_left_alone(tmp_path):
     """The error names it and what to do."""
     (tmp_path / "ludus-nim").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.resources
 import keyword
 from pathlib import Path
@@ -59,7 +60,7 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         into: Folder in which the new one is made.
 
     Raises:
-        ConfigError: The name is not a component's name, or the folder exists already.
+        ConfigError: The name is not a component's name or has been taken, or the folder exists already.
     """
     name = name.removeprefix("ludus-")
     if not a_name().accepts(name):
@@ -67,6 +68,8 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
     package = "ludus_" + "".join(letter if letter.isalnum() else "_" for letter in name)
     assert package.isidentifier()
     assert not keyword.iskeyword(package)
+    if taken := _taken(kind, name):
+        raise ConfigError(f"{taken} is installed already; choose another name, or uninstall that first")
     folder = into / f"ludus-{name}"
     if folder.exists():
         raise ConfigError(f"{folder} exists already; choose another name, or another place with --into")
@@ -88,6 +91,15 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
     return folder
+
+
+def _taken(kind: str, name: str) -> str:
+    """Return what is installed under the name; empty if nothing is. Installing the new one would remove or hide it."""
+    try:
+        return f"ludus-{name} {importlib.metadata.version(f'ludus-{name}')}"
+    except importlib.metadata.PackageNotFoundError:
+        plugins = ludus.load_plugins()
+        return f"{kind} {name!r} of {plugins.provider(kind, name).who}" if name in plugins.components(kind) else ""
 
 
 def _ludus(version: str) -> str:
