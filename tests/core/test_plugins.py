@@ -110,7 +110,7 @@ BROKEN = {
         "expected a list of ludus.Component",
     ),
     "offers a name twice": (GOOD.format(name="a").replace("]", "] * 2"), "two components named 'a'"),
-    "offers a wrong name": (GOOD.format(name="A b"), "ValueError: expected a name"),
+    "offers a wrong name": (GOOD.format(name="A b"), "ValueError: name: expected a name"),
     "has a level that is no number": ("LUDUS_API = 'one'", "TypeError"),
 }
 
