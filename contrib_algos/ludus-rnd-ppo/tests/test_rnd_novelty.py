@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus_networks.config import ConvConfig, ModularConfig
+from ludus.errors import ContractError
+from ludus_networks.config import ConvConfig, EntityPart, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_networks.network import make_conv
 from ludus_ppo.rows import RowSource
@@ -164,3 +165,31 @@ def test_any_network_and_any_leaves(make_rnd, make_novelty, make_batch, build):
     assert len(novelty.observations) == 1
     after = novelty.state_dict()  # networks that normalise do so by statistics of their own: these must not move
     torch.testing.assert_close({name: after[name] for name in before}, before, rtol=0, atol=0)
+
+
+def entities(request):
+    """Make a network for entities."""
+    part = EntityPart(leaf="mice", present="mice_present", hidden=(4,))
+    return make_modular(ModularConfig(entities={"mice": part}, torso=(4,)), request=request)
+
+
+def mice(present):
+    """Return what shows three mice, with a mask of that kind."""
+    return spaces.Dict({"mice": spaces.Box(-1, 1, (3, 2), np.float32), "mice_present": present})
+
+
+def test_absent_entities_are_not_read(make_rnd, make_novelty):
+    """Their features change no error, wherever the statistics stand."""
+    novelty = make_novelty(make_rnd(mice(spaces.MultiBinary(3)), build_network=entities))
+    leaves = {"mice": torch.rand(50, 3, 2), "mice_present": torch.randint(0, 2, (50, 3), dtype=torch.int8)}
+    novelty.observations[0].add(leaves["mice"])
+    there = leaves["mice_present"].bool().unsqueeze(2)
+    other = {**leaves, "mice": torch.where(there, leaves["mice"], 0.5)}
+    torch.testing.assert_close(novelty._errors(leaves), novelty._errors(other), rtol=0, atol=0)
+
+
+def test_masks_that_would_be_normalised_are_refused(make_rnd):
+    """Nobody would be absent any more."""
+    rnd = make_rnd(mice(spaces.Box(0, 1, (3,), np.float32)), build_network=entities)
+    with pytest.raises(ContractError, match=r"entities.mice.present: .* from -5 to 5; declare it as MultiBinary"):
+        rnd.make_trainer(seed=1)

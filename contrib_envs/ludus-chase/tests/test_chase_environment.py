@@ -8,13 +8,16 @@ import sys
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from ludus.environment import Playable, Scenario
 from ludus.errors import ContractError
+from ludus.interface import Spaces
 from ludus.testing import check_environment
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, action_name, parse_action
-from ludus_chase.config import ChaseConfig
+from ludus_chase.config import ChaseConfig, NearestConfig
 from ludus_chase.environment import make_environment
 from ludus_chase.layout import CAT_LEAVES, INDEX, MOUSE_LEAVES, table
+from ludus_chase.nearest import make_nearest
 from ludus_chase.plugin import ludus_register_environments
 from ludus_chase.rewards import CAT_PARTS, MOUSE_PARTS
 from ludus_chase.scenario import COLUMN, PARAMETERS, SCENARIOS
@@ -103,6 +106,18 @@ def test_names_match_widths():
         for leaf, (rows, names) in leaves.items():
             assert len(set(names)) == len(names)
             assert space[leaf].shape == ((rows, len(names)) if rows else (len(names),))
+
+
+@pytest.mark.parametrize("role", ["cat", "mouse"])
+@pytest.mark.parametrize("keep", [{}, {"cheeses": 1, "holes": 9}])
+def test_masks_are_neither_scaled_nor_normalised(role, keep):
+    """They are binary leaves, which interfaces and algorithms leave alone; also of the nearest ones only."""
+    seen = make_environment(ChaseConfig(), num_matches=1).spec.role(role)
+    interface = make_nearest(NearestConfig(keep=keep))
+    space = interface.bind(Spaces(seen.observation_space, seen.action_space)).observation
+    groups = [name for name, leaf in space.items() if len(leaf.shape) == 2]
+    assert "doors" in groups
+    assert all(space[f"{name}_present"] == spaces.MultiBinary(len(space[name].low)) for name in groups)
 
 
 def test_agents_see_themselves(scene):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from ludus_probes.batch import ROLE
 from ludus_probes.targets import PLACES
 
@@ -24,6 +25,12 @@ def test_the_right_button_on_the_right_entity_is_worth_one(make, make_agent, pla
     total = play(environment, by_agent(make_agent("targets-perfect", environment)))
     assert total.min() == 1.0 == total.max()
     assert environment._tick.outcome.min() == 1.0
+
+
+def test_masks_are_neither_scaled_nor_normalised(make):
+    """Interfaces and algorithms leave binary leaves alone."""
+    space = make("targets", 1).spec.roles[0].observation_space["present"]
+    assert space == spaces.MultiBinary(PLACES)
 
 
 def test_who_looks_at_no_entity_receives_what_chance_gives(make, play, seen):

@@ -153,6 +153,26 @@ def test_options_that_do_not_fit_the_role_are_named(text, problem):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("low", [-5.0, -np.inf, 0.5])
+def test_masks_in_which_absent_is_not_zero_are_refused(low):
+    """As after an interface or a normalisation: every absent entity would count as present."""
+    present = spaces.Box(np.array([0, 0, low, 0], np.float32), 5.0)
+    request = NetworkRequest(observation={**REQUEST.observation, "mice_present": present}, heads={"policy": 4})
+    expected = (
+        f"entities.mice.present: expected 0 .* got mice_present Box.4,. from {min(low, 0):g} to 5; .* MultiBinary"
+    )
+    with pytest.raises(ContractError, match=expected):
+        make_plan(read("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
+
+
+@pytest.mark.parametrize("present", [spaces.MultiBinary(4), spaces.Box(0, 1, (4,), np.int8), spaces.Box(0, 9, (4,))])
+def test_masks_in_which_absent_is_zero_fit(present):
+    """Of any kind and dtype."""
+    request = NetworkRequest(observation={**REQUEST.observation, "mice_present": present}, heads={"policy": 4})
+    plan = make_plan(read("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
+    assert set(plan.observation) == {"entity-mice", "rest"}
+
+
 def test_a_head_without_labels_cannot_choose():
     """The algorithm says what the labels are."""
     request = NetworkRequest(observation=REQUEST.observation, heads={"policy": 4})

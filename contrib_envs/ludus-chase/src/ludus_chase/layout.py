@@ -83,7 +83,7 @@ def observation_space(role: str, plan: Plan, *, mini_image: bool) -> spaces.Dict
     for name, (rows, names) in groups.items():
         leaves[name] = spaces.Box(-1.0, 1.0, (rows, len(names)) if rows else (len(names),), np.float32)
         if rows:
-            leaves[f"{name}_present"] = spaces.Box(0.0, 1.0, (rows,), np.float32)
+            leaves[f"{name}_present"] = spaces.MultiBinary(rows)
     if mini_image:
         leaves["image"] = spaces.Box(0, 255, (WIDTH, HEIGHT, 8), np.uint8)
     return spaces.Dict(leaves)

@@ -49,11 +49,12 @@ class Nearest(Identity):
         leaves = dict(raw.observation.spaces)
         self._rows = {name: count for name, count in self.keep.items() if f"{name}_present" in leaves}
         for name, count in self._rows.items():
-            for leaf in (name, f"{name}_present"):
-                box = leaves.pop(leaf)
-                assert isinstance(box, spaces.Box)
-                if count:
-                    leaves[leaf] = spaces.Box(box.low[:count], box.high[:count], dtype=np.float32)
+            group = leaves.pop(name)
+            del leaves[f"{name}_present"]
+            assert isinstance(group, spaces.Box)
+            if count:
+                leaves[name] = spaces.Box(group.low[:count], group.high[:count], dtype=np.float32)
+                leaves[f"{name}_present"] = spaces.MultiBinary(min(count, len(group.low)))
         return Spaces(spaces.Dict(leaves), raw.action)
 
     def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - it remembers nothing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
@@ -42,15 +44,15 @@ class _Targets:
 
     def __init__(self, config: TargetsConfig) -> None:
         self._kinds, self._buttons = config.kinds, config.buttons
-        shapes = {
-            "entities": (PLACES, config.kinds),
-            "present": (PLACES,),
-            "sought": (config.kinds,),
-            "button": (config.buttons,),
+        leaves: dict[str, spaces.Space[Any]] = {
+            "entities": spaces.Box(0.0, 1.0, (PLACES, config.kinds), np.float32),
+            "present": spaces.MultiBinary(PLACES),
+            "sought": spaces.Box(0.0, 1.0, (config.kinds,), np.float32),
+            "button": spaces.Box(0.0, 1.0, (config.buttons,), np.float32),
         }
         player = Role(
             name=ROLE,
-            observation_space=spaces.Dict({n: spaces.Box(0.0, 1.0, shape, np.float32) for n, shape in shapes.items()}),
+            observation_space=spaces.Dict(leaves),
             action_space=spaces.MultiDiscrete([config.buttons, PLACES]),
             teams=(0,),
         )

@@ -117,10 +117,20 @@ def _check_entities(part: EntityPart, leaves: Leaves, where: str) -> None:
         raise ContractError(
             f"{where}: expected a Box leaf of shape (entities, features), got {part.leaf} {_shown(leaves[part.leaf])}"
         )
-    if part.present and leaves[part.present].shape != shape[:1]:
+    if part.present:
+        _check_present(leaves[part.present], part, count=shape[0], where=f"{where}.present")
+
+
+def _check_present(space: Space[Any], part: EntityPart, *, count: int, where: str) -> None:
+    if space.shape != (count,):
         raise ContractError(
-            f"{where}.present: expected shape ({shape[0]},), one entry for each entity of {part.leaf}, "
-            f"got {part.present} {_shown(leaves[part.present])}"
+            f"{where}: expected shape ({count},), one entry for each entity of {part.leaf}, "
+            f"got {part.present} {_shown(space)}"
+        )
+    if isinstance(space, spaces.Box) and space.low.any():  # scaled or normalised, by which absent is 0 no longer
+        raise ContractError(
+            f"{where}: expected 0 for absent entities, got {part.present} {_shown(space)} from {space.low.min():g} to "
+            f"{space.high.max():g}; declare it as MultiBinary, which is neither scaled nor normalised"
         )
 
 
