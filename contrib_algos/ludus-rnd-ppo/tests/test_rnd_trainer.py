@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from ludus import ContractError
+from ludus.spaces import leaf_spaces
 from ludus.testing import check_algorithm, update_together
-from ludus_networks.config import ModularConfig
+from ludus_networks.config import EntityPart, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_rnd_ppo.algorithm import RNDPPO
 from ludus_rnd_ppo.config import RNDPPOConfig
@@ -191,6 +193,37 @@ def test_recurrent_networks(make_rnd, make_batch):
     for _ in range(20):
         last = trainer.update(make_batch(rnd), progress=0.0).metrics["predictor_loss"]
     assert last < first
+
+
+def attentive(request):
+    """Make a network in which hidden layers do not come last."""
+    part = EntityPart(leaf="mice", hidden=(4,), pool="attention")
+    return make_modular(ModularConfig(entities={"mice": part}, torso=(4,)), request=request)
+
+
+@pytest.mark.parametrize("kernels", ["onednn", "torch"])
+@pytest.mark.parametrize(
+    ("space", "options"),
+    [
+        pytest.param(spaces.Box(-1, 1, (3,), np.float32), {"rnd_features": 1}, id="one feature"),
+        pytest.param(
+            spaces.Dict({"mice": spaces.Box(-1, 1, (3, 1), np.float32)}), {"build_network": attentive}, id="attention"
+        ),
+    ],
+)
+def test_half_precision_stays_close(make_rnd, make_batch, space, options, kernels):
+    """Novelty is computed as it is learned, whatever layer follows on one that returns 16 bits."""
+    batch = make_batch(make_rnd())
+    (leaf,) = leaf_spaces(space)
+    batch.observation = {leaf: batch.observation["obs"].reshape(9, 6, *leaf_spaces(space)[leaf].shape)}
+    half, full = (
+        make_rnd(space, precision=precision, cpu_kernels=kernels, **options)
+        .make_trainer(seed=1)
+        .update(batch, progress=0.0)
+        for precision in ("bf16", "fp32")
+    )
+    assert half.metrics["intrinsic_reward_mean"] == pytest.approx(full.metrics["intrinsic_reward_mean"], rel=0.05)
+    assert half.metrics["predictor_loss"] == pytest.approx(full.metrics["predictor_loss"], rel=0.05)
 
 
 def test_a_group_learns_what_one_learns(make_rnd, make_batch):

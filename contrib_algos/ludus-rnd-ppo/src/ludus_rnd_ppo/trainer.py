@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 from ludus.algorithm import UpdateResult
 from ludus.group import Group
 from ludus.segment import SegmentBatch
@@ -43,12 +44,17 @@ class RNDPPOTrainer(PPOTrainer):
                 weight=config.intrinsic_coef,
                 value_weight=config.intrinsic_value_weight,
                 ends=config.intrinsic_ends,
-                reward=novelty.reward,
+                reward=self._intrinsic_reward,
             ),
         )
         super().__init__(config, model, distribution=distribution, seed=seed, streams=streams, auxiliary=novelty)
         self._novelty = novelty
         self._predictor_coef = config.predictor_coef
+
+    def _intrinsic_reward(self, batch: SegmentBatch) -> np.ndarray:
+        """Return the intrinsic rewards ``[T+1, N] float32`` in the precision in which the predictor learns."""
+        with self._autocast():
+            return self._novelty.reward(batch)
 
     def join(self, group: Group) -> None:
         """Compute updates as one of a group; see `PPOTrainer.join`."""
