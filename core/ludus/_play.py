@@ -152,7 +152,8 @@ class Play:
             measures, ``returns [n, seats] float32``, the sum of each seat's rewards, and sums ``"part/ROLE/NAME" [n]``
             of the rewards' parts, as means over the seats of a role.
         rows_per_fixture: Rows of one table.
-        readers: Those who hear what their opponents think. They decide last on a tick.
+        readers: Those who hear what their opponents think. They decide last on a tick, and hear of each other in turns
+            only: whoever waits while the other decides.
     """
 
     environment: Environment
@@ -279,16 +280,25 @@ class Play:
         return True
 
     def _decide(self, tick: Tick) -> None:
-        """Let everybody decide who acts: readers once they have heard the others."""
+        """Let everybody decide who acts: readers once they have heard the others.
+
+        What readers themselves expect is told to those who wait. For who decides on this tick it came too late: it is
+        about the position that the last decision led to, and that one is settled.
+        """
         if self._values is not None:
             self._values.fill(np.nan)
         late: list[tuple[_RolePart, Reader, Seats, Reward]] = []
         for part in self._parts:
             self._decide_role(part, tick.roles[part.name], late)
-        if self._values is not None:
-            self._tell(self._values)
+        if self._values is None:
+            return
+        decides = np.zeros(self._values.size, bool)
+        for _, _, seats, _ in late:
+            decides[seats.streams] = True
+        self._tell(self._values, decides)
         for part, reader, seats, since in late:
             self._put(part, reader, seats, reader.act(seats, since))
+        self._tell(self._values, ~decides)
 
     def _decide_role(
         self, part: _RolePart, tick: RoleTick, late: list[tuple[_RolePart, Reader, Seats, Reward]]
@@ -336,13 +346,18 @@ class Play:
         )
         return Seats(tick, index, streams, self._tables.slot.ravel().take(streams), self._values), since
 
-    def _tell(self, values: np.ndarray) -> None:
-        """Tell readers the mean evaluation of the opponents who decided on this tick, wherever some did."""
+    def _tell(self, values: np.ndarray, whom: np.ndarray) -> None:
+        """Tell readers the mean evaluation of the opponents who decided on this tick, wherever some did.
+
+        Args:
+            values: ``[all streams] float32``, NaN where nothing is expected.
+            whom: ``[all streams] bool``.
+        """
         values = values.reshape(self._reward.shape)
         known = ~np.isnan(values)
         opponents = known @ self._against  # [B, seats]: how many
         means = (np.where(known, values, 0) @ self._against / np.maximum(opponents, 1)).ravel()
-        streams = opponents.ravel().nonzero()[0]
+        streams = (whom & (opponents.ravel() > 0)).nonzero()[0]
         for actor, chosen in self._tables.by_actor(streams):
             for reader in self.readers:
                 if reader is actor:

@@ -44,7 +44,8 @@ class Field:
         source: Who fills it. ``"policy"``: its decisions, in their `extras`. ``"opponents"``: the sampler, with the
             opponents' own evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3]. That is
             the mean evaluation of the opposing seats that decided first on a later tick, as long as the seat itself had
-            not decided again by then; NaN where none did, or none can evaluate. Such a field is a scalar float32.
+            not decided again by then; NaN where none did, or none can evaluate. Where the seat decides on that very
+            tick, opponents that read evaluations themselves are left out. Such a field is a scalar float32.
     """
 
     name: str

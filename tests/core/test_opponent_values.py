@@ -60,11 +60,11 @@ class Judge(Bot):
         return self.act(observation, action_mask=action_mask, streams=streams, rng=rng), 10 * observation["obs"][:, 1]
 
 
-def reader(*, decisions=8, streams=8):
+def reader(*, decisions=8, streams=8, factor=1.0):
     """Return a live actor that learns from its opponents' values."""
     actor = LiveActor(
         player="main",
-        policy=Clock(),
+        policy=Clock(factor),
         interface=None,
         recorder=Recorder(SegmentLayout.of(ROLE, fields=(FIELD,), decisions=decisions), streams),
         rng=np.random.default_rng(0),
@@ -85,7 +85,7 @@ def noted(game, fixture, actors, *, match=0):
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
         on_results=lambda arrays: None,
-        readers=[actors["a"]],
+        readers=[actor for actor in actors.values() if isinstance(actor, LiveActor)],
     )
     play.add(fixture)
     while play.step():
@@ -124,6 +124,40 @@ def test_opponents_are_averaged_and_team_mates_left_out(scripted, fixture_of):
     actors = {"a": reader(), "m": bot(PolicyAgent(Clock(99.0), 5)), "b": bot(Judge()), "c": bot(Bot())}
     actors["d"] = bot(PolicyAgent(Clock(4.0), 5))
     np.testing.assert_equal(noted(game, fixture_of("ambcd", matches=1), actors), [7, 14, np.nan])
+
+
+def test_in_turns_readers_hear_of_each_other(scripted, fixture_of):
+    """Whoever waits hears what the other expects as it decides."""
+    game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
+    actors = {"a": reader(), "b": reader(factor=10.0)}
+    np.testing.assert_equal(noted(game, fixture_of("ab", matches=1), actors), [10, 30, np.nan])
+    theirs = actors["b"].recorder.flush()
+    np.testing.assert_equal(theirs.extras["opponent_value"][: theirs.length[0], 0].tolist(), [2, 4])
+
+
+def test_in_turns_both_seats_of_self_play_are_told(scripted, fixture_of):
+    """Of each other, by the same policy."""
+    game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
+    first, second = (noted(game, fixture_of("aa", matches=1), {"a": reader()}, match=seat) for seat in (0, 1))
+    np.testing.assert_equal(first, [1, 3, np.nan])
+    np.testing.assert_equal(second, [2, 4])
+
+
+def test_readers_that_decide_at_once_do_not_hear_of_each_other(scripted, fixture_of):
+    """Whoever decides first could not have heard the other; nobody is told what belongs to an earlier decision."""
+    game = scripted({"player": (0, 1)}, 1, length=lambda row: 4)
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": reader(factor=10.0)})
+    np.testing.assert_equal(got, [np.nan] * 4)
+
+
+def test_who_waits_hears_readers_and_others_at_once(scripted, fixture_of):
+    """The mean of both opponents at tick 1: a reader that expects 4 and a bot that expects 10."""
+    acting = {0: [0], 1: [1, 2], 2: [0]}
+    game = scripted(
+        {"player": (0, 1, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting[now]], length=lambda row: 3
+    )
+    actors = {"a": reader(), "b": reader(factor=4.0), "c": bot(Judge())}
+    np.testing.assert_equal(noted(game, fixture_of("abc", matches=1), actors), [7, np.nan])
 
 
 def test_a_decision_that_is_carried_over_takes_its_note_along(scripted, fixture_of):
