@@ -280,10 +280,7 @@ class LiveActor(PolicyActor):
         for name, values in entry.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 source = _SOURCES.get(name.partition("/")[0], "the policy")
-                raise ContractError(
-                    f"player {self.player!r}: {name} holds a value that is not finite, from {source}; "
-                    f"expected finite numbers — run `ludus check` to find out which"
-                )
+                raise ContractError(f"player {self.player!r}: {name} holds a value that is not finite, from {source}")
 
     def _flush_if_full(self) -> None:
         # at once: one more entry in the same tick, of a match that ends, would not fit

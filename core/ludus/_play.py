@@ -251,7 +251,8 @@ class Play:
 
         Raises:
             ContractError: The environment raised, left an acting seat no legal action, or gave a reward that is not
-                finite; or an agent, interface or policy raised.
+                finite; or an agent, interface or policy raised, which is the environment's mistake where what it shows
+                is not finite.
         """
         try:
             return self._step()
@@ -266,7 +267,11 @@ class Play:
             self._start(np.flatnonzero(self._idle))
         if self._tick is None or not self.running:
             return False
-        self._decide(self._tick)
+        try:
+            self._decide(self._tick)
+        except Exception as error:
+            self._check_observations(self._tick, error)
+            raise
         self._tick = tick = self._call("step", self._actions)
         self._now += 1
         self.ticks += self.running
@@ -389,14 +394,32 @@ class Play:
                     f"least one, or the seat not to act — run `ludus check` on it"
                 )
 
-    def _finish(self, rows: np.ndarray, tick: Tick) -> None:
+    def _check_observations(self, tick: Tick, error: Exception) -> None:
+        """Blame the environment for what somebody made of a tick, if it shows what is not finite.
+
+        Everybody who reads observations refuses that sooner or later, so nobody looks for it on every tick.
+        """
         for part in self._parts:
-            index = part.seats_of(rows)
-            streams = part.streams_of(index)
-            for actor, chosen in self._tables.by_actor(streams):
-                seats, since = self._seats(part, tick.roles[part.name], index, chosen)
-                at = seats.rows
-                actor.end(seats, since, terminated=tick.terminated.take(at), truncated=tick.truncated.take(at))
+            role = tick.roles[part.name]
+            reads = (role.acting | tick.truncated[:, None]) & ~self._idle[:, None]
+            for name, leaf in [*role.observation.items(), *role.privileged.items()]:
+                if leaf.dtype.kind != "f":
+                    continue
+                wrong = reads & ~np.isfinite(leaf).all(axis=tuple(range(2, leaf.ndim)))
+                if wrong.any():
+                    row, seat = np.argwhere(wrong)[0]
+                    raise ContractError(
+                        f"environment {self.environment.spec.name!r} shows role {part.name!r} seat {seat} a leaf "
+                        f"{name!r} that is not finite in match row {row} after {self._now - self._since[row]} ticks; "
+                        f"expected finite numbers ({error})"
+                    ) from error
+
+    def _finish(self, rows: np.ndarray, tick: Tick) -> None:
+        try:
+            self._end(rows, tick)
+        except Exception as error:
+            self._check_observations(tick, error)
+            raise
         self.on_results(
             {
                 "fixture": self._tables.fixture_id.take(rows),
@@ -414,6 +437,16 @@ class Play:
         self._idle[rows] = True
         self._num_idle += rows.size
         self._start(rows)
+
+    def _end(self, rows: np.ndarray, tick: Tick) -> None:
+        """Let everybody know that the matches in these rows are over."""
+        for part in self._parts:
+            index = part.seats_of(rows)
+            streams = part.streams_of(index)
+            for actor, chosen in self._tables.by_actor(streams):
+                seats, since = self._seats(part, tick.roles[part.name], index, chosen)
+                at = seats.rows
+                actor.end(seats, since, terminated=tick.terminated.take(at), truncated=tick.truncated.take(at))
 
     def _call(self, method: str, *arguments: Any, **more: Any) -> Tick:
         """Call the environment; what it raises is told as its mistake."""

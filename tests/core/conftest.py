@@ -34,6 +34,7 @@ class ScriptedGame:
         reward: Tick, role, index → what the seat receives on the step that leads to that tick.
         truncated: Whether matches are cut off instead of ending.
         masked: Tick → whether the seats that act have no legal action.
+        shown: Role, observation ``[B, seats, 2]`` and ticks ``[B]`` → nothing; may change what is seen.
         broken: Call ("reset" or "step") that raises once the number of ticks is reached.
     """
 
@@ -44,6 +45,7 @@ class ScriptedGame:
     reward: object = lambda tick, role, index: 0.0
     truncated: bool = False
     masked: object = None
+    shown: object = lambda role, observation, clock: None
     broken: tuple = ("", 0)
     resets: list = field(init=False, factory=list)
     received: list = field(init=False, factory=list)  # actions per step
@@ -104,6 +106,7 @@ class ScriptedGame:
             observation = np.zeros((*shape, 2), np.float32)
             observation[..., 0] = (self.seeds % np.uint64(1000))[:, None]
             observation[..., 1] = self.clock[:, None]
+            self.shown(name, observation, self.clock)
             mask = None
             if self.masked is not None:
                 mask = np.ones((*shape, 4), bool)

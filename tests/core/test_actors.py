@@ -228,25 +228,21 @@ def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
     assert (actor.interface.forgotten, passed.forgotten) == ([0], [1])
 
 
-@pytest.mark.parametrize("kind", ["policy", "environment"])
+@pytest.mark.parametrize("kind", ["policy", "interface"])
 def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
     """The line names the player, the array, and who it came from."""
-    actor = live(rows=1)
+
+    class Spoiled(Double):
+        def observe(self, view, streams):
+            return attrs.evolve(view, observation={"obs": view.observation["obs"] + np.inf})
+
+    actor = live(rows=1, interface=Spoiled() if kind == "interface" else None)
     game = scripted({"player": (0, 1)}, 1)
     if kind == "policy":
         actor.load({"value": np.array(np.nan)}, 4)
-    else:
-        tick = game._tick
-
-        def broken(ended, *, stepped):
-            made = tick(ended, stepped=stepped)
-            made.roles["player"].observation["obs"][:] = np.inf
-            return made
-
-        game._tick = broken
     array, source = {
         "policy": ("extras/value", "the policy"),
-        "environment": ("observation/obs", "the environment or an interface"),
+        "interface": ("observation/obs", "the environment or an interface"),
     }[kind]
     with pytest.raises(ContractError, match=f"player 'main': {array} holds a value that is not finite, from {source}"):
         play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})

@@ -324,6 +324,48 @@ def test_a_broken_environment_is_named_in_one_line(scripted, table, fixture_of, 
     assert "\n" not in str(caught.value)
 
 
+def spoiled(row, seat, when, *, role="mouse"):
+    """Return what shows NaN to one seat at one tick of the match."""
+
+    def shown(name, observation, clock):
+        if name == role and clock[row] == when:
+            observation[row, seat, 1] = np.nan
+
+    return shown
+
+
+@pytest.mark.parametrize(("when", "truncated", "who"), [(0, False, "act"), (2, False, "act"), (3, True, "end")])
+def test_observations_that_are_not_finite_are_told_of_when_somebody_fails_at_them(
+    scripted, table, fixture_of, diary, monkeypatch, when, truncated, who
+):
+    """Decisions and final observations; the line says where it is and what was made of it."""
+    game = scripted({"cat": (0,), "mouse": (1, 1)}, 3, truncated=truncated, shown=spoiled(2, 1, when))
+    play, _, _ = table(game, fixture_of("cmm"))
+
+    def refuse(self, seats, since, **_):
+        if not np.isfinite(seats.take(seats.tick.observation["obs"])).all():
+            raise ContractError("role mouse: the outputs are not finite")
+        return np.zeros((seats.index.size, 1), np.int64)
+
+    monkeypatch.setattr(diary, who, refuse)
+    with pytest.raises(ContractError) as caught:
+        play_out(play)
+    shown = f"shows role 'mouse' seat 1 a leaf 'obs' that is not finite in match row 2 after {when} ticks"
+    refused = "role mouse: the outputs are not finite"
+    assert str(caught.value) == f"environment 'scripted' {shown}; expected finite numbers ({refused})"
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+def test_who_fails_at_finite_observations_is_to_blame(scripted, table, fixture_of, diary, monkeypatch, seat):
+    """Also while a seat that does not decide is shown anything."""
+    game = scripted(TWO, 2, acting=lambda now: [("player", seat)], shown=spoiled(1, 1 - seat, 1, role="player"))
+    play, _, _ = table(game, fixture_of("ab"))
+    play.step()
+    monkeypatch.setattr(diary, "act", lambda *_: (_ for _ in ()).throw(ContractError("no idea")))
+    with pytest.raises(ContractError, match=r"^no idea$"):
+        play.step()
+
+
 @pytest.mark.parametrize("method", ["start", "act", "end"])
 def test_what_a_participant_raises_is_one_line_with_its_place(scripted, table, fixture_of, diary, monkeypatch, method):
     """Agents, interfaces and policies are code of plugins, too; NumPy raises in nobody's name."""

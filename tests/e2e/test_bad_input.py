@@ -257,8 +257,9 @@ WRONG = {
     "reset": RAISED.format("reset"),
     "reward": r"environment 'faulty' gave role 'player' seat 1 the reward nan in match row 0 after \d+ ticks; expected "
     r"a finite number — run `ludus check` on it",
-    "observation": r"player 'main': observation/obs holds a value that is not finite, from the environment or an "
-    r"interface; expected finite numbers — run `ludus check` to find out which",
+    "observation": r"environment 'faulty' shows role 'player' seat \d a leaf 'obs' that is not finite in match row \d "
+    r"after \d+ ticks; expected finite numbers \(player 'main': observation/obs holds a value that is not finite, from "
+    r"the environment or an interface\)",
     "mask": r"environment 'faulty' leaves role 'player' seat \d no legal action of label 0 in match row \d after \d+ "
     r"ticks; expected at least one, or the seat not to act — run `ludus check` on it",
 }
