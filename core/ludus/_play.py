@@ -251,8 +251,8 @@ class Play:
 
         Raises:
             ContractError: The environment raised, left an acting seat no legal action, or gave a reward that is not
-                finite; or an agent, interface or policy raised, which is the environment's mistake where what it shows
-                is not finite.
+                finite or an outcome outside [0, 1]; or an agent, interface or policy raised, which is the environment's
+                mistake where what it shows is not finite.
         """
         try:
             return self._step()
@@ -414,7 +414,20 @@ class Play:
                         f"expected finite numbers ({error})"
                     ) from error
 
+    def _check_outcome(self, rows: np.ndarray, outcome: np.ndarray) -> None:
+        right = (outcome >= 0) & (outcome <= 1)
+        if not right.all():
+            at, team = np.argwhere(~right)[0]
+            row = rows[at]
+            raise ContractError(
+                f"environment {self.environment.spec.name!r} gave team {team} the outcome {outcome[at, team]} in match "
+                f"row {row} after {self._now - self._since[row]} ticks; expected a number in [0, 1]: 1 for a win, 0.5 "
+                f"for a draw, 0 for a loss"
+            )
+
     def _finish(self, rows: np.ndarray, tick: Tick) -> None:
+        outcome = tick.outcome.take(rows, axis=0).astype(np.float32, copy=False)
+        self._check_outcome(rows, outcome)
         try:
             self._end(rows, tick)
         except Exception as error:
@@ -425,7 +438,7 @@ class Play:
                 "fixture": self._tables.fixture_id.take(rows),
                 "number": self._tables.number.take(rows),
                 "ticks": (self._now - self._since.take(rows)).astype(np.int32),
-                "outcome": tick.outcome.take(rows, axis=0).astype(np.float32, copy=False),
+                "outcome": outcome,
                 "returns": self._returns.take(rows, axis=0),
                 **{
                     f"part/{part.name}/{name}": sums.take(rows, axis=0).mean(axis=1)

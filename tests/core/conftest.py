@@ -32,6 +32,7 @@ class ScriptedGame:
         acting: Tick of the match to the seats that act, as (role, index).
         length: Ticks of a match, by row.
         reward: Tick, role, index → what the seat receives on the step that leads to that tick.
+        outcome: Row → outcome of the first team.
         truncated: Whether matches are cut off instead of ending.
         masked: Tick → whether the seats that act have no legal action.
         shown: Role, observation ``[B, seats, 2]`` and ticks ``[B]`` → nothing; may change what is seen.
@@ -43,6 +44,7 @@ class ScriptedGame:
     acting: object = None
     length: object = lambda row: 3
     reward: object = lambda tick, role, index: 0.0
+    outcome: object = lambda row: 1.0
     truncated: bool = False
     masked: object = None
     shown: object = lambda role, observation, clock: None
@@ -114,7 +116,7 @@ class ScriptedGame:
             roles[name] = RoleTick(observation={"obs": observation}, acting=acting, action_mask=mask, reward=reward)
         teams = 1 + max(team for all_teams in self.roles.values() for team in all_teams)
         outcome = np.zeros((self.num_matches, teams), np.float32)
-        outcome[:, 0] = 1.0
+        outcome[:, 0] = [self.outcome(row) for row in range(self.num_matches)]
         none = np.zeros_like(ended)
         return Tick(
             roles=roles,

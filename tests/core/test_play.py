@@ -434,6 +434,27 @@ def test_finite_rewards_of_any_size_pass(scripted, table, fixture_of):
     assert joined(results, "returns") == [[np.float32(-3e38), np.float32(3e38)]] * 4
 
 
+@pytest.mark.parametrize("wrong", [2.0, -0.5, np.nan])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_outcomes_lie_between_lost_and_won(scripted, table, fixture_of, wrong, truncated):
+    """The line says whose outcome is wrong, where, and what there may be; nothing of it is reported."""
+    game = scripted(TWO, 3, outcome=lambda row: wrong if row == 1 else 0.5, truncated=truncated)
+    play, _, results = table(game, fixture_of("ab"))
+    line = f"environment 'scripted' gave team 0 the outcome {wrong} in match row 1 after 3 ticks; expected a number in"
+    with pytest.raises(ContractError, match=line):
+        play_out(play)
+    assert results == []
+
+
+def test_outcomes_of_running_matches_are_not_read(scripted, table, fixture_of):
+    """They may be anything until the match ends."""
+    game = scripted(TWO, 2, length=lambda row: 2 + row)
+    game.outcome = lambda row: 1.0 if game.clock[row] >= 2 + row else np.nan
+    play, _, results = table(game, fixture_of("ab"))
+    play_out(play)
+    assert joined(results, "outcome") == [[1, 0]] * 4
+
+
 @pytest.mark.parametrize("empty", [0, 1, None])
 def test_every_label_needs_a_legal_action(empty):
     """The one without is named; an action that is legal may be any of its label."""

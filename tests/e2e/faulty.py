@@ -67,4 +67,6 @@ class Faulty:
             player.observation["obs"][1, 0, 0] = np.nan
         if self._broken("mask"):
             player.action_mask[:] = False
+        if self._broken("outcome"):
+            tick.outcome[:] = 2.0
         return tick

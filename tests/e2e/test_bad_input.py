@@ -260,6 +260,8 @@ WRONG = {
     "observation": r"environment 'faulty' shows role 'player' seat \d a leaf 'obs' that is not finite in match row \d "
     r"after \d+ ticks; expected finite numbers \(player 'main': observation/obs holds a value that is not finite, from "
     r"the environment or an interface\)",
+    "outcome": r"environment 'faulty' gave team 0 the outcome 2.0 in match row \d after \d+ ticks; expected a number "
+    r"in \[0, 1\]: 1 for a win, 0.5 for a draw, 0 for a loss",
     "mask": r"environment 'faulty' leaves role 'player' seat \d no legal action of label 0 in match row \d after \d+ "
     r"ticks; expected at least one, or the seat not to act — run `ludus check` on it",
 }
