@@ -259,8 +259,7 @@ class Play:
         except LudusError:
             raise
         except Exception as error:
-            why = " ".join(f"{type(error).__name__} after {self.ticks} ticks: {error}".split())
-            raise ContractError(f"{_where(error)} raised {why} — LUDUS_DEBUG=1 shows how") from error
+            raise ContractError(told(error, f"after {self._now} ticks")) from error
 
     def _step(self) -> bool:
         if self._num_idle and self._tables.queue:
@@ -333,7 +332,7 @@ class Play:
         if not is_array or actions.shape != shape or not np.can_cast(actions.dtype, kept.dtype, "same_kind"):
             found = f"an array {actions.dtype}{[*actions.shape]}" if is_array else type(actions).__name__
             raise ContractError(
-                f"{_name(actor)} gave {found} as the actions of role {part.name!r} after {self.ticks} ticks; expected "
+                f"{_name(actor)} gave {found} as the actions of role {part.name!r} after {self._now} ticks; expected "
                 f"{kept.dtype}{[*shape]}: a row for each seat that decides, a column for each part of an action"
             )
         kept[seats.index] = actions
@@ -378,7 +377,7 @@ class Play:
                 raise ContractError(
                     f"environment {self.environment.spec.name!r} gave role {part.name!r} seat {seat} the reward "
                     f"{reward[row, seat]} in match row {row} after {self._now - self._since[row]} ticks; expected a "
-                    f"finite number — run `ludus check` on it"
+                    f"finite number"
                 )
             part.collect(tick.roles[part.name])
 
@@ -391,7 +390,7 @@ class Play:
                 raise ContractError(
                     f"environment {self.environment.spec.name!r} leaves role {part.name!r} seat {seat} no legal action "
                     f"of label {label} in match row {row} after {self._now - self._since[row]} ticks; expected at "
-                    f"least one, or the seat not to act — run `ludus check` on it"
+                    f"least one, or the seat not to act"
                 )
 
     def _check_observations(self, tick: Tick, error: Exception) -> None:
@@ -411,7 +410,7 @@ class Play:
                     raise ContractError(
                         f"environment {self.environment.spec.name!r} shows role {part.name!r} seat {seat} a leaf "
                         f"{name!r} that is not finite in match row {row} after {self._now - self._since[row]} ticks; "
-                        f"expected finite numbers ({error})"
+                        f"expected finite numbers ({told(error)})"
                     ) from error
 
     def _check_outcome(self, rows: np.ndarray, outcome: np.ndarray) -> None:
@@ -468,10 +467,8 @@ class Play:
         except LudusError:
             raise
         except Exception as error:
-            raise ContractError(
-                f"environment {self.environment.spec.name!r} raised {type(error).__name__} in {method} after "
-                f"{self.ticks} ticks: {error} — run `ludus check` on it"
-            ) from error
+            why = told(error, f"in {method} after {self._now} ticks")
+            raise ContractError(f"environment {self.environment.spec.name!r}: {why}") from error
 
     def close(self) -> None:
         """Close the environment."""
@@ -485,8 +482,14 @@ def _name(actor: Actor) -> str:
     return f"{type(decides).__module__}.{type(decides).__qualname__}"
 
 
-def _where(error: Exception) -> str:
-    """Return the place in the code that an error comes from: the innermost that is not inside a library of arrays."""
+def told(error: Exception, when: str = "") -> str:
+    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from.
+
+    That is the innermost that is not inside a library of arrays.
+    """
+    if isinstance(error, LudusError):
+        return str(error)
     frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
-    return f"{module}, line {line},"
+    what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
+    return " ".join(f"{what}: {error} — LUDUS_DEBUG=1 shows how".split())

@@ -189,6 +189,24 @@ def test_environment_that_cannot_be_made(path, monkeypatch):
     assert line.startswith("environment dummy-count: environment 'dummy-count' failed: ZeroDivisionError: division")
 
 
+@pytest.mark.parametrize("steps", [3, 55])
+def test_environment_that_crashes(path, monkeypatch, steps):
+    """Its line and that of the player say where in the code; neither sends the reader here again."""
+    left = list(range(steps))
+
+    def change(environment):
+        return Changed(environment, step=lambda actions: left.pop() < 0 or environment.step(actions))
+
+    broken(monkeypatch, "dummy-count", change)
+    found = findings(path)["fail"]
+    place, why = rf"{__name__}, line \d+, raised IndexError", "pop from empty list — LUDUS_DEBUG=1 shows how"
+    player = rf"player main: environment 'dummy-count': {place} in step after \d+ ticks: {why}"
+    assert any(re.fullmatch(player, line) for line in found)
+    environment = rf"environment dummy-count: {place}: {why}"
+    assert any(re.fullmatch(environment, line) for line in found) == (steps < 50)
+    assert not any("ludus check" in line for line in found)
+
+
 def test_environment_that_breaks_its_contract(path, monkeypatch):
     """A reward of the wrong type is found in the first tick; the other checks go on."""
 
@@ -440,7 +458,10 @@ def test_rules_are_asked(path, monkeypatch):
     league = 'league.rules=["dummy-reset"]'
     assert "matchmaking: rule dummy-reset would first change nothing" in findings(path, league)["ok"]
     broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: 1 / 0))
-    assert findings(path, league)["fail"] == ["matchmaking: ZeroDivisionError: division by zero"]
+    (line,) = findings(path, league)["fail"]
+    place = rf"{__name__}, line \d+"
+    why = "raised ZeroDivisionError: division by zero — LUDUS_DEBUG=1 shows how"
+    assert re.fullmatch(rf"matchmaking: {place}, {why}", line)
 
 
 def test_sink_that_cannot_be_imported(path, monkeypatch):

@@ -30,7 +30,7 @@ from ludus._build import (
 from ludus._check import check_options
 from ludus._config import load_config, schedule_problem
 from ludus._messages import Fixture
-from ludus._play import Actor, Play, Reward, Seats
+from ludus._play import Actor, Play, Reward, Seats, told
 from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
 from ludus.errors import ConfigError, ContractError, LudusError
@@ -120,8 +120,7 @@ def _guarded(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
     except Exception as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
-        text = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
-        yield Finding("fail", subject, text)
+        yield Finding("fail", subject, told(error))
 
 
 def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
