@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part
+from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, section_path
 from ludus._plugins import Plugins
 from ludus._sections import Chosen
 from ludus.agent import Agent
@@ -187,20 +187,29 @@ def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection)
     """Make the matchmaker chosen in a section, with the parts it asks for.
 
     Raises:
-        ConfigError: A part is not installed, lacks an option, or contains itself.
+        ConfigError: A part is not installed, lacks an option, or contains itself; or there are options for another one.
         PluginError: A factory raised.
     """
     if section.matchmaker is None:
         raise ConfigError("evaluation.matchmaker: missing")
+    unused = dict(section.parts)
 
     def named(name: str, path: tuple[str, ...]) -> Matchmaker:
         if name in path:
             raise ConfigError(f"matchmaker {' → '.join((*path, name))}: contains itself")
+        unused.pop(name, None)
         build: Callable[[str], Matchmaker] = lambda part: named(part, (*path, name))  # noqa: E731
         matchmaker: Matchmaker = make(matchmaker_part(section, plugins, name), build=build)
         return matchmaker
 
-    return named(section.matchmaker.name, ())
+    made = named(section.matchmaker.name, ())
+    if unused:
+        where = ".".join(section_path(section))
+        text = (
+            f"is neither chosen in this section nor a part of {section.matchmaker.name!r} — remove the table, or use it"
+        )
+        raise ConfigError(*(f"{where}.{name}: unknown key: the matchmaker {name!r} {text}" for name in unused))
+    return made
 
 
 def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmaker | None:

@@ -10,12 +10,13 @@ from attrs import evolve
 from ludus._assembly import Assembly
 from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
+from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import group
 from ludus._models import load_checkpoint
 from ludus._store import Store
 from ludus._structuring import Problem
 from ludus.algorithm import GroupTrainer
-from ludus.errors import ConfigError, ModelError
+from ludus.errors import ConfigError, ModelError, PluginError
 
 
 def check(assembly: Assembly, store: Store | None = None) -> None:
@@ -56,7 +57,11 @@ def check_options(assembly: Assembly) -> None:
         PluginError: What loads the model of `init` could not be made.
     """
     device = device_problem(assembly.config.run.device)
-    problems = [*_mistakes_of_run(assembly, device), *_mistakes_of_players(assembly, device)]
+    problems = [
+        *_mistakes_of_run(assembly, device),
+        *_mistakes_of_players(assembly, device),
+        *_mistakes_of_matchmakers(assembly),
+    ]
     evolve(assembly.config.reader, problems=problems).check()
 
 
@@ -86,8 +91,7 @@ def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
                     text = f"expected 1, as {player.algorithm.name!r} learns in one process"
                     yield Problem(("players", name, "learner_processes"), text)
         except ConfigError as error:  # the mistakes of every player are wanted
-            where, _, text = str(error).partition(": ")
-            yield Problem(tuple(where.split(".")), text)
+            yield from _problems(error)
         except ModelError as error:
             yield Problem(("players", name, "init"), f"{player.init}: {error}")
     played = {player.role for player in players.values()}
@@ -95,3 +99,23 @@ def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
         if role.name not in played:
             text = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
             yield Problem(("players",), f"role {role.name!r} has nobody who plays it: {text}")
+
+
+def _mistakes_of_matchmakers(assembly: Assembly) -> Iterator[Problem]:
+    config = assembly.config
+    sections: list[PlayerConfig | EvaluationSection] = [*config.players.values(), config.evaluation]
+    for section in sections:
+        if section.matchmaker is not None:
+            try:
+                make_matchmaker(assembly.plugins, section)
+            except ConfigError as error:
+                yield from _problems(error)
+            except PluginError:  # whoever needs it says so
+                continue
+
+
+def _problems(error: ConfigError) -> Iterator[Problem]:
+    """Yield the lines of an error, which begin with the option."""
+    for line in error.problems:
+        where, _, text = line.partition(": ")
+        yield Problem(tuple(where.split(".")), text)

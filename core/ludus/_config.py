@@ -310,6 +310,11 @@ def choose_components(
     return [one for one in chosen if one is not None]
 
 
+def section_path(section: PlayerConfig | EvaluationSection) -> tuple[str, ...]:
+    """Return where a section stands in the file."""
+    return ("players", section.name) if isinstance(section, PlayerConfig) else ("evaluation",)
+
+
 def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str) -> Chosen:
     """Return the matchmaker `name` as configured in a section, or with default options.
 
@@ -320,9 +325,8 @@ def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins,
         return section.matchmaker
     if name in section.parts:
         return section.parts[name]
-    where = ("players", section.name) if isinstance(section, PlayerConfig) else ("evaluation",)
     reader = Reader(plugins)
-    part = Section(reader, {}, (*where, name)).make("matchmaker", name, {}, at=())
+    part = Section(reader, {}, (*section_path(section), name)).make("matchmaker", name, {}, at=())
     reader.check()
     assert part is not None
     return part
@@ -417,8 +421,10 @@ def _read_league(section: Section) -> LeagueSection | None:
 
 
 def _read_evaluation(section: Section) -> EvaluationSection | None:
+    wanted = "matchmaker" in section.table
     matchmaker = section.choose("matchmaker", "matchmaker")
-    return section.build(EvaluationSection, matchmaker=matchmaker, parts=section.parts("matchmaker"))
+    parts = section.parts("matchmaker") if wanted else {}  # else the first player's section says what is part of what
+    return section.build(EvaluationSection, matchmaker=matchmaker, parts=parts)
 
 
 def _read_metrics(section: Section) -> MetricsSection | None:

@@ -138,25 +138,32 @@ class Section:
     def parts(self, kind: str) -> dict[str, Chosen]:
         """Take every remaining table that configures an installed component of `kind`."""
         components = self.reader.plugins.components(kind)
-        names = [name for name in self.table if name in components and name not in self.claimed]
+        names = [name for name, table in self.table.items() if table and name in components.keys() - self.claimed]
         made = {name: self.take(kind, name, name) for name in names}
         return {name: part for name, part in made.items() if part is not None}
 
     def build(self, cls: type[S], **given: object) -> S | None:
         """Make the record from the given fields and the plain options that remain, None after a problem."""
-        options = {key: value for key, value in self.table.items() if key not in self.claimed}
+        options = {key: self.table[key] for key in self.table if not (key in self.claimed or self._is_idle(key))}
         try:
             return cls(**structure_fields(options, cls, given=given))
         except StructuringError as error:
             self.reader.problems += [self._explained(problem).below(*self.path) for problem in error.problems]
         return None
 
+    def _is_idle(self, key: str) -> bool:
+        """Return whether a key holds a component's table without options, which is as good as none."""
+        return self.table[key] == {} and bool(self._kinds(key))
+
+    def _kinds(self, name: object) -> list[str]:
+        """Return the kinds of the components called `name` that a configuration can choose."""
+        return [kind for kind in KINDS if kind != "command" and name in self.reader.plugins.components(kind)]
+
     def _explained(self, problem: Problem) -> Problem:
         """Say of an unknown table which component it would configure."""
         key = problem.path[0]
         if problem.text.startswith("unknown key") and isinstance(self.table.get(str(key)), dict):
-            kinds = [k for k in KINDS if k != "command" and key in self.reader.plugins.components(k)]
-            if kinds:
+            if kinds := self._kinds(key):
                 text = f"the {kinds[0]} {key!r} is not chosen in this section — remove the table, or choose it"
                 return evolve(problem, text=f"unknown key: {text}")
             choices = [*self.claimed, *self.reader.plugins.components("matchmaker")] if self.claimed else []

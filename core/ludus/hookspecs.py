@@ -136,7 +136,8 @@ def ludus_register_matchmakers() -> Iterable[Component]:
 
     Returns:
         Components whose factory is called as ``factory(config, build=build)`` in the coordinator, and returns an
-        `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures.
+        `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures; it is
+        called before the factory returns, since options of matchmakers that nobody has made by then are a mistake.
 
     Since 0.1.
     """

@@ -119,7 +119,11 @@ OFFERS = {
     ),
     "algorithm": (component("algo", Made),),
     "network": (component("net", Made),),
-    "matchmaker": (component("mix", Mix, MixConfig), component("other", Mix, MixConfig), component("leaf", Made)),
+    "matchmaker": (
+        component("mix", Mix, MixConfig),
+        *(component(name, Mix, MixConfig) for name in ("other", "third")),
+        component("leaf", Made),
+    ),
     "interface": (
         component("double", Double),
         component("refusing", Refusing),
@@ -296,6 +300,14 @@ def test_matchmaker_with_parts(configure, plugins):
     assert [type(part) for part in mix.parts[0].parts] == [Made]
 
 
+def test_options_of_a_part_of_a_part(configure, plugins):
+    """They are as good as those of a part."""
+    parts = ("mix.parts=['other']", "other.parts=['third']", "third.parts=['leaf']")
+    player = configure(*(f"players.main.{part}" for part in parts)).players["main"]
+    mix = make_matchmaker(plugins, player)
+    assert mix.parts[0].parts[0].config == MixConfig(parts=["leaf"])
+
+
 @pytest.mark.parametrize(
     ("overrides", "cycle"),
     [
@@ -313,6 +325,17 @@ def test_matchmaker_part_that_is_not_installed(configure, plugins):
     """An unknown part of a mixture is a configuration error."""
     with pytest.raises(ConfigError, match="no installed plugin provides the matchmaker 'nobody'"):
         make_matchmaker(plugins, configure('players.main.mix.parts=["nobody"]').players["main"])
+
+
+@pytest.mark.parametrize("parts", [[], ["leaf"]])
+def test_options_of_a_matchmaker_that_is_no_part(configure, plugins, parts):
+    """They would have no effect, which is a mistake."""
+    player = configure(f"players.main.mix.parts={parts}", 'players.main.other.parts=["leaf"]').players["main"]
+    with pytest.raises(ConfigError) as error:
+        make_matchmaker(plugins, player)
+    [problem] = error.value.problems
+    text = "the matchmaker 'other' is neither chosen in this section nor a part of 'mix' — remove the table, or use it"
+    assert problem == f"players.main.other: unknown key: {text}"
 
 
 def test_evaluation_uses_the_first_players_matchmaker(configure, plugins):

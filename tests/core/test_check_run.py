@@ -154,6 +154,19 @@ def test_a_rating_that_is_not_installed(path):
     assert "did you mean 'openskill'?" in problem
 
 
+def test_options_of_matchmakers_that_are_no_part(tmp_path, monkeypatch):
+    """Those of every player are listed, and put down to the option that gave them."""
+    monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,matchmakers")
+    path = tmp_path / "run.toml"
+    path.write_text(GUESS + "[players.seeker.pfsp]\np = 1.0\n")
+    found = findings(path, "players.hider.matchmaker=mixture", "players.hider.msm.p=1.0", "players.hider.pfsp.p=1.0")
+    text = "is neither chosen in this section nor a part of"
+    assert [line.partition(" — ")[0] for line in found["fail"]] == [
+        f"configuration: --set players.hider.msm: unknown key: the matchmaker 'msm' {text} 'mixture'",
+        f"configuration: {path}:players.seeker.pfsp: unknown key: the matchmaker 'pfsp' {text} 'dummy-uniform'",
+    ]
+
+
 def test_a_rating_that_cannot_be_made(path, monkeypatch):
     """It is tried before a run is."""
     broken(monkeypatch, "elo", lambda _inner: 1 / 0)

@@ -263,6 +263,19 @@ def test_evaluation_may_choose_a_matchmaker(plugins):
     assert matchmaker_part(evaluation, plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
 
 
+def test_options_for_evaluation_without_a_matchmaker_of_its_own(plugins):
+    """The first player's matchmaker chooses, with that player's options."""
+    text = "the matchmaker 'pfsp' is not chosen in this section — remove the table, or choose it"
+    assert problems(plugins, "evaluation.pfsp.clip_epsilon=0.3") == [f"evaluation.pfsp: unknown key: {text}"]
+
+
+@pytest.mark.parametrize("table", ["players.main.pfsp", "players.main.other", "evaluation.mix", "league.glicko"])
+def test_an_empty_table_of_what_is_not_chosen_is_as_none(plugins, table):
+    """So that --set can choose another component than the file has options for."""
+    config = parse(plugins, f"{table}.clip_epsilon=0.4", f"{table}={{}}")
+    assert attrs.evolve(config, data=MINIMAL) == parse(plugins)
+
+
 def test_anchors(plugins):
     """An anchor is an agent under a name of its own."""
     config = parse(plugins, "anchors.rock.agent=bot", "anchors.rock.bot.clip_epsilon=0.5")

@@ -21,6 +21,7 @@ def test_ppo_beats_the_random_fighter(tmp_path):
         "run.decisions=200000",
         "evaluation.final_matches=200",
         "players.main_agent.matchmaker=latest-self-play",
+        "players.main_agent.against-anchors={}",
     ]
     options = [part for setting in settings for part in ("--set", setting)]
     command = [sys.executable, "-m", "ludus", "train", str(EXAMPLE), "--run", str(tmp_path / "run"), "--workers", "0"]
