@@ -143,8 +143,17 @@ class Plugins:
         for report in self.reports:
             if not broken or report.status in ("broken", "refused"):
                 yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
-        for name in () if broken else self.unmatched:
-            yield f"{name!r} is to be allowed or blocked, but no installed plugin has that name (see {_VARIABLES})"
+        if not broken:
+            yield from self.misnamed()
+
+    def misnamed(self) -> Iterator[str]:
+        """Yield one line for every name to allow or block that no installed plugin has."""
+        names = [name for report in self.reports for name in (report.name, report.distribution)]
+        for name in self.unmatched:
+            close = get_close_matches(name, names, n=1)
+            hint = f" — did you mean {close[0]!r}?" if close else ""
+            text = f"{name!r} is to be allowed or blocked, but no installed plugin has that name"
+            yield f"{text}{hint} (see {_VARIABLES})"
 
     def withheld(self) -> str:
         """Return one line about the plugins that somebody does not want to be loaded; empty where there are none."""

@@ -195,6 +195,13 @@ def test_broken_plugins_are_warnings(path):
     assert found["fail"] == []
 
 
+def test_a_misspelt_plugin_to_block_is_a_warning(path, monkeypatch):
+    """It is not blocked, which nobody would notice."""
+    monkeypatch.setenv("LUDUS_BLOCK_PLUGINS", "dumy")
+    [line] = findings(path)["warn"]
+    assert line.startswith("plugins: 'dumy' is to be allowed or blocked, but no installed plugin has that name — did")
+
+
 def test_environment_that_cannot_be_made(path, monkeypatch):
     """A crash of the environment's factory ends the check with its name."""
     broken(monkeypatch, "dummy-count", lambda _: 1 / 0)

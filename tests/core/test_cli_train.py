@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from ludus._cli.train import resume, train
-from ludus._plugins import ALLOW_VARIABLE
+from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE
 from ludus.errors import ConfigError, RunError
 
 
@@ -55,6 +55,17 @@ def test_without_other_plugins_a_run_is_as_good(toml, tmp_path, monkeypatch):
     text = invoke(train, toml(run={"decisions": 64}, league={"rating": "dummy-share"}), "--run", tmp_path / "r")
     assert "stopped: 64 decisions are learned\ngo on with: ludus resume" in text
     assert "interval" not in text
+
+
+def test_a_misspelt_plugin_to_block_is_a_warning(toml, tmp_path, monkeypatch):
+    """Of every command that trains; it is not part of what is printed."""
+    monkeypatch.setenv(BLOCK_VARIABLE, "dumy")
+    folder = tmp_path / "r"
+    for command, *rest in ((train, toml(run={"decisions": 64}), "--run", folder), (resume, folder)):
+        result = CliRunner().invoke(command, [*map(str, rest), "--json"], catch_exceptions=False)
+        [line] = result.stderr.splitlines()
+        assert line.startswith("warning: 'dumy' is to be allowed or blocked, but no installed plugin has that name")
+        assert json.loads(result.stdout)["reason"] == "64 decisions are learned"
 
 
 def test_shortcuts_are_overrides(toml, tmp_path):

@@ -248,7 +248,13 @@ def test_the_environment_names_plugins_too(installed, monkeypatch):
 def test_names_that_match_nothing_are_told(installed):
     """A misspelt name to block does not go unnoticed."""
     installed("one")
-    assert installed.load(allow=["one"], block=["oen"]).unmatched == ("oen",)
+    plugins = installed.load(allow=["one"], block=["oen", "nobody"])
+    assert plugins.unmatched == ("oen", "nobody")
+    unknown = "is to be allowed or blocked, but no installed plugin has that name"
+    assert [line.partition(" (see ")[0] for line in plugins.misnamed()] == [
+        f"'oen' {unknown} — did you mean 'one'?",
+        f"'nobody' {unknown}",
+    ]
 
 
 def test_unreadable_metadata_is_no_obstacle(installed, tmp_path, caplog):

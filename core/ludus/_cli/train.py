@@ -54,7 +54,7 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
     from ludus._config import load_config  # noqa: PLC0415 - only here: help must be fast
     from ludus._runner import train as run  # noqa: PLC0415
 
-    plugins = load_plugins()
+    plugins = _plugins()
     config = load_config(path, overrides=_overrides(**given), plugins=plugins)
     folder = Path(run_dir) if run_dir else Path("runs") / Path(path).stem
     outcome = run(config, plugins=plugins, run_dir=folder, **_shown(plugins, as_json=as_json))
@@ -71,9 +71,17 @@ def resume(context: click.Context, *, run_dir: str, as_json: bool, **given: Any)
     """
     from ludus._runner import resume as run  # noqa: PLC0415 - only here: help must be fast
 
-    plugins, folder = load_plugins(), Path(run_dir)
+    plugins, folder = _plugins(), Path(run_dir)
     outcome = run(folder, plugins=plugins, overrides=_overrides(**given), **_shown(plugins, as_json=as_json))
     _finish(context, plugins, outcome, folder, as_json=as_json)
+
+
+def _plugins() -> Plugins:
+    """Load the plugins; a name to allow or block that none of them has is told."""
+    plugins = load_plugins()
+    for line in plugins.misnamed():
+        click.echo(f"warning: {line}", err=True)
+    return plugins
 
 
 def _overrides(*, overrides: tuple[str, ...], minutes: float | None, workers: int | None) -> tuple[str, ...]:

@@ -129,6 +129,7 @@ def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
     for report in plugins.reports:
         if report.status != "blocked":
             yield from (Finding("warn", f"plugin {report.name}", problem) for problem in report.problems)
+    yield from (Finding("warn", "plugins", line) for line in plugins.misnamed())
 
 
 # -- the environment -----------------------------------------------------------------------------------------------
