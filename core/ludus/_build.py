@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, section_path
+from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, part_key, section_path
 from ludus._plugins import Plugins
 from ludus._sections import Chosen
 from ludus.agent import Agent
@@ -192,24 +192,28 @@ def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection)
     """
     if section.matchmaker is None:
         raise ConfigError("evaluation.matchmaker: missing")
-    unused = dict(section.parts)
+    unused, where = dict(section.parts), ".".join(section_path(section))
 
-    def named(name: str, path: tuple[str, ...]) -> Matchmaker:
-        if name in path:
-            raise ConfigError(f"matchmaker {' → '.join((*path, name))}: contains itself")
-        unused.pop(name, None)
-        build: Callable[[str], Matchmaker] = lambda part: named(part, (*path, name))  # noqa: E731
-        matchmaker: Matchmaker = make(matchmaker_part(section, plugins, name), build=build)
+    def made(chosen: Chosen, path: tuple[str, ...]) -> Matchmaker:
+        path = (*path, chosen.name)
+
+        def build(name: str) -> Matchmaker:
+            if name in path:
+                key = ".".join(map(str, part_key(chosen, name)))
+                raise ConfigError(f"{where}.{key}: {' → '.join((*path, name))} contains itself")
+            unused.pop(name, None)
+            return made(matchmaker_part(section, plugins, name, of=chosen), path)
+
+        matchmaker: Matchmaker = make(chosen, build=build)
         return matchmaker
 
-    made = named(section.matchmaker.name, ())
+    matchmaker = made(section.matchmaker, ())
     if unused:
-        where = ".".join(section_path(section))
         text = (
             f"is neither chosen in this section nor a part of {section.matchmaker.name!r} — remove the table, or use it"
         )
         raise ConfigError(*(f"{where}.{name}: unknown key: the matchmaker {name!r} {text}" for name in unused))
-    return made
+    return matchmaker
 
 
 def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmaker | None:

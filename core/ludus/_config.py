@@ -12,7 +12,7 @@ Plain options are read by `ludus._structuring`; this module knows the sections a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -315,8 +315,31 @@ def section_path(section: PlayerConfig | EvaluationSection) -> tuple[str, ...]:
     return ("players", section.name) if isinstance(section, PlayerConfig) else ("evaluation",)
 
 
-def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str) -> Chosen:
+def part_key(of: Chosen, name: str) -> tuple[str | int, ...]:
+    """Return under which key of a section the options of `of` name another component; the name where none does."""
+    options = {} if of.config is None else attrs.asdict(of.config)
+    return next(((of.name, *keys) for keys in _keys(options, name)), (name,))
+
+
+def _keys(value: object, name: str) -> Iterator[tuple[str | int, ...]]:
+    """Yield where a value says `name`, as a key or as a value."""
+    items = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        if name in (key, inner):
+            yield (key,)
+        yield from ((key, *rest) for rest in _keys(inner, name))
+
+
+def matchmaker_part(
+    section: PlayerConfig | EvaluationSection, plugins: Plugins, name: str, *, of: Chosen | None = None
+) -> Chosen:
     """Return the matchmaker `name` as configured in a section, or with default options.
+
+    Args:
+        section: Where it is configured.
+        plugins: What is installed.
+        name: The matchmaker's.
+        of: The one that asks for it as its part, which is where a mistake in the name stands.
 
     Raises:
         ConfigError: It is not installed, or it has options that must be given.
@@ -326,7 +349,8 @@ def matchmaker_part(section: PlayerConfig | EvaluationSection, plugins: Plugins,
     if name in section.parts:
         return section.parts[name]
     reader = Reader(plugins)
-    part = Section(reader, {}, (*section_path(section), name)).make("matchmaker", name, {}, at=())
+    at = (name,) if of is None else part_key(of, name)
+    part = Section(reader, {}, section_path(section)).make("matchmaker", name, {}, at=at)
     reader.check()
     assert part is not None
     return part

@@ -7,8 +7,11 @@ plain options of the section. Problems are collected, so that one reading finds 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from typing import Any, TypeVar
 
+import attrs
 from attrs import define, evolve, field, frozen
 
 from ludus._plugins import Plugins
@@ -86,6 +89,7 @@ class Section:
     table: dict[str, Any]
     path: tuple[str, ...]
     claimed: dict[str, str] = field(factory=dict)  # component name → kind that owns the table of that name
+    parted: set[str] = field(factory=set)  # kinds of which any table may stand here
 
     def problem(self, text: str, *below: str | int) -> None:
         """Remember what is wrong at a key of this table."""
@@ -129,14 +133,14 @@ class Section:
         except PluginError as error:
             self.problem(str(error), *at)
         except StructuringError as error:
-            below = (name,) if at else ()
-            self.reader.problems += [problem.below(*self.path, *below) for problem in error.problems]
+            self.reader.problems += [problem.below(*self.path, name) for problem in error.problems]
         else:
             return Chosen(kind=kind, name=name, config=config, component=component)
         return None
 
     def parts(self, kind: str) -> dict[str, Chosen]:
         """Take every remaining table that configures an installed component of `kind`."""
+        self.parted.add(kind)
         components = self.reader.plugins.components(kind)
         names = [name for name, table in self.table.items() if table and name in components.keys() - self.claimed]
         made = {name: self.take(kind, name, name) for name in names}
@@ -160,16 +164,31 @@ class Section:
         return [kind for kind in KINDS if kind != "command" and name in self.reader.plugins.components(kind)]
 
     def _explained(self, problem: Problem) -> Problem:
-        """Say of an unknown table which component it would configure."""
-        key = problem.path[0]
-        if problem.text.startswith("unknown key") and isinstance(self.table.get(str(key)), dict):
+        """Say of an unknown table which component it would configure, and of an unknown option whose it is."""
+        key = str(problem.path[0])
+        if not problem.text.startswith("unknown key"):
+            return problem
+        if owner := self._owner(key):
+            table = ".".join((*self.path, owner))
+            return evolve(problem, text=f"unknown key: it is an option of {owner!r} — write it into [{table}]")
+        if isinstance(self.table.get(key), dict):
             if kinds := self._kinds(key):
                 text = f"the {kinds[0]} {key!r} is not chosen in this section — remove the table, or choose it"
                 return evolve(problem, text=f"unknown key: {text}")
-            choices = [*self.claimed, *self.reader.plugins.components("matchmaker")] if self.claimed else []
+            choices = {*self.claimed, *chain.from_iterable(map(self.reader.plugins.components, self.parted))}
             if hint := did_you_mean(key, choices):
                 return evolve(problem, text=f"unknown key{hint}")
         return problem
+
+    def _owner(self, option: str) -> str:
+        """Return the component chosen here that has an option of that name, empty where none has."""
+        for name, kind in self.claimed.items():
+            component = self.reader.plugins.components(kind).get(name)
+            with suppress(PluginError):  # of one that cannot be imported, which is told already
+                cls = None if component is None else component.load_config()
+                if cls is not None and attrs.has(cls) and option in attrs.fields_dict(cls):
+                    return name
+        return ""
 
 
 def _structure_config(component: Component, options: object) -> Any:

@@ -62,6 +62,23 @@ class Mix(Made):
         self.parts = [build(part) for part in config.parts]
 
 
+@frozen(kw_only=True)
+class WeightedConfig:
+    label: str = option("none", help="What it is called.")
+    weights: dict[str, float] = option({}, help="Of parts.")
+
+
+class Weighted(Made):
+    def __init__(self, config, *, build):
+        super().__init__(config)
+        self.parts = [build(part) for part in config.weights]
+
+
+def fixed(config, *, build):
+    """Make a matchmaker with a part that its options do not name."""
+    return build("ghost")
+
+
 class WrongSize(Made):
     num_matches = 3
 
@@ -122,6 +139,8 @@ OFFERS = {
     "matchmaker": (
         component("mix", Mix, MixConfig),
         *(component(name, Mix, MixConfig) for name in ("other", "third")),
+        component("weighted", Weighted, WeightedConfig),
+        component("fixed", fixed),
         component("leaf", Made),
     ),
     "interface": (
@@ -140,7 +159,21 @@ OFFERS = {
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
     module = ModuleType(MODULE)
-    for thing in (Made, Mix, MixConfig, WrongSize, Double, Refusing, Crashing, crash, reject, lack):
+    for thing in (
+        Made,
+        Mix,
+        MixConfig,
+        Weighted,
+        WeightedConfig,
+        fixed,
+        WrongSize,
+        Double,
+        Refusing,
+        Crashing,
+        crash,
+        reject,
+        lack,
+    ):
         setattr(module, thing.__name__, thing)
     monkeypatch.setitem(sys.modules, MODULE, module)
 
@@ -317,13 +350,32 @@ def test_options_of_a_part_of_a_part(configure, plugins):
 )
 def test_matchmaker_that_contains_itself(configure, plugins, overrides, cycle):
     """A mixture of itself is reported instead of recursing for ever."""
-    with pytest.raises(ConfigError, match=f"matchmaker {cycle}: contains itself"):
+    with pytest.raises(ConfigError, match=rf"^players\.main\.\w+\.parts\.0: {cycle} contains itself$"):
         make_matchmaker(plugins, configure(*overrides).players["main"])
 
 
+@pytest.mark.parametrize("where", ["players.main", "evaluation"])
+def test_matchmaker_part_that_is_named_by_a_key(configure, plugins, where):
+    """The key is where the mistake is told, whatever else the options say; likewise in the evaluation's section."""
+    config = configure(f"{where}.matchmaker=weighted", f"{where}.weighted.weights={{leaf=1.0, nobody=2.0}}")
+    section = config.evaluation if where == "evaluation" else config.players["main"]
+    with pytest.raises(ConfigError, match=rf"^{where}\.weighted\.weights\.nobody: no installed plugin provides the"):
+        make_matchmaker(plugins, section)
+
+
+def test_matchmaker_part_that_no_option_names(configure, plugins):
+    """It is told under its own name."""
+    with pytest.raises(
+        ConfigError, match=r"^players\.main\.ghost: no installed plugin provides the matchmaker 'ghost'"
+    ):
+        make_matchmaker(plugins, configure("players.main.matchmaker=fixed").players["main"])
+
+
 def test_matchmaker_part_that_is_not_installed(configure, plugins):
-    """An unknown part of a mixture is a configuration error."""
-    with pytest.raises(ConfigError, match="no installed plugin provides the matchmaker 'nobody'"):
+    """An unknown part of a mixture is a configuration error, told where the mixture names it."""
+    with pytest.raises(
+        ConfigError, match=r"^players\.main\.mix\.parts\.0: no installed plugin provides the matchmaker 'nobody'"
+    ):
         make_matchmaker(plugins, configure('players.main.mix.parts=["nobody"]').players["main"])
 
 

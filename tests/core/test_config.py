@@ -417,6 +417,15 @@ def test_chosen_from_the_command_line_wrongly(plugins):
         ("players.main.pfsp.clip_epsilon=5", "players.main.pfsp.clip_epsilon: expected a number in (0, 1), got 5"),
         ("players.main.net.x=1", "players.main.net: unknown key: the network 'net' is not chosen in this section"),
         ("players.main.pfps.x=1", "players.main.pfps: unknown key — did you mean 'pfsp'?"),
+        (
+            "players.main.clip_epsilon=0.1",
+            "players.main.clip_epsilon: unknown key: it is an option of 'algo' — write it into [players.main.algo]",
+        ),
+        (
+            "players.main.parts.pfsp=1",
+            "players.main.parts: unknown key: it is an option of 'mix' — write it into [players.main.mix]",
+        ),
+        ("environment.width=7", "environment.width: unknown key: it is an option of 'game' — write it into [env"),
         ("players.main.interfaces=stack", "players.main.interfaces: expected a list of names, got 'stack'"),
         (
             "players.main.interfaces=[1]",
@@ -459,6 +468,23 @@ def test_unknown_component(plugins, override, where, meant):
     assert problem.startswith(f"{where}: no installed plugin provides the ")
     assert f"did you mean {meant!r}?" in problem
     assert "installed: " in problem
+
+
+@pytest.mark.parametrize(("key", "meant"), [("bto", "bot"), ("pfps", None), ("algi", None)])
+def test_only_what_could_stand_there_is_suggested(plugins, key, meant):
+    """An anchor has neither matchmakers nor an algorithm."""
+    hint = f" — did you mean {meant!r}?" if meant else ""
+    found = problems(plugins, "anchors.rock.agent=bot", f"anchors.rock.{key}.clip_epsilon=0.1")
+    assert found == [f"anchors.rock.{key}: unknown key{hint}"]
+
+
+def test_an_option_of_a_component_that_cannot_be_imported(plugins):
+    """Whether it has that option cannot be told."""
+    lost = Component(name="game", factory="nowhere:f", config="nowhere_at_all:Config")
+    report = PluginReport(
+        name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
+    )
+    assert problems(Plugins([(report, None)]), "environment.width=7")[1:] == ["environment.width: unknown key"]
 
 
 def test_component_without_options_refuses_them(plugins):
