@@ -399,6 +399,8 @@ def _read_players(reader: Reader, data: Mapping[str, Any]) -> dict[str, PlayerCo
         reader.problems.append(Problem(("players",), "missing; expected at least one table [players.NAME]"))
     players = {}
     for player in names:
+        if _is_nobody(reader, "players", names, player, needs="algorithm"):
+            continue
         _check_name(reader, "players", player)
         section = reader.section(data, "players", player)
         read = section.build(
@@ -417,7 +419,10 @@ def _read_players(reader: Reader, data: Mapping[str, Any]) -> dict[str, PlayerCo
 
 def _read_anchors(reader: Reader, data: Mapping[str, Any], environment: Chosen | None) -> dict[str, AnchorConfig]:
     anchors = {}
-    for anchor in reader.section(data, "anchors").table:
+    names = reader.section(data, "anchors").table
+    for anchor in names:
+        if _is_nobody(reader, "anchors", names, anchor, needs="agent"):
+            continue
         _check_name(reader, "anchors", anchor)
         if anchor in reader.section(data, "players").table:
             reader.problems.append(Problem(("anchors", anchor), "a player has this name; choose another"))
@@ -431,6 +436,16 @@ def _read_anchors(reader: Reader, data: Mapping[str, Any], environment: Chosen |
         if read is not None:
             anchors[anchor] = read
     return anchors
+
+
+def _is_nobody(reader: Reader, section: str, tables: Mapping[str, Any], name: str, *, needs: str) -> bool:
+    """Tell of somebody whom overrides change, but neither the file nor they themselves add; return whether it is so."""
+    known = [other for other, table in tables.items() if isinstance(table, dict) and needs in table]
+    nobody = bool(known) and name not in known and reader.sets(tables[name], (section, name))
+    if nobody:
+        text = f"there is no {section[:-1]} {name!r}; {section} are {', '.join(known)}{did_you_mean(name, known)}"
+        reader.problems.append(Problem((section, name), text))
+    return nobody
 
 
 def _check_name(reader: Reader, section: str, word: str) -> None:

@@ -66,14 +66,23 @@ class Reader:
                 table = {}
         return Section(self, dict(table), path)
 
+    def sets(self, value: object, path: Sequence[str | int]) -> bool:
+        """Return whether overrides made all of the value that stands at `path`."""
+        if any(list(path[: len(key)]) == key for key in self._replaced):
+            return True
+        return isinstance(value, dict) and bool(value) and all(self.sets(value[key], (*path, key)) for key in value)
+
+    @property
+    def _replaced(self) -> list[list[str]]:
+        return [key_path(override.partition("=")[0]) for override in self.overrides]
+
     def check(self) -> None:
         """Raise what has been found.
 
         Raises:
             ConfigError: With one line for every problem.
         """
-        replaced = [key_path(override.partition("=")[0]) for override in self.overrides]
-        lines = []
+        lines, replaced = [], self._replaced
         for path, text in ((problem.path, problem.text) for problem in self.problems):
             ours = any(all(a == b for a, b in zip(path, key, strict=False)) for key in replaced)
             lines.append(f"{'--set ' if ours else self.source}{'.'.join(map(str, path)) or 'top level'}: {text}")

@@ -32,6 +32,7 @@ from ludus._toml import apply_overrides
 from ludus.component import Component
 from ludus.errors import ConfigError
 from ludus.option import at_least, between, option
+from tomli_w import dumps as write_toml
 
 
 @frozen(kw_only=True)
@@ -353,6 +354,49 @@ def test_load_names_the_file(plugins, tmp_path):
         "--set run.seed",
         "--set players.main.algo.x",
         f"{path}:players.main.matchmaker",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("override", "problem"),
+    [
+        (
+            "players.main.algo.clip_epsilon=0.1",
+            "players.main: there is no player 'main'; players are main_agent, mouse",
+        ),
+        ("players.main.algo={clip_epsilon=0.1}", "players.main: there is no player 'main'; players are main_agent, m"),
+        ("players.main={share=0.5}", "players.main: there is no player 'main'; players are main_agent, mouse"),
+        ("anchors.rocks.bot.clip_epsilon=0.1", "anchors.rocks: there is no anchor 'rocks'; anchors are rock"),
+    ],
+)
+def test_overrides_of_somebody_who_is_not_there(plugins, tmp_path, override, problem):
+    """One line says who is."""
+    path, player = tmp_path / "run.toml", MINIMAL["players"]["main"]
+    anchors = {"rock": {"agent": "bot"}}
+    path.write_text(
+        write_toml({**MINIMAL, "players": dict.fromkeys(("main_agent", "mouse"), player), "anchors": anchors})
+    )
+    with pytest.raises(ConfigError) as error:
+        load_config(path, overrides=["run.seed=1", override], plugins=plugins)
+    [line] = error.value.problems
+    assert line.startswith(f"--set {problem}")
+    assert line.endswith(" — did you mean 'main_agent'?" if "main" in override else " — did you mean 'rock'?")
+
+
+def test_a_player_of_the_file_that_overrides_change(plugins, tmp_path):
+    """It is there, and what it lacks is told; likewise of one that overrides add."""
+    path = tmp_path / "run.toml"
+    players = {"main_agent": MINIMAL["players"]["main"], "main": {"share": 0.5}}
+    path.write_text(write_toml({**MINIMAL, "players": players}))
+    overrides = ["players.main.init=''", "players.new.algorithm=algo", "anchors.rock.bot.clip_epsilon=0.1"]
+    with pytest.raises(ConfigError) as error:
+        load_config(path, overrides=overrides, plugins=plugins)
+    assert [line.partition(";")[0].partition(" — ")[0] for line in error.value.problems] == [
+        f"{path}:players.main.algorithm: missing",
+        f"{path}:players.main.matchmaker: missing",
+        f"{path}:players.new.matchmaker: missing",
+        f"{path}:anchors.rock.agent: missing",
+        "--set anchors.rock.bot: unknown key: the agent 'bot' is not chosen in this section",
     ]
 
 
