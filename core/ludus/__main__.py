@@ -16,6 +16,8 @@ from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 
+_ORIGIN = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
+
 
 class _LazyGroup(click.Group):
     """A group that imports a command when it is used, and plugins when a name is not built in or for help."""
@@ -31,7 +33,7 @@ class _LazyGroup(click.Group):
             plugins = load_plugins()
             if cmd_name not in plugins.components("command"):
                 close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else ""
+                hint = f" Did you mean {close[0]!r}?" if close else f" {_ORIGIN}"
                 why = [*plugins.problems(broken=True), *filter(None, [plugins.withheld()])]
                 ctx.fail("\n".join([f"No such command {cmd_name!r}.{hint}", *why]))
             component = plugins.get("command", cmd_name)

@@ -124,9 +124,11 @@ def test_usage_errors_are_those_of_click(capsys):
 
 
 def test_unknown_commands_are_guessed(capsys):
-    """Commands of plugins are proposed as well."""
+    """Commands of plugins are proposed as well; where none is close, its plugin may not be installed."""
     assert __main__.main(["dummy-helo"]) == 2
-    assert "No such command 'dummy-helo'. Did you mean 'dummy-hello'?" in capsys.readouterr().err
+    assert "No such command 'dummy-helo'. Did you mean 'dummy-hello'?\n" in capsys.readouterr().err
+    assert __main__.main(["fly"]) == 2
+    assert "No such command 'fly'. Commands come with plugins (pip install ludus-…);" in capsys.readouterr().err
 
 
 def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
@@ -139,7 +141,8 @@ def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
     monkeypatch.setattr(__main__, "load_plugins", lambda: plugins)
     assert __main__.main(["look"]) == 2
     assert capsys.readouterr().err.endswith(
-        "No such command 'look'.\n"
+        "No such command 'look'. Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are "
+        "installed.\n"
         "x (ludus-x 1) broken: ImportError: z\n"
         "not loaded: y; no installed plugin is called 'z' (see LUDUS_ALLOW_PLUGINS, LUDUS_BLOCK_PLUGINS)\n"
     )
