@@ -335,7 +335,7 @@ def test_seed_reaches_the_environment(make) -> None:
     ("options", "message"),
     [
         ({"id": "classic/checkers_v9"}, "id: PettingZoo has no environment 'classic/checkers_v9'"),
-        ({"id": "no_such_module"}, "id: cannot import 'no_such_module'"),
+        ({"id": "no_such_module"}, "id: cannot import 'no_such_module': .*; install .* PYTHONPATH$"),
         ({"id": "toy_chase"}, "id: module 'toy_chase' has no parallel_env or env"),
         (
             {"id": "json:dumps", "options": {"obj": 1}},

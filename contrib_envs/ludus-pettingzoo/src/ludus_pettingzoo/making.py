@@ -79,7 +79,8 @@ def _find_in_module(id: str, api: str) -> Callable[..., Any]:
     try:
         module = importlib.import_module(path)
     except ImportError as error:
-        raise ConfigError(f"id: cannot import {path!r}: {error}; install the package it is in") from error
+        advice = "install the package it is in, or name its folder in PYTHONPATH"
+        raise ConfigError(f"id: cannot import {path!r}: {error}; {advice}") from error
     names = [attribute] if attribute else ["env", "parallel_env"] if api == "aec" else ["parallel_env", "env"]
     for name in names:
         if make := getattr(module, name, None):
