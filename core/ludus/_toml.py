@@ -24,7 +24,7 @@ def read_toml(path: str | Path) -> Table:
         ConfigError: There is no such file, it cannot be read, or it is not TOML.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except OSError as error:

@@ -23,6 +23,13 @@ def test_reads_a_file(tmp_path):
     assert read_toml(path) == {"run": {"seed": 3, "name": "ä"}}
 
 
+def test_reads_a_file_with_a_byte_order_mark(tmp_path):
+    """Some editors write one; it says nothing."""
+    path = tmp_path / "run.toml"
+    path.write_text("[run]\nseed = 3\n", encoding="utf-8-sig")
+    assert read_toml(path) == {"run": {"seed": 3}}
+
+
 def test_missing_file(tmp_path):
     """A missing file is one line that names it."""
     with pytest.raises(ConfigError) as error:
