@@ -105,7 +105,8 @@ class _Person:
         choices = itertools.product(*(np.flatnonzero(label) for label in labels))
         first = itertools.islice(choices, _MOST_SHOWN)
         shown = [self.game.action_name(self.role.name, np.array(choice)) for choice in first]
-        return " ".join(shown) + (" …" if next(choices, None) is not None else "")
+        between = ", " if any(" " in name for name in shown) else " "
+        return between.join([*shown, *(["…"] if next(choices, None) is not None else [])])
 
 
 def _ask(prompt: str) -> str:
