@@ -94,6 +94,20 @@ def test_mistakes_are_told_before_anything_is_made(toml, tmp_path):
     assert not (tmp_path / "r").exists()
 
 
+def test_a_file_is_not_resumed(toml, tmp_path, monkeypatch):
+    """The line says what takes files, and names the folder of its run where there is one."""
+    monkeypatch.chdir(tmp_path)
+    toml("tiny.toml", run={"decisions": 64})
+    start = "tiny.toml is a file: `ludus train tiny.toml` starts a run of it, "
+    with pytest.raises(RunError, match=f"^{start}`ludus resume DIR` goes on with the one in a folder$"):
+        invoke(resume, "tiny.toml")
+    invoke(train, "tiny.toml", "--json")
+    with pytest.raises(RunError, match=f"^{start}`ludus resume runs/tiny` goes on with"):
+        invoke(resume, "tiny.toml")
+    with pytest.raises(RunError, match="`ludus resume runs/tiny` goes on with"):
+        invoke(resume, "runs/tiny/run.toml")
+
+
 def test_a_mistake_is_one_line_in_a_shell(toml, tmp_path):
     """And no traceback."""
     arguments = [sys.executable, "-m", "ludus", "resume", str(tmp_path)]

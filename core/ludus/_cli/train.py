@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ludus._plugins import Plugins, load_plugins
+from ludus.errors import RunError
 
 if TYPE_CHECKING:
     from ludus._runner import Outcome
@@ -56,7 +57,7 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
 
     plugins = _plugins()
     config = load_config(path, overrides=_overrides(**given), plugins=plugins)
-    folder = Path(run_dir) if run_dir else Path("runs") / Path(path).stem
+    folder = Path(run_dir) if run_dir else _usual_folder(path)
     outcome = run(config, plugins=plugins, run_dir=folder, **_shown(plugins, as_json=as_json))
     _finish(context, plugins, outcome, folder, as_json=as_json)
 
@@ -71,9 +72,29 @@ def resume(context: click.Context, *, run_dir: str, as_json: bool, **given: Any)
     """
     from ludus._runner import resume as run  # noqa: PLC0415 - only here: help must be fast
 
+    _refuse_file(run_dir)
     plugins, folder = _plugins(), Path(run_dir)
     outcome = run(folder, plugins=plugins, overrides=_overrides(**given), **_shown(plugins, as_json=as_json))
     _finish(context, plugins, outcome, folder, as_json=as_json)
+
+
+def _usual_folder(path: str) -> Path:
+    return Path("runs") / Path(path).stem
+
+
+def _refuse_file(path: str) -> None:
+    """Tell who names a file what goes on with its run.
+
+    Raises:
+        RunError: It is a file.
+    """
+    from ludus._database import DATABASE  # noqa: PLC0415 - only here: help must be fast
+
+    if Path(path).is_file():
+        known = [folder for folder in (Path(path).parent, _usual_folder(path)) if (folder / DATABASE).exists()]
+        folder = shlex.quote(str(known[0])) if known else "DIR"
+        start = f"`ludus train {shlex.quote(path)}` starts a run of it"
+        raise RunError(f"{path} is a file: {start}, `ludus resume {folder}` goes on with the one in a folder")
 
 
 def _plugins() -> Plugins:
