@@ -63,6 +63,15 @@ def test_env_measures_every_number_of_matches(capsys):
     assert all(0 < figure["ratio"] <= 1 for figure in figures)
 
 
+@pytest.mark.parametrize(("terminal", "options", "lines"), [(True, [], 2), (True, ["--json"], 0), (False, [], 0)])
+def test_a_person_who_waits_is_told_what_is_measured(capsys, monkeypatch, terminal, options, lines):
+    """One line per step, at a terminal and without --json only; a second command tells each once, too."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    for _ in range(2):
+        assert main(["bench", "env", "dummy-guess", "--matches", "2,3", *TINY, *options]) == 0
+        assert capsys.readouterr().err.splitlines() == ["measuring play: 0.01 s"] * lines
+
+
 def test_env_takes_options_of_the_environment(capsys):
     """As in a TOML file."""
     result_of(capsys, "env", "dummy-guess", "--matches", "1", "--set", "environment.dummy-guess.rounds=3", *TINY)
@@ -213,8 +222,9 @@ SELFPLAY = {
 
 
 @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
-def test_selfplay_prints_what_is_promised(capsys, workers):
-    """Of a whole run, in one process or several."""
+def test_selfplay_prints_what_is_promised(capsys, caplog, workers):
+    """Of a whole run, in one process or several; every step is told to whoever waits."""
+    caplog.set_level("INFO", "ludus_bench")
     found = result_of(capsys, "selfplay", *PPO, *SMALL, "--seconds", "1", "--warmup", "0", "--workers", workers)
     checked(found, "selfplay", ["decisions_per_s", "env_per_s", "forward_per_s", "update_per_s"])
     assert found.keys() >= SELFPLAY
@@ -223,6 +233,9 @@ def test_selfplay_prints_what_is_promised(capsys, workers):
     whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
     assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
     assert found["peak_rss_mb"] > 50
+    measuring, *others = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
+    assert measuring.startswith("measuring env, forward, update, ")
+    assert others == ["starting a run", "it learns; measuring it"]
 
 
 @pytest.mark.slow

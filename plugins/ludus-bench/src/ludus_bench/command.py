@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -47,7 +49,19 @@ def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else.")
+def _tell(context: click.Context, _parameter: click.Parameter, as_json: bool) -> bool:
+    """Show what is being measured to a person who waits at a terminal."""
+    if not as_json and sys.stderr.isatty():
+        log, handler = logging.getLogger("ludus_bench"), logging.StreamHandler()
+        log.setLevel(logging.INFO)
+        log.addHandler(handler)
+        context.call_on_close(lambda: log.removeHandler(handler))
+    return as_json
+
+
+_json = click.option(
+    "--json", "as_json", is_flag=True, callback=_tell, help="Print the result as JSON and nothing else."
+)
 _set = click.option("--set", "overrides", metavar="KEY=VALUE", multiple=True, help="Replace one value; repeatable.")
 _config = _options(
     click.argument("path", metavar="[RUN.TOML]", default=""),

@@ -40,15 +40,16 @@ def bench_opponents(
             )
             for count in numbers
         }
-        rates = measure({str(count): sampler.work for count, sampler in samplers.items()}, settings.plan)
-    one = Limit(value=rates["1"].median, of="the same sampler with one opponent")
-    figures = [figure_of("decisions_per_s", rates[str(count)], limit=one, at={"opponents": count}) for count in numbers]
+        named = measure({f"{count} opponents": sampler.work for count, sampler in samplers.items()}, settings.plan)
+        rates = {count: named[f"{count} opponents"] for count in numbers}
+    one = Limit(value=rates[1].median, of="the same sampler with one opponent")
+    figures = [figure_of("decisions_per_s", rates[count], limit=one, at={"opponents": count}) for count in numbers]
     at_once = -(-matches // rows_per_fixture)
     return Report(
         command="opponents",
         figures=tuple(figures),
         machine=describe(),
         config={**said_of(setup), "matches": matches, "rows_per_fixture": rows_per_fixture, **settings.said()},
-        values={"relative": {str(count): rates[str(count)].median / one.value for count in numbers}},
+        values={"relative": {str(count): rates[count].median / one.value for count in numbers}},
         notes=(f"at most {at_once} opponents play at once, one in every {rows_per_fixture} matches",),
     )

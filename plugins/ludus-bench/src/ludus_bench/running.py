@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ludus_bench.machine import ProcessUse, process_tree
 
 __all__ = ["Line", "Moment", "WatchedRun", "cores_between", "gauge", "rates", "start_run"]
 
+_log = logging.getLogger(__name__)
 _EVERY_S = 0.25
 _STARTS_S = 180.0
 _STOPS_S = 40.0
@@ -124,7 +126,9 @@ class WatchedRun:
         Raises:
             RunError: The run ended, or there were none for long.
         """
-        return self.wait(lambda lines: bool(lines) and lines[-1].decisions > 0, within_s=_STARTS_S)
+        lines = self.wait(lambda lines: bool(lines) and lines[-1].decisions > 0, within_s=_STARTS_S)
+        _log.info("it learns; measuring it")
+        return lines
 
 
 @contextmanager
@@ -138,6 +142,7 @@ def start_run(toml: str) -> Iterator[WatchedRun]:
         folder, output = Path(place) / "run", Path(place) / "output.txt"
         path = Path(place) / "bench.toml"
         path.write_text(toml, encoding="utf-8")
+        _log.info("starting a run")
         command = [sys.executable, "-m", "ludus", "train", str(path), "--run", str(folder), "--json"]
         with output.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)  # noqa: S603 - ourselves

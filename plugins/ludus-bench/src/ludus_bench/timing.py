@@ -5,6 +5,7 @@ Works that are compared are measured in turns, so that what else the machine doe
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ __all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "measure", "summariz
 
 Clock = Literal["wall", "cpu"]
 
+_log = logging.getLogger(__name__)
 _LEAST_S = 1e-9  # a piece of work may be shorter than a clock can see
 
 
@@ -122,6 +124,7 @@ def measure(
         inside: What runs during a part of a work, by its name; the rate of that part is that of ``"NAME inside"``.
     """
     parts = inside or {}
+    _log.info("measuring %s: %.3g s", ", ".join(works), len(works) * (plan.warmup_s + plan.repeats * plan.seconds))
     for work in works.values():
         _run(work, plan.warmup_s, plan.clock)
     runs: dict[str, list[_Run]] = {name: [] for name in works}

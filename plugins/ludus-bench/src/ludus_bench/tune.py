@@ -185,8 +185,8 @@ def snippet(best: Choice, *, regrouped: Sequence[str] = (), option: tuple[str, i
 def _try_matches(setup: Setup, plan: Plan) -> dict[int, Rate]:
     with limit_threads(1), ExitStack() as stack:
         samplers = {count: stack.enter_context(closing(setup.sampling(matches=count))) for count in _MATCHES}
-        rates = measure({str(count): sampler.work for count, sampler in samplers.items()}, plan)
-    return {count: rates[str(count)] for count in _MATCHES}
+        rates = measure({f"{count} matches": sampler.work for count, sampler in samplers.items()}, plan)
+    return {count: rates[f"{count} matches"] for count in _MATCHES}
 
 
 def _try_minibatches(setup: Setup, plan: Plan) -> dict[int, Rate]:
@@ -195,16 +195,17 @@ def _try_minibatches(setup: Setup, plan: Plan) -> dict[int, Rate]:
     sizes = _MINIBATCHES if setup.minibatch_option else (0,)
     tuned = {rows: setup.with_minibatch(rows) if rows else setup for rows in sizes}
     with limit_threads(1):
-        works = {str(rows): Updating.of(each.learned(), recorded).work for rows, each in tuned.items()}
+        works = {f"minibatches of {rows}": Updating.of(each.learned(), recorded).work for rows, each in tuned.items()}
         rates = measure(works, plan)
-    return {rows: rates[str(rows)] for rows in sizes}
+    return {rows: rates[f"minibatches of {rows}"] for rows in sizes}
 
 
 def _try_threads(setup: Setup, plan: Plan, *, cores: float) -> dict[int, Rate]:
     recorded, found = record(setup, setup.learned().trainer.batch_decisions), {}
     for threads in _doubled(max(1, math.floor(cores))):
         with limit_threads(threads):  # from the start: a trainer divides its work among as many as there are then
-            found[threads] = measure({"": Updating.of(setup.learned(), recorded).work}, plan)[""]
+            works = {f"{threads} threads": Updating.of(setup.learned(), recorded).work}
+            [found[threads]] = measure(works, plan).values()
     return found
 
 
