@@ -6,6 +6,7 @@ then sends them all. A worker that gets no answer repeats itself, and everything
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -44,6 +45,7 @@ from ludus.launcher import COORDINATOR, Link, learner_name
 from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
+_log = logging.getLogger(__name__)
 _LENGTH_MATCHES = 256  # so many matches before, and as many new ones, count alike for the length of a player's matches
 _MOST_ASKED = 64  # fixtures that one request is answered with
 _FIXTURES_AT_ONCE = 8  # in a message, whose header is bounded; with many seats and scenarios they are large
@@ -97,6 +99,7 @@ class Coordinator:
     _ticked_s: float = field(init=False)
     _dirty: bool = field(init=False, default=False)
     _stopping: bool = field(init=False, default=False)
+    _refused: int = field(init=False, default=0)  # reports of results
 
     def __attrs_post_init__(self) -> None:
         store = self.league.store
@@ -228,8 +231,8 @@ class Coordinator:
     def _record(self, peer: str, message: Results) -> None:
         try:
             recorded = self.league.record(message.arrays)
-        except WireError as error:
-            self.failure = self.failure or f"{peer}: {error}"
+        except WireError as error:  # not an environment's mistake: its own sampler ends with that
+            self._refuse(peer, message, str(error))
             return
         self._dirty = True
         for summary in recorded.fixtures:
@@ -251,6 +254,14 @@ class Coordinator:
         self._answer(peer, ResultsAck(report=message.report))
         if self.matches - self._asked >= self.config.league.every_matches and not self._stopping:
             self._ask_rules()
+
+    def _refuse(self, peer: str, message: Results, problem: str) -> None:
+        """Count results that mean nothing; matches that nobody reports stay open, as those of who has left."""
+        self.league.store.add_counter("reports_refused", 1)
+        self._refused += 1
+        if self._refused.bit_count() == 1:  # 1, 2, 4, 8 …
+            _log.warning("refused report %d, of %s: %s", self._refused, peer, problem)
+        self._answer(peer, ResultsAck(report=message.report))
 
     def _trained(self, player: str, summary: FixtureSummary) -> None:
         """Count training matches of a player."""

@@ -301,7 +301,7 @@ class MatchLog:
             raise WireError(f"results: expected the arrays {expected}")
         fixture, number, ticks, outcome = (arrays[name] for name in _RESULTS)
         teams = 1 + max((seat.team for seat in self.seats()), default=0)
-        n = fixture.shape[:1]
+        n = (fixture.size,)
         if not (fixture.shape == number.shape == ticks.shape == n and outcome.shape == (*n, teams)):
             raise WireError(f"results: expected [n] fixtures, numbers, ticks and [n, {teams}] outcomes")
         if not np.all((outcome >= 0) & (outcome <= 1)):

@@ -162,7 +162,7 @@ class Results:
 
 @frozen(kw_only=True)
 class ResultsAck:
-    """The results are committed to disk."""
+    """What counts of the results is committed to disk; nobody needs them again."""
 
     report: int
 

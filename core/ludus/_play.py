@@ -176,6 +176,7 @@ class Play:
     _returns: np.ndarray = field(init=False)  # [B, seats] since the start of the match
     _values: np.ndarray | None = field(init=False, default=None)  # [B · seats] what was expected on this tick, or NaN
     _against: np.ndarray = field(init=False)  # [seats, seats] float32: 1 for opponents
+    _teams: int = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         spec, rows = self.environment.spec, self.environment.num_matches
@@ -195,6 +196,7 @@ class Play:
         self._actions = {part.name: part.actions for part in self._parts}
         teams = np.array([seat.team for seat in spec.seats])
         self._against = (teams[:, None] != teams).astype(np.float32)
+        self._teams = spec.num_teams
         if self.readers:
             self._values = np.full(rows * seats, np.nan, np.float32)
 
@@ -413,20 +415,28 @@ class Play:
                         f"expected finite numbers ({told(error)})"
                     ) from error
 
-    def _check_outcome(self, rows: np.ndarray, outcome: np.ndarray) -> None:
+    def _outcome(self, rows: np.ndarray, tick: Tick) -> np.ndarray:
+        """Return ``[n, teams] float32``: what came out in the rows that ended."""
+        name, expected = self.environment.spec.name, (self._idle.size, self._teams)
+        if tick.outcome.shape != expected:
+            raise ContractError(
+                f"environment {name!r} gave an outcome {[*tick.outcome.shape]} after {self._now} ticks; expected "
+                f"{[*expected]}: a number for every team of every match"
+            )
+        outcome = tick.outcome.take(rows, axis=0).astype(np.float32, copy=False)
         right = (outcome >= 0) & (outcome <= 1)
         if not right.all():
             at, team = np.argwhere(~right)[0]
             row = rows[at]
             raise ContractError(
-                f"environment {self.environment.spec.name!r} gave team {team} the outcome {outcome[at, team]} in match "
-                f"row {row} after {self._now - self._since[row]} ticks; expected a number in [0, 1]: 1 for a win, 0.5 "
-                f"for a draw, 0 for a loss"
+                f"environment {name!r} gave team {team} the outcome {outcome[at, team]} in match row {row} after "
+                f"{self._now - self._since[row]} ticks; expected a number in [0, 1]: 1 for a win, 0.5 for a draw, "
+                f"0 for a loss"
             )
+        return outcome
 
     def _finish(self, rows: np.ndarray, tick: Tick) -> None:
-        outcome = tick.outcome.take(rows, axis=0).astype(np.float32, copy=False)
-        self._check_outcome(rows, outcome)
+        outcome = self._outcome(rows, tick)
         try:
             self._end(rows, tick)
         except Exception as error:

@@ -6,6 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from attrs import evolve
 from ludus._match_log import MatchLog
 from ludus._messages import (
     Checkpoint,
@@ -110,14 +111,19 @@ def test_repeated_results_count_once(league):
     assert runner.coordinator.matches == fixture.matches == runner.store.num_matches()
 
 
-def test_results_that_make_no_sense_end_the_run(league):
-    """A sampler that sends them is broken; the line names it."""
+def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
+    """Whoever says them from elsewhere cannot end the run, and need not say them again; the log names it."""
     runner = league()
     (fixture,) = fixtures(runner)
-    broken = results(fixture)
-    broken = Results(report=1, worker="sampler-0", arrays={**broken.arrays, "outcome": np.ones((1, 9), np.float32)})
-    assert tell(runner, broken) == []
-    assert runner.coordinator.finished.startswith("sampler-0: ")
+    sound = results(fixture, outcome=(0.5, 0.5))
+    for outcome in (np.ones((1, 9), np.float32), sound.arrays["outcome"] * np.float32(np.nan)):
+        broken = evolve(sound, arrays={**sound.arrays, "outcome": outcome})
+        assert tell(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
+    assert (runner.coordinator.finished, runner.coordinator.matches) == ("", 0)
+    assert runner.store.counters()["reports_refused"] == 2
+    assert "refused report 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
+    assert tell(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
+    assert runner.coordinator.matches == fixture.matches
 
 
 def test_plugins_hear_of_matches_and_models(league):

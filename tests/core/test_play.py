@@ -463,6 +463,18 @@ def test_outcomes_lie_between_lost_and_won(scripted, table, fixture_of, wrong, t
     assert results == []
 
 
+@pytest.mark.parametrize("outcome", [[[1], [1]], [1, 0], 1])
+def test_every_team_has_an_outcome(scripted, table, fixture_of, outcome):
+    """The line says what shape there is, and which is expected."""
+    game = scripted(TWO, 2)
+    step = game.step
+    game.step = lambda actions: evolve(step(actions), outcome=np.array(outcome, np.float32))
+    play, _, results = table(game, fixture_of("ab"))
+    with pytest.raises(ContractError, match=r"'scripted' gave an outcome \[.*\] after 3 ticks; expected \[2, 2\]"):
+        play_out(play)
+    assert results == []
+
+
 def test_outcomes_of_running_matches_are_not_read(scripted, table, fixture_of):
     """They may be anything until the match ends."""
     game = scripted(TWO, 2, length=lambda row: 2 + row)

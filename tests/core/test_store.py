@@ -527,6 +527,7 @@ GOOD = results([1], [0], [1])
         {**GOOD, "outcome": np.full((1, 2), np.nan, np.float32)},
         {**GOOD, "outcome": np.full((1, 2), 1.5, np.float32)},
         {**GOOD, "fixture": np.int64(1).reshape(())},
+        {name: array.reshape(array.shape[1:]) for name, array in GOOD.items()},
     ],
 )
 def test_malformed_results_are_refused(store, arrays):
