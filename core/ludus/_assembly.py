@@ -38,7 +38,7 @@ from ludus._seeding import generator, seed_for
 from ludus._store import Store
 from ludus._version import __version__
 from ludus.agent import Agent
-from ludus.algorithm import Algorithm, GroupTrainer, Trainer, Weights
+from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.interface import Interface
@@ -154,6 +154,7 @@ class Assembly:
         run, chosen = self.config.run, self.config.players[player]
         return Learner(
             player=player,
+            layout=self._layout(player),
             make_trainer=partial(self.trainer, player),
             run_dir=self.run_dir,
             options=LearnerOptions(
@@ -309,9 +310,7 @@ class Assembly:
         """
         role, interface, algorithm = self.parts_of(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
-        layout = SegmentLayout.of(
-            role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=policy.initial_state(1)
-        )
+        layout = _layout(role, algorithm, policy)
         streams = rows * role.seats
         lend = {} if memory is None else {"lend": partial(memory.lend, player)}
         return LiveActor(
@@ -322,6 +321,13 @@ class Assembly:
             rng=generator(self.config.run.seed, worker, player, self.session),
             streams=rows * len(spec.seats),
         )
+
+    def _layout(self, player: str) -> SegmentLayout:
+        """Return the layout of the segments of a player, which samplers everywhere must agree on."""
+        chosen = self.config.players[player]
+        role, _ = player_role(chosen, learned_role(chosen, self.spec))
+        algorithm = make_algorithm(chosen, role)
+        return _layout(role, algorithm, algorithm.make_policy())
 
     def taking_part(self) -> dict[str, Any]:
         """Return the players, anchors and seats of the league."""
@@ -386,6 +392,11 @@ class Assembly:
             return None
         service = service_name(chosen.name)
         return Site(worker=worker, player=_kin(self.config)[player], sockets=self.sockets, service=service)
+
+
+def _layout(role: Role, algorithm: Algorithm, policy: Policy) -> SegmentLayout:
+    state = policy.initial_state(1)
+    return SegmentLayout.of(role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=state)
 
 
 def service_name(component: str) -> str:

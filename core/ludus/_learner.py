@@ -11,6 +11,7 @@ waits any more, whenever it was acknowledged; until then nobody writes to its me
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -40,11 +41,13 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
+from ludus._recorder import SegmentLayout
 from ludus.algorithm import OffPolicyTrainer, Trainer, Weights
 from ludus.errors import ContractError, ModelError
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 from ludus.segment import SegmentBatch
 
+_log = logging.getLogger(__name__)
 _RESEND_S = 5.0
 _CHECKPOINTING = 0.05  # of the time at most, apart from the checkpoints of models
 _BAD_UPDATES = 3  # so many refused updates in a row end the learner: its weights must be broken
@@ -79,6 +82,7 @@ class Learner:
 
     Args:
         player: Its name.
+        layout: Of the segments that it learns from.
         make_trainer: Makes the algorithm's trainer from the number of a generation and the hash of the model to start
             from, empty at the beginning of the run.
         run_dir: Where models and checkpoints go.
@@ -90,6 +94,7 @@ class Learner:
     """
 
     player: str
+    layout: SegmentLayout
     make_trainer: Callable[[int, str], Trainer]
     run_dir: Path
     options: LearnerOptions
@@ -246,7 +251,7 @@ class Learner:
     def _receive(self, peer: str, message: Segments) -> None:
         sender = self._queue.sender(peer, message.pid)
         sender.received = max(sender.received, message.block)
-        batch = self._unload(message)
+        batch = self._unload(peer, message)
         if batch is None or not batch.num_decisions:
             self._queue.pass_over(sender, message.block)
         else:
@@ -257,12 +262,15 @@ class Learner:
         if sender.acked >= message.block:
             self._grant(sender)
 
-    def _unload(self, message: Segments) -> SegmentBatch | None:
+    def _unload(self, peer: str, message: Segments) -> SegmentBatch | None:
         """Return what a message brings, without what is too old; None if that cannot be told."""
         try:
+            self.layout.check(message.arrays)
             batch = SegmentBatch.from_arrays(dict(message.arrays))
-        except ContractError:
+        except ContractError as error:
             self._meter.drops["malformed"] += 1
+            if self._meter.drops["malformed"].bit_count() == 1:  # 1, 2, 4, 8 …
+                _log.warning("dropped malformed block %d, of %s: %s", self._meter.drops["malformed"], peer, error)
             return None
         staleness = np.maximum(self.version - batch.version, 0)
         used = batch.length > 0

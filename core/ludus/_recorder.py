@@ -17,7 +17,7 @@ import numpy as np
 from attrs import define, field, frozen
 
 from ludus.environment import Leaves, Role
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, ContractError
 from ludus.launcher import Shapes
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
@@ -70,6 +70,26 @@ class SegmentLayout:
         labels = label_sizes(role.action_space)
         return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted, labels=labels)
 
+    def block(self, segments: int) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+        """Return the shapes and dtypes of all arrays of so many segments, by flat name."""
+        head = (self.decisions + 1, segments)
+        shapes = {name: ((*head, *shape), dtype) for name, (shape, dtype) in self.arrays.items()}
+        shapes |= {_STATE + name: ((segments, *shape), dtype) for name, (shape, dtype) in self.state.items()}
+        return shapes | {"length": ((segments,), np.dtype(np.int32)), "version": ((segments,), np.dtype(np.int64))}
+
+    def check(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Check that arrays are those of some segments.
+
+        Raises:
+            ContractError: One is missing, unknown, or of another shape or dtype.
+        """
+        expected = self.block(arrays["length"].size if "length" in arrays else 0)
+        found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+        if found != expected:
+            name = next(name for name in expected | found if found.get(name) != expected.get(name))
+            what, wanted = (_described(shapes.get(name)) for shapes in (found, expected))
+            raise ContractError(f"segments: expected {wanted} as {name[:64]!r}, got {what}")
+
 
 #: Names, shapes and dtypes → memory for them, with whatever an earlier block left in it; None where there is no room.
 Lender = Callable[[Shapes], "Mapping[str, np.ndarray] | None"]
@@ -116,18 +136,15 @@ class Recorder:
         Raises:
             ConfigError: There is not so much memory.
         """
-        entries, streams = self.layout.decisions + 1, self.streams
-        shapes = {name: ((entries, streams, *shape), dtype) for name, (shape, dtype) in self.layout.arrays.items()}
-        once = {_STATE + name: ((streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()}
-        once |= {"length": ((streams,), np.dtype(np.int32)), "version": ((streams,), np.dtype(np.int64))}
-        lent = self.lend(shapes | once)
+        shapes = self.layout.block(self.streams)
+        lent = self.lend(shapes)
         if lent is None:
-            self._arrays = _zeros(shapes | once)
+            self._arrays = _zeros(shapes)
         else:
             self._arrays = dict(lent)
             for name in _MARKS:
                 self._arrays[name][:] = 0
-        self._rows = {name: _rows(self._arrays[name]) for name in shapes}
+        self._rows = {name: _rows(self._arrays[name]) for name in self.layout.arrays}
 
     @property
     def full(self) -> bool:
@@ -286,6 +303,10 @@ class Recorder:
 _STATE = "initial_state/"
 # What must not be left from an earlier block; where nothing was decided, the rest is undefined.
 _MARKS = ("terminated", "truncated", "decided", "reward", "elapsed_ticks", "length", "version")
+
+
+def _described(shape: tuple[tuple[int, ...], np.dtype[np.generic]] | None) -> str:
+    return "nothing" if shape is None else f"{shape[1]}{[*shape[0]]}"
 
 
 def _zeros(shapes: Shapes) -> dict[str, np.ndarray]:

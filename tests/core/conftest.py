@@ -12,11 +12,13 @@ from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus._learner import Learner, LearnerOptions
 from ludus._messages import Credit, Fixture, Segments, Welcome
+from ludus._recorder import SegmentLayout
 from ludus.algorithm import UpdateResult
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR
 from ludus.option import option
+from ludus.segment import Field
 from ludus.testing import league_runner
 from ludus_dummy.config import GradientConfig
 from tomli_w import dumps as write_toml
@@ -163,6 +165,20 @@ class Diary:
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
 
 
+LAYOUT = SegmentLayout.of(
+    Role(
+        name="player",
+        observation_space=spaces.Box(0, 1, (1,), np.float32),
+        action_space=spaces.Discrete(2),
+        teams=(0,),
+        privileged_space=spaces.Box(0, 1, (3,), np.float32),
+    ),
+    fields=(Field("value"),),
+    decisions=20,
+    state={"memory": np.zeros((1, 5), np.float32)},
+)
+
+
 class Counter:
     """A trainer that counts: its one weight is the number of updates."""
 
@@ -215,6 +231,7 @@ class Desk:
         self.made = []
         self.learner = Learner(
             player="main",
+            layout=LAYOUT,
             make_trainer=self.make_trainer,
             run_dir=run_dir,
             options=LearnerOptions(
@@ -236,18 +253,11 @@ class Desk:
     def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
         """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""
         segments = len(versions)
-        shape = (decisions + 1, segments)
-        arrays = {
-            "observation/obs": np.zeros((*shape, 1), np.float32),
-            "action": np.zeros((*shape, 1), np.int64),
-            "reward": np.zeros(shape, np.float32),
-            "terminated": np.zeros(shape, bool),
-            "truncated": np.zeros(shape, bool),
-            "decided": np.ones(shape, bool),
-            "elapsed_ticks": np.ones(shape, np.int32),
-            "length": np.array([decisions] * (segments - empty) + [0] * empty, np.int32),
-            "version": np.array(versions, np.int64),
-        }
+        arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in self.learner.layout.block(segments).items()}
+        for name in ("action_mask", "decided", "elapsed_ticks"):
+            arrays[name][:] = 1
+        arrays["length"][: segments - empty] = decisions
+        arrays["version"][:] = versions
         self.learner.handle(peer, Segments(worker=peer, player="main", block=number, pid=pid, arrays=arrays))
 
     def acked(self, peer="sampler-0"):

@@ -44,6 +44,15 @@ def test_a_sampler_is_as_configured(assemble):
     assert made.live["main"].recorder.streams == 16
 
 
+def test_a_learner_knows_what_samplers_record(assemble):
+    """Of each player, so that it can tell what is none of that."""
+    assembly = assemble(players={"main": {}, "other": {"dummy-gradient": {"segment_decisions": 7}}})
+    sampler = assembly.sampler("sampler-0", CONTEXT)
+    layouts = {player: assembly.learner(player, CONTEXT).layout for player in sampler.live}
+    assert layouts == {player: actor.recorder.layout for player, actor in sampler.live.items()}
+    assert layouts["main"] != layouts["other"]
+
+
 def test_samplers_and_restarts_have_their_own_randomness(assemble):
     """No two play the same matches in the same way."""
     draws = {

@@ -194,12 +194,42 @@ def test_empty_segments_are_not_stale(desk):
     assert (report.values["staleness_mean"], report.values["staleness_max"]) == (0.5, 1.0)
 
 
-def test_malformed_blocks_are_dropped_and_counted(desk):
-    """And acknowledged, so that their sampler goes on."""
-    arrays = {"decided": np.ones((5, 1), bool)}
-    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=1, arrays=arrays))
-    assert desk.acked() == 1
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda arrays: arrays.clear(), "float32[21, 0, 1] as 'observation/obs', got nothing"),
+        (lambda arrays: arrays.pop("privileged/obs"), "float32[21, 1, 3] as 'privileged/obs', got nothing"),
+        (lambda arrays: arrays.update(bonus=arrays["reward"]), "nothing as 'bonus', got float32[21, 1]"),
+        (lambda arrays: arrays.update(decided=arrays["reward"]), "bool[21, 1] as 'decided', got float32[21, 1]"),
+        (
+            lambda arrays: arrays.update({"extras/value": np.zeros((21, 1))}),
+            "float32[21, 1] as 'extras/value', got float64[21, 1]",
+        ),
+        (
+            lambda arrays: arrays.update({"initial_state/memory": np.zeros((1, 6), np.float32)}),
+            "float32[1, 5] as 'initial_state/memory', got float32[1, 6]",
+        ),
+        (lambda arrays: arrays.update(length=np.int32(4).reshape(())), "int32[1] as 'length', got int32[]"),
+        (
+            lambda arrays: arrays.update({name: a[:5] for name, a in arrays.items() if len(a) == 21}),
+            "float32[21, 1, 1] as 'observation/obs', got float32[5, 1, 1]",
+        ),
+        (lambda arrays: arrays["length"].fill(21), "lengths must lie in [0, 20]"),
+    ],
+    ids=["empty", "missing", "unknown", "dtype", "precision", "state", "scalar", "T", "length"],
+)
+def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem):
+    """And acknowledged, so that their sampler goes on; the others are learned from."""
+    desk.block(1)
+    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in desk.learner.layout.block(1).items()}
+    change(arrays)
+    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=2, arrays=arrays))
+    assert desk.acked() == 2
     assert desk.learner._meter.drops["malformed"] == 1
+    assert "dropped malformed block 1, of sampler-0: seg" in caplog.text
+    assert problem in caplog.text
+    desk.block(3, decisions=10)
+    assert desk.learner.work()
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------
