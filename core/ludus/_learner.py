@@ -267,6 +267,7 @@ class Learner:
         try:
             self.layout.check(message.arrays)
             batch = SegmentBatch.from_arrays(dict(message.arrays))
+            batch.check()
         except ContractError as error:
             self._meter.drops["malformed"] += 1
             if self._meter.drops["malformed"].bit_count() == 1:  # 1, 2, 4, 8 …

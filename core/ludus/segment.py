@@ -123,15 +123,11 @@ class SegmentBatch:
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> SegmentBatch:
         """Build a batch from `arrays()`; the inverse of it.
 
-        Raises:
-            ContractError: An array is missing or unknown, or shapes disagree.
-        """
-        batch = cls._grouped(arrays)
-        batch.check()
-        return batch
+        What is in them is taken as it is; see `check` for arrays that somebody else made.
 
-    @classmethod
-    def _grouped(cls, arrays: dict[str, np.ndarray]) -> SegmentBatch:
+        Raises:
+            ContractError: An array is missing or unknown.
+        """
         missing = [name for name in _PLAIN if name not in arrays]
         if missing:
             raise ContractError(f"segment batch lacks {', '.join(missing)}")
@@ -148,7 +144,10 @@ class SegmentBatch:
         return cls(**fields)
 
     def check(self) -> None:
-        """Check shapes, lengths and final masks; called once, where a batch enters the learner.
+        """Check shapes, lengths and final masks.
+
+        For segments of somebody else: a learner checks every block that comes in, a trainer every batch that it is
+        given. What is only recorded, joined or divided is not looked at again.
 
         Raises:
             ContractError: Shapes disagree, or a final observation leaves no legal action.
@@ -206,7 +205,7 @@ class SegmentBatch:
 
     def part(self, start: int, end: int) -> SegmentBatch:
         """Return the segments from `start` to `end` as views."""
-        part = SegmentBatch._grouped(
+        part = SegmentBatch.from_arrays(
             {name: a[start:end] if _axis(name) == 0 else a[:, start:end] for name, a in self.arrays().items()}
         )
         if self._counts is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from ludus._messages import Credit, Hello, Leave, MetricsReport, Segments
+from ludus.segment import SegmentBatch
 
 # -- credits ---------------------------------------------------------------------------------------------------------
 
@@ -230,6 +231,16 @@ def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem)
     assert problem in caplog.text
     desk.block(3, decisions=10)
     assert desk.learner.work()
+
+
+def test_blocks_are_checked_once(desk, monkeypatch):
+    """Where they come in; joining and dividing them makes nothing wrong."""
+    checked, check = [], SegmentBatch.check
+    monkeypatch.setattr(SegmentBatch, "check", lambda batch: [checked.append(batch), check(batch)])
+    for number in (1, 2, 3):
+        desk.block(number)
+    assert desk.learner.work()
+    assert [batch.num_decisions for batch in checked] == [4, 4, 4]
 
 
 # -- weights ---------------------------------------------------------------------------------------------------------

@@ -76,14 +76,14 @@ def test_a_wrong_shape_is_refused(name):
     arrays = batch().arrays()
     arrays[name] = arrays[name][:-1]
     with pytest.raises(ContractError, match=f"{name} has shape"):
-        SegmentBatch.from_arrays(arrays)
+        SegmentBatch.from_arrays(arrays).check()
 
 
 def test_initial_state_has_one_entry_per_segment():
     """It is not time-major."""
     arrays = batch().arrays() | {"initial_state/memory": np.zeros((5, 3, 5), np.float32)}
     with pytest.raises(ContractError, match="initial_state/memory has shape"):
-        SegmentBatch.from_arrays(arrays)
+        SegmentBatch.from_arrays(arrays).check()
 
 
 @pytest.mark.parametrize("length", [-1, 5])
