@@ -73,7 +73,7 @@ class Sampler:
     def question(self) -> FixtureRequest | Results:
         """Return what it says now; the same again until it is answered."""
         if not self.fixture:
-            return FixtureRequest(worker=self.name, kind="train")
+            return FixtureRequest(kind="train")
         won = np.random.default_rng(self.fixture).integers(0, 3, MATCHES).astype(np.float32) / 2
         arrays = {
             "fixture": np.full(MATCHES, self.fixture),
@@ -81,7 +81,7 @@ class Sampler:
             "ticks": np.full(MATCHES, 9, np.int32),
             "outcome": np.stack([won, 1 - won], axis=1),
         }
-        return Results(report=self.report, worker=self.name, arrays=arrays)
+        return Results(report=self.report, arrays=arrays)
 
     def hear(self, answer: Any) -> bool:
         """Take an answer; return whether it is one to the question."""

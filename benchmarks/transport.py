@@ -66,7 +66,7 @@ class LudusSender:
     def send(self, array: np.ndarray) -> None:
         """Send one message."""
         self.block += 1
-        message = _messages.Segments(worker="sampler-0", player="main", block=self.block, arrays={"obs": array})
+        message = _messages.Segments(player="main", block=self.block, arrays={"obs": array})
         assert self.endpoint.send("learner", message)
 
     def wait(self) -> int:
@@ -139,7 +139,7 @@ def round_trip(sender: Sender) -> float:
 def coding() -> float:
     """Return the microseconds to encode and decode a message with ten arrays."""
     arrays = {f"array_{number}": np.zeros((33, 64), np.float32) for number in range(10)}
-    message = _messages.Segments(worker="sampler-0", player="main", block=1, arrays=arrays)
+    message = _messages.Segments(player="main", block=1, arrays=arrays)
     start = time.perf_counter()
     for _ in range(ROUND_TRIPS):
         codec.decode(codec.encode(message))
@@ -177,7 +177,7 @@ class BlockSender:
             while not made.full:
                 record(made, streams, self.entry)
             arrays, self._sent, sent = made.flush().arrays(), self._sent + 1, sent + 1
-            block = Segments(worker="sampler-0", player="main", block=self._sent, pid=os.getpid(), arrays=arrays)
+            block = Segments(player="main", block=self._sent, pid=os.getpid(), arrays=arrays)
             assert self.link.send("learner", block)
             while sent - acked >= WINDOW or (number == blocks - 1 and acked < sent):
                 for _, message in self.link.receive(10.0):
@@ -282,7 +282,7 @@ def meet(address: str, folder: SharedFolder | None) -> HostLink:
     endpoint = ZmqEndpoint("sampler-0")
     endpoint.connect("learner", address)
     link = HostLink(endpoint, folder)
-    link.send("learner", Hello(worker="sampler-0", pid=os.getpid()))
+    link.send("learner", Hello(pid=os.getpid()))
     link.receive(10.0)
     return link
 

@@ -41,7 +41,7 @@ from ludus._plugins import Plugins
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
-from ludus.launcher import COORDINATOR, Link, learner_name
+from ludus.launcher import Link, learner_name
 from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
@@ -289,7 +289,7 @@ class Coordinator:
         view, due = self.league.players[message.player], self._orders.get(message.player)
         if due is not None and len(view.models) >= due.model and view.generation >= due.generation:
             del self._orders[message.player]
-        self._answer(peer, ModelAck(player=message.player, number=message.number, models=len(view.models)))
+        self._answer(peer, ModelAck(number=message.number, models=len(view.models)))
         if new:  # last, as plugin code may fail: the model is there all the same
             self._admit(message.player, view.models[-1])
 
@@ -303,7 +303,7 @@ class Coordinator:
 
     def _checkpoint(self, peer: str, message: Checkpoint) -> None:
         self.league.store.put_checkpoint(message)
-        self._answer(peer, CheckpointAck(player=message.player, path=message.path))
+        self._answer(peer, CheckpointAck(path=message.path))
 
     def _progress(self, peer: str, message: Progress) -> None:
         if player := self._learners.get(peer):
@@ -314,7 +314,7 @@ class Coordinator:
                 self.league.set_decisions(player, count)
                 self._dirty = True
             others = self.decisions - self.league.players[player].decisions
-            self._answers.append((peer, Progress(worker=COORDINATOR, count=others)))
+            self._answers.append((peer, Progress(count=others)))
         self._remind(peer)
 
     # -- fixtures ----------------------------------------------------------------------------------------------

@@ -113,13 +113,13 @@ class Helpers:
         """Return how many help."""
         return 0 if self._group is None else self._group.size - 1
 
-    def hear(self, message: Help) -> None:
+    def hear(self, peer: str, message: Help) -> None:
         """Take note that a helper is there."""
-        if self._called.get(message.worker) != message.pid:
-            self._waiting[message.worker] = message.pid
+        if self._called.get(peer) != message.pid:
+            self._waiting[peer] = message.pid
         elif message.meeting == self._number and message.alone:  # else it was said before it was called
-            del self._called[message.worker]
-            self._waiting[message.worker] = message.pid
+            del self._called[peer]
+            self._waiting[peer] = message.pid
 
     def gather(self, trainer: Trainer) -> None:
         """Call all who are there, if somebody has come; make them one group once all have followed."""
@@ -231,7 +231,7 @@ class Helper:
 
     def start(self) -> None:
         """Introduce the worker."""
-        self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
+        self.link.send(COORDINATOR, Hello(pid=os.getpid()))
         if self.meeting is None:
             _log.warning("processes cannot share memory here, or the launcher has no groups: there is nothing to help")
 
@@ -275,7 +275,7 @@ class Helper:
     def _say(self) -> None:
         self._said_s = self.clock()
         if self.meeting is not None:
-            message = Help(worker=self.name, pid=os.getpid(), meeting=self._number, alone=self._group is None)
+            message = Help(pid=os.getpid(), meeting=self._number, alone=self._group is None)
             self.link.send(learner_name(self.meeting.player), message)
 
     def _leave(self) -> None:

@@ -137,7 +137,7 @@ class Learner:
     def start(self) -> None:
         """Introduce the worker; the answer says where to go on."""
         self._asked_s = self.clock()
-        self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
+        self.link.send(COORDINATOR, Hello(pid=os.getpid()))
 
     # -- messages ----------------------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Learner:
             case Hello():
                 self._greet(peer, message)
             case Help():
-                self._helpers.hear(message)
+                self._helpers.hear(peer, message)
             case Leave():
                 self._queue.senders.pop(peer, None)
             case Progress():
@@ -373,7 +373,7 @@ class Learner:
             self._grant(sender)
 
     def _say_progress(self) -> None:
-        self.link.send(COORDINATOR, Progress(worker=self.name, count=self.decisions))
+        self.link.send(COORDINATOR, Progress(count=self.decisions))
 
     def _publish(self) -> None:
         self._weights = self.trainer.weights()
@@ -417,7 +417,7 @@ class Learner:
             path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()
         self._checkpoint_took_s = self._checkpointed_s - began_s
-        self._promise("checkpoint", Checkpoint(path=path, hash=digest, counters=counters, **self._stamp))
+        self._promise("checkpoint", Checkpoint(path=path, hash=digest, **self._stamp))
 
     @property
     def _stamp(self) -> dict[str, Any]:
@@ -475,7 +475,7 @@ class Learner:
             values |= {"version": self.version, "decisions": self.decisions, "queue_blocks": blocks}
             if self.meeting is not None:
                 values["helpers"] = len(self._helpers)
-            self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
+            self.link.send(COORDINATOR, MetricsReport(values=values))
 
     def close(self) -> None:
         """Let the helpers go."""

@@ -1,19 +1,25 @@
 """What processes say to each other: one frozen attrs class per message.
 
 Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays` (the only
-thing that leaves the header and travels as raw buffers). What bytes they become is up to the launcher.
+thing that leaves the header and travels as raw buffers). What bytes they become is up to the launcher, which also
+knows from whom they come: no message names its speaker, who could claim any name.
 
 ::
 
-    sampler    → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
-    coordinator → sampler      Welcome, Fixtures, ResultsAck, Stop
-    sampler    → learner       Hello, Segments, Leave
-    learner    → sampler       Credit
-    learner    → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
-    coordinator → learner      Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
-    helper     → coordinator   Hello, Progress, Failure
-    helper     → learner       Help
-    learner    → helper        Gather, Part
+    sampler     → coordinator   Hello, FixtureRequest, Results, MetricsReport, Progress, Failure
+    coordinator → sampler       Welcome, Fixtures, ResultsAck, Stop
+    sampler     → learner       Hello, Segments
+    learner     → sampler       Credit
+    learner     → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Progress, Failure
+    coordinator → learner       Welcome, Progress, Order, ModelAck, CheckpointAck, Stop
+    helper      → coordinator   Hello, Progress, Failure
+    coordinator → helper        Welcome, Stop
+    helper      → learner       Help
+    learner     → helper        Gather, Part
+    service     → coordinator   Hello, MetricsReport, Progress, Failure
+    coordinator → service       Welcome, Stop
+    launcher    → learner       Leave (in the name of a sampler that has gone)
+    launcher    → coordinator   MetricsReport (likewise, without values)
 """
 
 from __future__ import annotations
@@ -37,12 +43,10 @@ class Hello:
     """A worker introduces itself; sent again whenever it has waited long for an answer.
 
     Attributes:
-        worker: Its name.
         pid: Its process.
         block: For a learner: the last block sent to it, so that a restarted learner counts on from there.
     """
 
-    worker: str
     pid: int = 0
     block: int = 0
 
@@ -76,7 +80,6 @@ class Welcome:
 class Failure:
     """A worker ends with an error; `fatal` where restarting it would not cure it."""
 
-    worker: str
     error: str
     fatal: bool = False
 
@@ -95,7 +98,6 @@ class Progress:
     The coordinator answers a learner with one of its own: the decisions that the other players have learned from.
     """
 
-    worker: str
     count: int
 
 
@@ -132,7 +134,6 @@ class Fixture:
 class FixtureRequest:
     """A sampler or evaluator asks for work."""
 
-    worker: str
     kind: str
     count: int = 1
 
@@ -150,13 +151,11 @@ class Results:
 
     Attributes:
         report: Number of this report, unique per worker process.
-        worker: Who played.
         arrays: ``fixture [n] int64``, ``number [n] int64`` (which match of the fixture), ``ticks [n] int32``,
             ``outcome [n, teams] float32``.
     """
 
     report: int
-    worker: str
     arrays: Arrays
 
 
@@ -172,14 +171,12 @@ class Segments:
     """Segments of one player. Costs one credit.
 
     Attributes:
-        worker: Who recorded them.
         player: Whose.
         block: Counts up per worker process and player.
         pid: The process of the worker.
         arrays: Those of `SegmentBatch.arrays()`; nothing is written to them until a `Credit` has released the block.
     """
 
-    worker: str
     player: str
     block: int
     pid: int = 0
@@ -188,9 +185,7 @@ class Segments:
 
 @frozen(kw_only=True)
 class Leave:
-    """A sampler does not take part any more; whoever notices may say so for it. With its next block it is back."""
-
-    worker: str
+    """A sampler does not take part any more; who notices says so in its name. With its next block it is back."""
 
 
 @frozen(kw_only=True)
@@ -223,13 +218,11 @@ class Help:
     """A helper is there; said again and again.
 
     Attributes:
-        worker: Its name.
         pid: Its process.
         meeting: The last one that it was called to; 0 before.
         alone: Whether that one has come to nothing, or is over.
     """
 
-    worker: str
     pid: int
     meeting: int = 0
     alone: bool = True
@@ -308,7 +301,6 @@ class ModelAck:
         models: How many the player has now.
     """
 
-    player: str
     number: int
     models: int
 
@@ -322,20 +314,17 @@ class Checkpoint:
     hash: str
     version: int
     decisions: int
-    counters: Mapping[str, float]
 
 
 @frozen(kw_only=True)
 class CheckpointAck:
     """The checkpoint is committed; older ones may be deleted."""
 
-    player: str
     path: str
 
 
 @frozen(kw_only=True)
 class MetricsReport:
-    """Numbers of one worker since its last report."""
+    """Numbers of one worker since its last report; none: it has gone."""
 
-    worker: str
     values: Mapping[str, float]

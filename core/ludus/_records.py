@@ -15,7 +15,7 @@ from ludus.matchmaker import PoolChange
 
 #: The columns of the table of fixtures that make a `Fixture`; its id is given by the database.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
-_JSON = {"counters", "manifest", "scenario", "seats"}
+_JSON = {"manifest", "scenario", "seats"}
 
 R = TypeVar("R", bound=attrs.AttrsInstance)
 

@@ -118,12 +118,12 @@ class Sampler:
 
     def start(self) -> None:
         """Introduce the worker to its peers."""
-        self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
+        self.link.send(COORDINATOR, Hello(pid=os.getpid()))
         for lane in self._lanes.values():
             self._greet(lane)
 
     def _greet(self, lane: _Lane) -> None:
-        hello = Hello(worker=self.name, pid=os.getpid(), block=lane.sent)
+        hello = Hello(pid=os.getpid(), block=lane.sent)
         self.link.send(learner_name(lane.actor.player), hello)
 
     # -- messages ----------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Sampler:
     def _ship(self, player: str, lane: _Lane) -> None:
         while lane.actor.blocks:
             number, arrays = lane.sent + len(lane.outbox) + 1, lane.actor.blocks.popleft().arrays()
-            block = Segments(worker=self.name, player=player, block=number, pid=os.getpid(), arrays=arrays)
+            block = Segments(player=player, block=number, pid=os.getpid(), arrays=arrays)
             lane.outbox.append(block)
         self._drain(lane)
         self._open(lane)
@@ -208,7 +208,7 @@ class Sampler:
         wanted = self._play.wanted(self._spare)
         if wanted and not self._patience and now - self._requested_s >= _wait_s(self._requests, first=1.0):
             self._requests, self._requested_s = self._requests + 1, now
-            self.link.send(COORDINATOR, FixtureRequest(worker=self.name, kind=self.kind, count=wanted))
+            self.link.send(COORDINATOR, FixtureRequest(kind=self.kind, count=wanted))
 
     def _keep_in_reserve(self) -> None:
         """Ask for twice as many fixtures as before if rows waited for an answer, and for fewer after a while."""
@@ -249,7 +249,7 @@ class Sampler:
         self._num_results = 0
         self._count(arrays)
         self._report += 1
-        message = Results(report=self._report, worker=self.name, arrays=arrays)
+        message = Results(report=self._report, arrays=arrays)
         self._unacked[self._report] = (self.clock(), 1, message)
         self.link.send(COORDINATOR, message)
 
@@ -283,7 +283,7 @@ class Sampler:
                 "waiting": float(not all(lane.open for lane in self._lanes.values())),
             }
             values |= {name: total / self._ended for name, total in self._sums.items()}
-            self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=values))
+            self.link.send(COORDINATOR, MetricsReport(values=values))
         self._metered = (now, self._play.ticks, self._play.decisions)
         self._ended = 0
         self._sums.clear()

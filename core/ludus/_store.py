@@ -142,11 +142,12 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     def put_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Make a checkpoint, whose file is already on the disk, the one to resume from."""
-        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, ?)", *row_of(checkpoint))
+        # what the last column held is in the file; it stays, so that earlier run folders can be opened
+        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, '{}')", *row_of(checkpoint))
 
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint to resume from, by player."""
-        rows = self._db.execute("SELECT * FROM checkpoints")
+        rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
         return {row[0]: record_of(Checkpoint, row) for row in rows}
 
     # --- models and pools -----------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ it work::
         worker.work()
 
 Now and then it says `ludus.wire.Progress` for it to the coordinator, and where it raises, `ludus.wire.Failure`. Workers
-reach each other by name. Delivery is best effort and in order per direction: what is lost, workers repeat.
+reach each other by name. No message names who says it: a launcher tells that by the way it came. Delivery is best
+effort and in order per direction: what is lost, workers repeat.
 """
 
 from __future__ import annotations

@@ -258,7 +258,7 @@ class Desk:
             arrays[name][:] = 1
         arrays["length"][: segments - empty] = decisions
         arrays["version"][:] = versions
-        self.learner.handle(peer, Segments(worker=peer, player="main", block=number, pid=pid, arrays=arrays))
+        self.learner.handle(peer, Segments(player="main", block=number, pid=pid, arrays=arrays))
 
     def acked(self, peer="sampler-0"):
         """Return the last block that a sampler heard to be taken."""

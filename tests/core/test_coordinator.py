@@ -39,7 +39,7 @@ def tell(runner, message, *, peer="sampler-0"):
 
 def fixtures(runner, *, kind="train", count=1, peer="sampler-0"):
     """Ask for fixtures and return them."""
-    answers = tell(runner, FixtureRequest(worker=peer, kind=kind, count=count), peer=peer)
+    answers = tell(runner, FixtureRequest(kind=kind, count=count), peer=peer)
     return tuple(fixture for answer in answers for fixture in answer.fixtures)
 
 
@@ -52,7 +52,7 @@ def results(fixture, *, report=1, matches=None, ticks=5, outcome=(1.0, 0.0)):
         "ticks": np.full(count, ticks, np.int32),
         "outcome": np.tile(np.array(outcome, np.float32), (count, 1)),
     }
-    return Results(report=report, worker="sampler-0", arrays=arrays)
+    return Results(report=report, arrays=arrays)
 
 
 def freeze(runner, number, *, player="main", decisions=0):
@@ -90,7 +90,7 @@ def test_answers_leave_after_the_commit(league, monkeypatch):
     monkeypatch.setattr(MatchLog, "commit", lambda store: (order.append("commit"), commit(store))[1])
     runner.coordinator.link.send = lambda peer, message: order.append(type(message).__name__) or True
     assert send
-    runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train"))
+    runner.coordinator.handle("sampler-0", FixtureRequest(kind="train"))
     runner.coordinator.pump()
     assert order == ["commit", "Fixtures"]
 
@@ -144,7 +144,7 @@ def test_plugins_hear_of_matches_and_models(league):
 
 def test_many_fixtures_come_in_several_messages(league):
     """A message has a bound, and fixtures of many seats and parameters are large."""
-    answers = tell(league(), FixtureRequest(worker="sampler-0", kind="train", count=20))
+    answers = tell(league(), FixtureRequest(kind="train", count=20))
     assert [len(answer.fixtures) for answer in answers] == [8, 8, 4]
     assert len({fixture.id for answer in answers for fixture in answer.fixtures}) == 20
 
@@ -254,7 +254,7 @@ def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
     first, second = fixtures(runner, kind="eval", peer="evaluator-0")
     tell(runner, results(first), peer="evaluator-0")
     tell(runner, results(second, report=2, matches=2), peer="evaluator-0")
-    tell(runner, Hello(worker="evaluator-0"), peer="evaluator-0")
+    tell(runner, Hello(), peer="evaluator-0")
     assert fixtures(runner, kind="eval", peer="evaluator-0") == (second,)
     assert second not in fixtures(runner, kind="eval", peer="evaluator-0")
 
@@ -279,7 +279,7 @@ def test_unfinished_ratings_are_handed_out_again_after_a_resume(league):
 def test_models_enter_the_pools_their_matchmaker_says(league):
     """And know their parents."""
     runner = league()
-    assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(player="main", number=1, models=1)]
+    assert freeze(runner, 1) == freeze(runner, 1) == [ModelAck(number=1, models=1)]
     freeze(runner, 2)
     assert runner.coordinator.league.pool("dummy") == ("main@1", "main@2")
     models = runner.coordinator.league.models
@@ -292,7 +292,7 @@ def test_a_learner_and_its_successor_may_mean_the_same_number(league):
     freeze(runner, 1)
     digest = save_arrays(runner.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     late = ModelFrozen(player="main", number=1, hash=digest, decisions=90, version=9)
-    assert tell(runner, late, peer="learner-main") == [ModelAck(player="main", number=1, models=2)]
+    assert tell(runner, late, peer="learner-main") == [ModelAck(number=1, models=2)]
     assert list(runner.coordinator.league.models) == ["main@1", "main@2"]
     assert runner.coordinator.league.models["main@2"].hash == digest
 
@@ -304,7 +304,7 @@ def test_weights_that_have_not_moved_are_another_model(league):
     for number in (1, 2, 2):
         frozen = ModelFrozen(player="main", number=number, hash=digest, decisions=100 * number, version=1)
         (answer,) = tell(runner, frozen, peer="learner-main")
-        assert answer == ModelAck(player="main", number=number, models=number)
+        assert answer == ModelAck(number=number, models=number)
     assert [(m.hash, m.decisions) for m in runner.coordinator.league.models.values()] == [(digest, 100), (digest, 200)]
 
 
@@ -337,14 +337,12 @@ def test_a_model_that_has_left_its_pools_stays_outside(tables, league):
 def test_a_learner_is_told_where_to_go_on(league):
     """Its models, its checkpoint and the time trained."""
     runner = league()
-    saved = Checkpoint(
-        player="main", path="learners/main/1", hash="a", version=4, decisions=9, counters={"updates": 4.0}
-    )
+    saved = Checkpoint(player="main", path="learners/main/1", hash="a", version=4, decisions=9)
     tell(runner, saved, peer="learner-main")
     freeze(runner, 1)
     runner.now_s += 7.0
     runner.coordinator.pump()
-    (welcome,) = tell(runner, Hello(worker="learner-main"), peer="learner-main")
+    (welcome,) = tell(runner, Hello(), peer="learner-main")
     assert welcome == Welcome(
         models=1,
         checkpoint="learners/main/1",
@@ -352,7 +350,7 @@ def test_a_learner_is_told_where_to_go_on(league):
         elapsed_s=welcome.elapsed_s,
     )
     assert welcome.elapsed_s >= 7.0
-    assert tell(runner, Hello(worker="sampler-0"))[0].models == 0
+    assert tell(runner, Hello())[0].models == 0
 
 
 def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
@@ -360,7 +358,7 @@ def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
     runner = league()
     freeze(runner, 1)
     for said, counted in ((400, 400), (0, 400), (150, 150), (50, 100)):
-        tell(runner, Progress(worker="learner-main", count=said), peer="learner-main")
+        tell(runner, Progress(count=said), peer="learner-main")
         assert runner.coordinator.decisions == counted
 
 
@@ -376,11 +374,11 @@ def test_decisions_never_fall_behind_a_model(league):
 def test_a_learner_hears_what_the_others_have_learned_from(league):
     """When it is welcomed, and whenever it tells its own."""
     runner = league(players={"main": {}, "other": {}, "third": {}})
-    assert tell(runner, Progress(worker="learner-main", count=60), peer="learner-main")[0].count == 0
-    assert tell(runner, Progress(worker="learner-other", count=40), peer="learner-other")[0].count == 60
-    assert tell(runner, Hello(worker="learner-main"), peer="learner-main")[0].others == 40
-    assert tell(runner, Progress(worker="learner-third", count=0), peer="learner-third")[0].count == 100
-    assert tell(runner, Progress(worker="sampler-0", count=9)) == []
+    assert tell(runner, Progress(count=60), peer="learner-main")[0].count == 0
+    assert tell(runner, Progress(count=40), peer="learner-other")[0].count == 60
+    assert tell(runner, Hello(), peer="learner-main")[0].others == 40
+    assert tell(runner, Progress(count=0), peer="learner-third")[0].count == 100
+    assert tell(runner, Progress(count=9)) == []
 
 
 def test_schedules_end_with_the_run_whatever_the_shares(league):
@@ -402,9 +400,9 @@ def test_it_finishes_by_decisions(league):
     """Those of all players count."""
     runner = league(run={"decisions": 100}, players={"main": {}, "other": {}})
     assert not runner.coordinator.finished
-    tell(runner, Progress(worker="learner-main", count=60), peer="learner-main")
+    tell(runner, Progress(count=60), peer="learner-main")
     assert not runner.coordinator.finished
-    tell(runner, Progress(worker="learner-other", count=40), peer="learner-other")
+    tell(runner, Progress(count=40), peer="learner-other")
     assert runner.coordinator.finished == "100 decisions are learned"
 
 
@@ -419,16 +417,16 @@ def test_it_finishes_by_time(league):
 def test_a_worker_that_comes_late_is_told_to_stop(league):
     """It was not there yet when the others were told."""
     runner = league()
-    assert [type(answer) for answer in tell(runner, Hello(worker="sampler-0"))] == [Welcome]
+    assert [type(answer) for answer in tell(runner, Hello())] == [Welcome]
     runner.coordinator.stop([])
-    assert {type(answer) for answer in tell(runner, Hello(worker="sampler-0"))} == {Stop, Welcome}
+    assert {type(answer) for answer in tell(runner, Hello())} == {Stop, Welcome}
 
 
 @pytest.mark.parametrize("fatal", [True, False])
 def test_a_fatal_failure_ends_the_run(league, fatal):
     """Another one is for the supervisor to tell."""
     runner = league()
-    tell(runner, Failure(worker="sampler-0", error="no such model", fatal=fatal))
+    tell(runner, Failure(error="no such model", fatal=fatal))
     assert runner.coordinator.errors == {"sampler-0": "no such model"}
     assert runner.coordinator.finished == ("no such model" if fatal else "")
 

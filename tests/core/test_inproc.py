@@ -30,9 +30,9 @@ def test_messages_arrive_in_order_under_the_name_of_their_sender(network):
 def test_messages_wait_for_a_peer_that_is_away(network):
     """Workers may start in any order, and last words arrive."""
     sampler = network.endpoint("sampler-0")
-    assert sampler.send("learner-main", Hello(worker="sampler-0"))
+    assert sampler.send("learner-main", Hello())
     sampler.close()
-    assert network.endpoint("learner-main").receive(0.0) == [("sampler-0", Hello(worker="sampler-0"))]
+    assert network.endpoint("learner-main").receive(0.0) == [("sampler-0", Hello())]
 
 
 def test_a_full_box_refuses(network):
@@ -64,6 +64,6 @@ def test_receiving_never_waits(network):
 
 def test_messages_are_handed_over_without_a_copy(network):
     """The receiver gets the sender's own object."""
-    message = Segments(worker="s", player="p", block=0, arrays={"x": np.zeros(3)})
+    message = Segments(player="p", block=0, arrays={"x": np.zeros(3)})
     network.endpoint("s").send("learner-p", message)
     assert network.endpoint("learner-p").receive(0.0)[0][1] is message

@@ -24,7 +24,7 @@ from ludus.launcher import COORDINATOR
 def test_nobody_plays_before_the_coordinator_said_where_to_go_on(new_desk):
     """A sampler that is early gets its credit after the welcome."""
     desk = new_desk()
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
+    desk.learner.handle("sampler-0", Hello())
     assert desk.acked() is None
     desk.welcome()
     assert desk.acked() == 0
@@ -43,7 +43,7 @@ def test_a_restarted_learner_counts_on_from_what_its_samplers_sent(new_desk):
     """What was under way to its predecessor is gone and holds no credit."""
     desk = new_desk()
     desk.welcome()
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", block=17))
+    desk.learner.handle("sampler-0", Hello(block=17))
     assert desk.acked() == 17
     desk.block(18)
     assert desk.acked() == 18
@@ -52,7 +52,7 @@ def test_a_restarted_learner_counts_on_from_what_its_samplers_sent(new_desk):
 def test_a_restarted_sampler_counts_from_the_start(desk):
     """Blocks of its predecessor no longer count."""
     desk.block(40, decisions=20)
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", block=0))
+    desk.learner.handle("sampler-0", Hello(block=0))
     assert desk.acked() == 0
     desk.learner.work()
     assert desk.acked() == 0
@@ -124,7 +124,7 @@ def test_promises_are_repeated_until_they_are_kept(new_desk):
     desk.learner.work()
     assert [m.number for m in desk.link.of(ModelFrozen)] == [1, 1]
     assert not desk.learner.settled
-    desk.learner.handle(COORDINATOR, ModelAck(player="main", number=1, models=1))
+    desk.learner.handle(COORDINATOR, ModelAck(number=1, models=1))
     desk.now = 12.0
     desk.learner.work()
     assert len(desk.link.of(ModelFrozen)) == 2
@@ -138,7 +138,7 @@ def test_what_a_learner_counts_is_what_the_league_has(new_desk):
         desk.block(number, decisions=10)
         desk.learner.work()
     assert [m.number for m in desk.link.of(ModelFrozen)] == [2]
-    desk.learner.handle(COORDINATOR, ModelAck(player="main", number=2, models=1))
+    desk.learner.handle(COORDINATOR, ModelAck(number=2, models=1))
     desk.learner.handle(COORDINATOR, Order(player="main", model=2, generation=0, reason="a rule"))
     assert [m.reason for m in desk.link.of(ModelFrozen)] == ["", "a rule"]
 
@@ -197,10 +197,10 @@ def test_only_the_newest_checkpoint_settles_what_was_promised(new_desk, tmp_path
         desk.block(number, decisions=10)
         desk.learner.work()
     *_, older, newest = desk.link.of(Checkpoint)
-    desk.learner.handle(COORDINATOR, CheckpointAck(player="main", path=older.path))
+    desk.learner.handle(COORDINATOR, CheckpointAck(path=older.path))
     assert not desk.learner.settled
     assert len(list((tmp_path / "learners" / "main").glob("*.safetensors"))) == 4
-    desk.learner.handle(COORDINATOR, CheckpointAck(player="main", path=newest.path))
+    desk.learner.handle(COORDINATOR, CheckpointAck(path=newest.path))
     assert desk.learner.settled
     left = sorted((tmp_path / "learners" / "main").glob("*.safetensors"))
     assert [str(path.relative_to(tmp_path)) for path in left] == [older.path, newest.path]
@@ -266,7 +266,7 @@ def test_decisions_of_others_count_for_progress(new_desk):
     desk = new_desk(budget_decisions=100)
     desk.welcome(others=30)
     for number, others in ((1, 30), (2, 30), (3, 60)):
-        desk.learner.handle(COORDINATOR, Progress(worker=COORDINATOR, count=others))
+        desk.learner.handle(COORDINATOR, Progress(count=others))
         desk.block(number, decisions=10)
         desk.learner.work()
     assert desk.trainer.progress == [0.3, 0.4, 0.8]

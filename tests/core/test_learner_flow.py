@@ -54,7 +54,7 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
     for peer in ("sampler-0", "sampler-1"):
         desk.block(1, decisions=2, peer=peer)
     assert granted(desk, "sampler-1") == 1 + 3
-    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    desk.learner.handle("sampler-1", Leave())
     desk.block(2, decisions=2)
     assert granted(desk, "sampler-0") == 1 + 6
 
@@ -62,7 +62,7 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
 def test_what_came_before_somebody_left_is_learned_from(desk):
     """It is not answered any more."""
     desk.block(1, decisions=10, peer="sampler-1")
-    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    desk.learner.handle("sampler-1", Leave())
     assert desk.learner.work()
     assert desk.learner.decisions == 10
     assert credits_of(desk, "sampler-1") == []
@@ -72,9 +72,9 @@ def test_what_came_before_somebody_left_is_learned_from(desk):
 def test_who_comes_back_is_welcome(desk, greets):
     """With the weights and with what it is owed; whether it says hello or just goes on."""
     desk.block(1, decisions=2, peer="sampler-1", pid=7)
-    desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+    desk.learner.handle("sampler-1", Leave())
     if greets:
-        desk.learner.handle("sampler-1", Hello(worker="sampler-1", pid=7, block=1))
+        desk.learner.handle("sampler-1", Hello(pid=7, block=1))
     else:
         desk.block(2, decisions=2, peer="sampler-1", pid=7)
     last = credits_of(desk, "sampler-1")[-1]
@@ -87,7 +87,7 @@ def test_who_comes_back_is_welcome(desk, greets):
 def test_who_was_never_there_may_leave(desk):
     """The word may come twice, or from somebody whose hello was lost."""
     for _ in range(2):
-        desk.learner.handle("sampler-1", Leave(worker="sampler-1"))
+        desk.learner.handle("sampler-1", Leave())
     desk.block(1)
     assert desk.acked() == 1
 
@@ -224,7 +224,7 @@ def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem)
     desk.block(1)
     arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in desk.learner.layout.block(1).items()}
     change(arrays)
-    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=2, arrays=arrays))
+    desk.learner.handle("sampler-0", Segments(player="main", block=2, arrays=arrays))
     assert desk.acked() == 2
     assert desk.learner._meter.drops["malformed"] == 1
     assert "dropped malformed block 1, of sampler-0: seg" in caplog.text
@@ -248,7 +248,7 @@ def test_blocks_are_checked_once(desk, monkeypatch):
 
 def test_weights_are_sent_once_per_version_and_sampler(desk):
     """A credit without newer weights carries none."""
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
+    desk.learner.handle("sampler-0", Hello())
     for number in (1, 2, 3):
         desk.block(number)
     desk.learner.work()
@@ -286,7 +286,7 @@ def test_a_block_is_released_with_its_last_part(desk):
 def test_dropped_blocks_are_released(desk):
     """But none before them that still waits."""
     desk.block(1)
-    desk.learner.handle("sampler-0", Segments(worker="sampler-0", player="main", block=2, arrays={}))
+    desk.learner.handle("sampler-0", Segments(player="main", block=2, arrays={}))
     desk.block(3)
     assert released(desk) == 0
     desk.block(4)
@@ -306,7 +306,7 @@ def test_the_blocks_of_one_sampler_do_not_hold_those_of_another(desk):
 
 def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk):
     """They are learned from, but what they are numbered means nothing to the new process."""
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0", pid=2))
+    desk.learner.handle("sampler-0", Hello(pid=2))
     desk.block(57, pid=1)
     desk.block(1, pid=2)
     last = desk.link.of(Credit)[-1]
@@ -326,7 +326,7 @@ def test_every_version_is_shown_where_there_is_memory(new_desk):
 
     desk = new_desk()
     desk.learner.memory = Memory()
-    desk.learner.handle("sampler-0", Hello(worker="sampler-0"))
+    desk.learner.handle("sampler-0", Hello())
     desk.welcome()
     desk.block(1, decisions=10)
     desk.learner.work()

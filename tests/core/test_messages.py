@@ -57,6 +57,11 @@ def test_every_message_is_immutable_and_built_by_keyword(message_class):
     assert message_class.__setattr__ is not object.__setattr__
 
 
+def test_no_message_names_its_speaker():
+    """Whoever reads one asks the link that brought it, which nobody can tell another name."""
+    assert [kind.__name__ for kind in wire.KINDS if {"worker", "sender", "name"} & {*attrs.fields_dict(kind)}] == []
+
+
 def test_the_overview_names_exactly_the_messages_that_are_sent():
     """The table of who says what to whom has neither gaps nor leftovers."""
     table = _messages.__doc__.split("::", 1)[1]

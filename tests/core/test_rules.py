@@ -50,7 +50,7 @@ def asked(runner):
 def shares(runner, *, count=64):
     """Return whose the playing time of the next fixtures is."""
     before = len(runner.sent)
-    runner.coordinator.handle("sampler-0", FixtureRequest(worker="sampler-0", kind="train", count=count))
+    runner.coordinator.handle("sampler-0", FixtureRequest(kind="train", count=count))
     runner.coordinator.pump()
     answers = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
     fixtures = [fixture for answer in answers for fixture in answer.fixtures]

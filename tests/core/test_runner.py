@@ -306,7 +306,7 @@ def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, m
         run(tmp_path / "run", run={"decisions": 0, "minutes": 1.0, "checkpoint_s": 1000.0})
     with Store.read(tmp_path / "run") as store:
         learned = store.counters()["decisions/main"]
-        assert store.checkpoints()["main"].counters["decisions"] == learned > 0
+        assert store.checkpoints()["main"].decisions == learned > 0
         assert store.models()[-1].decisions == learned
 
 
@@ -356,7 +356,7 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
 
     class Failing(InTurn):
         def receive(self, timeout_s):
-            return [("learner-main", Failure(worker="learner-main", error="no room", fatal=True))]
+            return [("learner-main", Failure(error="no room", fatal=True))]
 
         def check(self, *, heard_s, errors):
             looked.append(dict(errors))
@@ -375,7 +375,7 @@ def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
 
     class Failing(InTurn):
         def finish(self, **given):
-            failure = Failure(worker="learner-main", error="no memory", fatal=False)
+            failure = Failure(error="no memory", fatal=False)
             self.endpoint("learner-main").send(COORDINATOR, failure)
             return super().finish(**given)
 

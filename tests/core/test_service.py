@@ -148,7 +148,7 @@ def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config, tm
 def test_its_numbers_are_metrics(config, tmp_path):
     """Under its name."""
     with league_runner(config.data, tmp_path / "run") as runner:
-        runner.coordinator.handle("service-placed", MetricsReport(worker="service-placed", values={"calls": 3.0}))
+        runner.coordinator.handle("service-placed", MetricsReport(values={"calls": 3.0}))
         values = {metric.name: metric.value for metric in measure(runner.coordinator)}
     assert values["service-placed/calls"] == 3.0
 

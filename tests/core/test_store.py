@@ -375,11 +375,19 @@ def test_counters_add_up(store):
 
 def test_the_last_checkpoint_of_every_player_is_kept(store):
     """A newer one takes the place of the older one."""
-    first = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10, counters={"updates": 1})
-    last = Checkpoint(player="main", path="b", hash="2", version=2, decisions=20, counters={"updates": 2})
+    first = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10)
+    last = Checkpoint(player="main", path="b", hash="2", version=2, decisions=20)
     store.put_checkpoint(first)
     store.put_checkpoint(last)
     assert store.checkpoints() == {"main": last}
+
+
+def test_checkpoints_of_earlier_runs_are_read(store):
+    """Their rows say more."""
+    saved = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10)
+    store.put_checkpoint(saved)
+    store._write("UPDATE checkpoints SET counters = ?", '{"updates": 1.0}')
+    assert store.checkpoints() == {"main": saved}
 
 
 def test_models_come_back_in_order(store):

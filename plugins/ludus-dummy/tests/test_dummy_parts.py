@@ -239,7 +239,7 @@ def test_launcher_ends_workers(tmp_path):
     session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
     crew = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
     ((peer, failure),) = crew.receive(20.0)
-    assert (peer, failure.worker, failure.fatal) == ("sampler-0", "sampler-0", True)
+    assert (peer, failure.fatal) == ("sampler-0", True)
     while crew.alive:
         time.sleep(0.01)
     with pytest.raises(WorkerError, match="sampler-0: no file"):

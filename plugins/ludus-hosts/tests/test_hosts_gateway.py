@@ -202,7 +202,7 @@ def box(run):
 def showing(run, box):
     """Return a run with a learner whose first weights the host has got."""
     run.learner.publish(weights(0), 0)
-    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=5))
+    box.speak("sampler-box-0", LEARNER, Hello(pid=5))
     run.until(lambda: box.versions == [0])
     return run
 
@@ -261,7 +261,7 @@ def test_the_longest_name_makes_workers(run):
     """With as many samplers as are allowed, names are still such of peers."""
     host = run.host("x" * 64).join(4096)
     last = f"sampler-{host.name}-4095"
-    host.speak(last, COORDINATOR, Hello(worker=last))
+    host.speak(last, COORDINATOR, Hello())
     run.until(lambda: run.said(last))
 
 
@@ -273,7 +273,7 @@ def test_a_name_is_used_once(run, box):
     (refused,) = run.until(lambda: twin.of(Refused))
     assert not refused.final
     assert refused.why == "a machine called 'box' takes part already; choose another name with --name"
-    box.speak("sampler-box-1", COORDINATOR, Hello(worker="sampler-box-1"))
+    box.speak("sampler-box-1", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-1"))
     box.settle()
     assert twin.of(ModelFile) == []
@@ -306,8 +306,8 @@ def test_a_silent_host_does_not_take_part_any_more(showing, box):
     run.until(lambda: run.reported == {})
     run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, Leave)]) == 2)
     for worker in ("sampler-box-0", "sampler-box-1"):
-        assert Leave(worker=worker) in run.said(worker)
-    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+        assert Leave() in run.said(worker)
+    box.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.drops["foreign"] == 1)
     box.join()
     run.until(lambda: run.reported == {"box": 2})
@@ -323,7 +323,7 @@ def test_who_says_so_stays(run, box):
 def test_who_is_heard_stays(run, box):
     """On a slow way its own word may wait for minutes behind the blocks of its workers."""
     for number, run.now in enumerate((10.0, 20.0, 30.0), start=1):
-        box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+        box.speak("sampler-box-0", COORDINATOR, Hello())
         run.until(lambda number=number: len(run.said("sampler-box-0")) == number)
     assert "box" in run.gateway._hosts
 
@@ -337,7 +337,7 @@ def test_a_host_leaves(showing, box):
     assert set(run.gateway._hosts) == {"box", "other"}
     box.say(Leaving(host="box"))
     run.until(lambda: run.reported == {"other": 1})
-    run.until(lambda: Leave(worker="sampler-box-0") in run.said("sampler-box-0"))
+    run.until(lambda: Leave() in run.said("sampler-box-0"))
 
 
 def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
@@ -348,7 +348,7 @@ def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
     run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._hosts))
     assert run.gateway._hosts == {}
     run.until(lambda: run.reported == {})
-    run.until(lambda: Leave(worker="sampler-box-0") in run.said("sampler-box-0"))
+    run.until(lambda: Leave() in run.said("sampler-box-0"))
 
 
 def test_a_host_may_come_by_a_new_connection(run, box):
@@ -356,7 +356,7 @@ def test_a_host_may_come_by_a_new_connection(run, box):
     run.hosts.remove(box)
     box.close()
     again = run.host().join()
-    again.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    again.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-0"))
     assert run.coordinator.send("sampler-box-0", Stop(reason="enough"))
     run.until(lambda: (COORDINATOR, "sampler-box-0", Stop(reason="enough")) in again.heard)
@@ -367,7 +367,7 @@ def test_a_host_with_other_samplers_has_only_those(run, box):
     box.join(1)
     run.until(lambda: run.reported == {"box": 1})
     for number in (1, 0):
-        box.speak(f"sampler-box-{number}", COORDINATOR, Hello(worker=f"sampler-box-{number}"))
+        box.speak(f"sampler-box-{number}", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-0"))
     assert run.said("sampler-box-1") == []
     assert run.drops["foreign"] == 1
@@ -400,12 +400,12 @@ def test_another_version_is_told_so(run, box):
 def test_samplers_reach_the_coordinator_and_it_them(run, box):
     """Under their names, in order, as they are."""
     for worker in ("sampler-box-0", "sampler-box-1"):
-        box.speak(worker, COORDINATOR, Hello(worker=worker, pid=3))
-        box.speak(worker, COORDINATOR, FixtureRequest(worker=worker, kind="train", count=2))
+        box.speak(worker, COORDINATOR, Hello(pid=3))
+        box.speak(worker, COORDINATOR, FixtureRequest(kind="train", count=2))
         run.until(lambda worker=worker: len(run.said(worker)) == 2)
         assert run.said(worker) == [
-            Hello(worker=worker, pid=3),
-            FixtureRequest(worker=worker, kind="train", count=2),
+            Hello(pid=3),
+            FixtureRequest(kind="train", count=2),
         ]
         assert run.coordinator.send(worker, Fixtures(fixtures=()))
         run.until(lambda worker=worker: (COORDINATOR, worker, Fixtures(fixtures=())) in box.heard)
@@ -416,8 +416,8 @@ def test_samplers_reach_the_coordinator_and_it_them(run, box):
 def test_samplers_reach_learners_and_they_them(run, box):
     """Blocks come with their arrays; offers of what is shared here do not go there."""
     run.learner.publish(weights(0), 0)
-    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
-    block = Segments(worker="sampler-box-0", player="main", block=1, pid=3, arrays={"reward": np.arange(5.0)})
+    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
+    block = Segments(player="main", block=1, pid=3, arrays={"reward": np.arange(5.0)})
     box.speak("sampler-box-0", LEARNER, block)
     run.until(lambda: len(run.at_learner) == 2)
     (_, hello), (worker, came) = run.at_learner
@@ -432,7 +432,7 @@ def test_samplers_reach_learners_and_they_them(run, box):
 def test_a_learner_without_shared_memory_sends_weights_itself(run, box):
     """They come with its credits."""
     run.start_learner(shared=False)
-    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
+    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
     run.until(lambda: run.at_learner)
     run.learner.send("sampler-box-0", credit(weights=weights(4)))
     (granted,) = run.until(lambda: box.of(Credit))
@@ -456,7 +456,7 @@ def test_nobody_speaks_for_others(run, box, worker):
 def test_who_does_not_take_part_is_not_heard(run):
     """A host joins before its workers speak."""
     host = run.host()
-    host.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    host.speak("sampler-box-0", COORDINATOR, Hello())
     host.say(ModelWanted(hash="0" * 64))
     host.say(Taken(learner=LEARNER, version=0))
     host.say(Leaving(host="box"))
@@ -479,12 +479,10 @@ def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
 @pytest.mark.parametrize(
     "message",
     [
-        Failure(worker="sampler-box-0", error="no", fatal=True),
+        Failure(error="no", fatal=True),
         ModelFrozen(player="main", number=9, hash="0" * 64, decisions=1, version=1),
-        Checkpoint(
-            player="main", path="learners/main/00000009.safetensors", hash="", version=1, decisions=1, counters={}
-        ),
-        Leave(worker="sampler-box-0"),
+        Checkpoint(player="main", path="learners/main/00000009.safetensors", hash="", version=1, decisions=1),
+        Leave(),
     ],
     ids=lambda message: type(message).__name__,
 )
@@ -518,14 +516,14 @@ def test_garbage_of_workers_goes_no_further(run, box):
     """What cannot be read is nothing that samplers say."""
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", b"garbage"])
     box.line.send([COORDINATOR.encode(), b"sampler-box-0", *codec.encode(Stop()), *[b"x"] * 5000])
-    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    box.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-0"))
     assert run.drops == {"unfit": 2}
 
 
 def test_garbage_of_workers_here_is_dropped(run, box, caplog):
     """So is what they say to somebody who has left."""
-    box.speak("sampler-box-0", COORDINATOR, Hello(worker="sampler-box-0"))
+    box.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-0"))
     router = run.coordinator._router
     router.send_multipart([CARRIER.encode(), b"sampler-box-0", b"garbage"])
@@ -545,7 +543,7 @@ def test_weights_come_once_per_host(run, box):
     other = run.host("other", token="2").join(1)
     run.learner.publish(weights(7), 7)
     for worker in ("sampler-box-0", "sampler-box-1"):
-        box.speak(worker, LEARNER, Hello(worker=worker, pid=3))
+        box.speak(worker, LEARNER, Hello(pid=3))
     run.until(lambda: box.versions and other.versions)
     for host in (box, other):
         host.settle()
@@ -653,7 +651,7 @@ def test_a_learner_that_shows_nothing_any_more_is_no_harm(showing, box):
 
 def test_a_board_that_is_not_there_is_no_harm(run, box, caplog):
     """An offer may be old; it is asked for again."""
-    box.speak("sampler-box-0", LEARNER, Hello(worker="sampler-box-0", pid=3))
+    box.speak("sampler-box-0", LEARNER, Hello(pid=3))
     run.until(lambda: run.said("sampler-box-0"))
     offer = Offer(ways=(), board="learner-main.1.9", layout={})
     run.until(lambda: run.learner.endpoint.send(GATEWAY, offer))

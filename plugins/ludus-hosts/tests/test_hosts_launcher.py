@@ -52,7 +52,7 @@ def gateway(crew):
 
 def gone(*names):
     """Return what the run hears of samplers that have left: they report nothing any more."""
-    return [(name, MetricsReport(worker=name, values={})) for name in names]
+    return [(name, MetricsReport(values={})) for name in names]
 
 
 def test_who_comes_and_goes_is_said(crew, said):
@@ -83,10 +83,10 @@ def test_the_run_hears_of_hosts_in_its_own_words(crew, gateway, eventually):
         received.extend(crew.receive(0.05))
 
     gateway.send(COORDINATOR, Hosts(hosts={"box": 2}))
-    gateway.send(COORDINATOR, Progress(worker=GATEWAY, count=3))
+    gateway.send(COORDINATOR, Progress(count=3))
     gateway.send(COORDINATOR, Hosts(hosts={"box": 1}))
     eventually(lambda: len(received) == 2, meanwhile=hear)
-    assert received == [(GATEWAY, Progress(worker=GATEWAY, count=3)), *gone("sampler-box-1")]
+    assert received == [(GATEWAY, Progress(count=3)), *gone("sampler-box-1")]
     assert crew.alive == ["sampler-box-0"]
 
 

@@ -261,8 +261,8 @@ def test_samplers_speak_through_it(taking_part):
     endpoint = ZmqEndpoint(FIRST, sockets=sockets)
     endpoint.connect(COORDINATOR, ipc_address(sockets, COORDINATOR))
     try:
-        endpoint.send(COORDINATOR, Hello(worker=FIRST, pid=3))
-        taking_part.until(lambda: (COORDINATOR, FIRST, Hello(worker=FIRST, pid=3)) in taking_part.heard)
+        endpoint.send(COORDINATOR, Hello(pid=3))
+        taking_part.until(lambda: (COORDINATOR, FIRST, Hello(pid=3)) in taking_part.heard)
         taking_part.answer(Stop(reason="enough"), peer=COORDINATOR, worker=FIRST)
         assert taking_part.until(lambda: endpoint.receive(0.0)) == [(COORDINATOR, Stop(reason="enough"))]
     finally:

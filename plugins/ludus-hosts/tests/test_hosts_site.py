@@ -87,7 +87,7 @@ class Place:
         """Return a sampler that has said hello to everybody."""
         made = Sampler(self.site, name, shared=shared)
         self.samplers.append(made)
-        hello = Hello(worker=name, pid=os.getpid())
+        hello = Hello(pid=os.getpid())
         for peer in (COORDINATOR, LEARNER):
             made.link.send(peer, hello)
             self.until(lambda peer=peer: (peer, name, hello) in self.told)
@@ -176,7 +176,7 @@ def test_who_sees_no_board_gets_weights_by_credits(place):
     sampler = place.sampler(shared=False)
     place.site.publish(newest(3))
     place.site.take(LEARNER, FIRST, credit())
-    hello = (LEARNER, FIRST, Hello(worker=FIRST, pid=os.getpid()))
+    hello = (LEARNER, FIRST, Hello(pid=os.getpid()))
     place.until(lambda: place.told.count(hello) == 2)  # it cannot see the board, and asks for messages
     for version in (3, 4):
         place.site.publish(newest(version))
@@ -299,7 +299,7 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
         array[...] = 0
     arrays["length"][...] = 4
     arrays["reward"][...] = np.arange(10.0).reshape(5, 2)
-    sampler.link.send(LEARNER, Segments(worker=FIRST, player="main", block=1, pid=os.getpid(), arrays=arrays))
+    sampler.link.send(LEARNER, Segments(player="main", block=1, pid=os.getpid(), arrays=arrays))
     place.until(lambda: any(isinstance(message, Parcel | Segments) for _, _, message in place.told))
     peer, worker, block = place.told[-1]
     assert (peer, worker, type(block)) == (LEARNER, FIRST, Parcel if packed else Segments)
@@ -311,8 +311,8 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
 def test_signs_of_life_reach_the_run(place):
     """And count here."""
     sampler = place.sampler()
-    sampler.link.send(COORDINATOR, Progress(worker=FIRST, count=3))
-    place.until(lambda: (COORDINATOR, FIRST, Progress(worker=FIRST, count=3)) in place.told)
+    sampler.link.send(COORDINATOR, Progress(count=3))
+    place.until(lambda: (COORDINATOR, FIRST, Progress(count=3)) in place.told)
     assert FIRST in place.site._heard_s
 
 
@@ -321,7 +321,7 @@ def test_only_samplers_of_this_host_speak_to_the_run(place, name):
     """A service beside them has nothing to say there."""
     sampler, other = place.sampler(), Sampler(place.site, name, shared=False)
     place.samplers.append(other)
-    other.link.send(COORDINATOR, Progress(worker=name, count=3))
+    other.link.send(COORDINATOR, Progress(count=3))
     place.until(lambda: name in place.site._heard_s)
     place.settle(sampler)
     assert {worker for _, worker, _ in place.told} == {FIRST}
@@ -330,7 +330,7 @@ def test_only_samplers_of_this_host_speak_to_the_run(place, name):
 def test_a_failure_stays_on_the_host(place):
     """The run goes on without it; why the worker ended is told here when it is restarted."""
     sampler = place.sampler()
-    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="the game crashed"))
+    sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
     place.until(lambda: place.site._errors)
     assert not any(isinstance(message, Failure) for _, _, message in place.told)
     process = place.site._supervisor._processes[FIRST].launched
@@ -344,7 +344,7 @@ def test_a_failure_stays_on_the_host(place):
 def test_a_failure_that_no_restart_cures_ends_the_site(place):
     """With the worker and what it said."""
     sampler = place.sampler()
-    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="no such game", fatal=True))
+    sampler.link.send(COORDINATOR, Failure(error="no such game", fatal=True))
     with pytest.raises(WorkerError, match=f"^{FIRST}: no such game$"):
         place.until(lambda: False)
 
@@ -353,7 +353,7 @@ def test_who_has_played_before_is_restarted_whatever_it_says(place):
     """A model that was deleted under its hands, for example, comes again."""
     sampler = place.sampler()
     place.site.take(COORDINATOR, FIRST, ResultsAck(report=1))
-    sampler.link.send(COORDINATOR, Failure(worker=FIRST, error="a model is missing", fatal=True))
+    sampler.link.send(COORDINATOR, Failure(error="a model is missing", fatal=True))
     place.until(lambda: place.site._errors)
     assert place.site._errors == {FIRST: "a model is missing"}
 

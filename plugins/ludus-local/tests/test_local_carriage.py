@@ -86,7 +86,7 @@ def play(made, *, blocks, seed=3):
 
 def sent(batch, *, slots=None, number=1, how=()):
     """Return the message that takes a block to its learner, and its slot."""
-    block = Segments(worker="sampler-0", player="main", block=number, pid=os.getpid(), arrays=batch.arrays())
+    block = Segments(player="main", block=number, pid=os.getpid(), arrays=batch.arrays())
     slot = None if slots is None else slots.holding(block.arrays)
     return pack(block, slot, how), slot
 
@@ -94,7 +94,7 @@ def sent(batch, *, slots=None, number=1, how=()):
 def taken(message, reader=None):
     """Return the block that a message brought."""
     block = unpack(message, reader) if isinstance(message, Parcel) else message
-    assert (block.worker, block.player, block.pid) == ("sampler-0", "main", os.getpid())
+    assert (block.player, block.pid) == ("main", os.getpid())
     return SegmentBatch.from_arrays(dict(block.arrays))
 
 
@@ -179,7 +179,7 @@ def test_nothing_is_packed_without_the_library(monkeypatch):
     (batch,) = play(recorder(), blocks=1)
     message, _ = sent(batch, how=(LZ4,))
     assert isinstance(message, Segments)
-    packed = Parcel(worker="s", player="main", block=1, pid=1, packing=LZ4, layout={})
+    packed = Parcel(player="main", block=1, pid=1, packing=LZ4, layout={})
     with pytest.raises(WireError, match="packing 'lz4' is not known here"):
         unpack(packed, None)
 
@@ -233,7 +233,7 @@ def test_packed_garbage_is_refused():
 
 def test_a_slot_without_shared_memory_is_refused():
     """There is nowhere to look for it."""
-    message = Parcel(worker="s", player="main", block=1, pid=1, slot="sampler-0.1.0", generation=1, layout={})
+    message = Parcel(player="main", block=1, pid=1, slot="sampler-0.1.0", generation=1, layout={})
     with pytest.raises(WireError, match="of which there is none here"):
         unpack(message, None)
 
@@ -242,8 +242,6 @@ def test_a_slot_that_holds_no_segments_is_refused(folder):
     """Whatever else may lie in it."""
     slot = Slots(folder).take({"x": ((3,), np.dtype(np.float32))})
     slot.seal()
-    message = Parcel(
-        worker="s", player="m", block=1, pid=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs
-    )
+    message = Parcel(player="m", block=1, pid=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs)
     with pytest.raises(ContractError, match="lacks"):
         unpack(message, SlotReader(folder, "sampler-0"))

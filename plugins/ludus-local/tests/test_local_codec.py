@@ -101,20 +101,20 @@ def fits_hint(value, hint):
     return type(value) is hint and (not attrs.has(hint) or well_typed(value))
 
 
-def raw(kind, fields, *buffers, prefix=b"LUDS\x0a\x00"):
+def raw(kind, fields, *buffers, prefix=b"LUDS\x0b\x00"):
     """Build frames by hand."""
     return [prefix + msgpack.packb([kind, fields]), *buffers]
 
 
 def segments(**arrays):
     """Return a message with the given arrays."""
-    return Segments(worker="sampler-0", player="main_agent", block=1, arrays=arrays)
+    return Segments(player="main_agent", block=1, arrays=arrays)
 
 
 def segments_frames(arrays, *buffers):
     """Build frames of such a message by hand."""
     rest = {"pid": 1}
-    return raw("Segments", {"worker": "s", "player": "p", "block": 1, "arrays": arrays, **rest}, *buffers)
+    return raw("Segments", {"player": "p", "block": 1, "arrays": arrays, **rest}, *buffers)
 
 
 @SETTINGS
@@ -144,7 +144,7 @@ def test_random_frames_are_refused(frames):
 def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
     """The parser behind magic and version is as strict."""
     with pytest.raises(WireError):
-        decode([b"LUDS\x0a\x00" + header, *buffers])
+        decode([b"LUDS\x0b\x00" + header, *buffers])
 
 
 _json = st.recursive(
@@ -194,11 +194,11 @@ def test_missing_and_additional_frames_are_refused(message, data):
 
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; changing it means raising PROTOCOL."""
-    frames = encode(Results(report=3, worker="w", arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 10)
+    frames = encode(Results(report=3, arrays={"ticks": np.int32([[1, 2]])}))
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 11)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
-        {"report": 3, "worker": "w", "arrays": {"ticks": ["<i4", [1, 2]]}},
+        {"report": 3, "arrays": {"ticks": ["<i4", [1, 2]]}},
     ]
     assert bytes(frames[1]) == struct.pack("<ii", 1, 2)
 
@@ -242,7 +242,7 @@ def test_a_decoded_message_can_be_passed_on():
 @pytest.mark.parametrize("three", [3, np.float64(3)])
 def test_integers_are_accepted_for_floats(three):
     """A sender may say 3 for 3.0; a float arrives."""
-    arrived = decode(encode(MetricsReport(worker="w", values={"a": three})))
+    arrived = decode(encode(MetricsReport(values={"a": three})))
     assert type(arrived.values["a"]) is float
 
 
@@ -254,10 +254,10 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(worker="w", count=np.int64(1)), r"Progress cannot be sent: np\.int64\(1\) of type int64"),
-        (Progress(worker="w", count=2**64), "18446744073709551616 of type int does not travel"),
+        (Progress(count=np.int64(1)), r"Progress cannot be sent: np\.int64\(1\) of type int64"),
+        (Progress(count=2**64), "18446744073709551616 of type int does not travel"),
         (Stop(reason="\ud800"), "surrogate"),
-        (MetricsReport(worker="w", values={1: 2.0}), "int is not allowed for map key"),
+        (MetricsReport(values={1: 2.0}), "int is not allowed for map key"),
         (segments(x=np.array(["a"])), "dtype <U1"),
         (segments(x=np.array([None])), r"dtype \|O"),
         (segments(x=np.zeros(2, ">f4")), "dtype >f4"),
@@ -276,13 +276,13 @@ def test_senders_hear_what_cannot_travel(message, problem):
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(worker="w", count=True), r"Progress\.count: expected an integer, got True"),
-        (Progress(worker="w", count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
-        (Progress(worker=b"w", count=1), r"Progress\.worker: expected a string, got b'w'"),
+        (Progress(count=True), r"Progress\.count: expected an integer, got True"),
+        (Progress(count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
+        (Stop(reason=b"w"), r"Stop\.reason: expected a string, got b'w'"),
         (Fixtures(fixtures="ab"), r"Fixtures\.fixtures: expected a list, got 'ab'"),
         (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures\.0\.\w+: "),
-        (MetricsReport(worker="w", values={"a": "b"}), r"MetricsReport\.values\.a: expected a number, got 'b'"),
-        (MetricsReport(worker="w", values=None), "expected a table, got None"),
+        (MetricsReport(values={"a": "b"}), r"MetricsReport\.values\.a: expected a number, got 'b'"),
+        (MetricsReport(values=None), "expected a table, got None"),
         (segments(x=[1, 2]), r"Segments\.arrays: expected \[dtype, shape\] of an array, got \[1, 2\]"),
     ],
 )
@@ -299,10 +299,10 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 10"),
-        ([b"LUDS\x0a\x00\xc1"], "not valid msgpack"),
-        ([b"LUDS\x0a\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
-        ([b"LUDS\x0a\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
-        ([b"LUDS\x0a\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        ([b"LUDS\x0b\x00\xc1"], "not valid msgpack"),
+        ([b"LUDS\x0b\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([b"LUDS\x0b\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([b"LUDS\x0b\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
         (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
         (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
         (raw("Mapping", {}), "unknown message kind 'Mapping'"),
@@ -311,9 +311,9 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         (raw("Stop", ["reason"]), r"Stop has \['reason'\], expected exactly"),
         (raw("Stop", {"reason": None}), r"Stop\.reason: expected a string, got None"),
         (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected a string, got \[\["),
-        (raw("Progress", {"worker": "w", "count": True}), r"Progress\.count: expected an integer, got True"),
+        (raw("Progress", {"count": True}), r"Progress\.count: expected an integer, got True"),
         (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got {}"),
-        (raw("MetricsReport", {"worker": "w", "values": []}), r"expected a table, got \[\]"),
+        (raw("MetricsReport", {"values": []}), r"expected a table, got \[\]"),
         (raw("Stop", {"reason": ""}, b"x"), "more frames than declared"),
     ],
 )
@@ -368,11 +368,11 @@ def test_class_validators_apply_to_what_arrives():
 
 def test_the_header_is_limited():
     """512 KiB of header is enough for any message; more is refused on both sides."""
-    message = CheckpointAck(player="p", path="x" * 525_000)
+    message = CheckpointAck(path="x" * 525_000)
     with pytest.raises(WireError, match="at most 524288"):
         encode(message)
     with pytest.raises(WireError, match="at most 524288"):
-        decode(raw("CheckpointAck", {"player": "p", "path": "x" * 525_000}))
+        decode(raw("CheckpointAck", {"path": "x" * 525_000}))
 
 
 def test_the_number_of_arrays_is_limited():
@@ -387,7 +387,7 @@ def test_the_number_of_arrays_is_limited():
 def test_the_number_of_items_is_limited():
     """Lists and maps have a bound that the receiver enforces while parsing."""
     with pytest.raises(WireError, match="4097 exceeds"):
-        encode(MetricsReport(worker="w", values={str(number): 0.0 for number in range(4097)}))
+        encode(MetricsReport(values={str(number): 0.0 for number in range(4097)}))
     with pytest.raises(WireError, match="not valid msgpack"):
         decode(raw("Fixtures", {"fixtures": [0] * 4097}))
 
@@ -419,7 +419,7 @@ def test_headers_nested_too_deeply_are_refused():
 
 def test_lies_about_lengths_allocate_little():
     """A small header that announces huge nested lists does not make the parser reserve memory for them."""
-    liar = b"LUDS\x0a\x00" + b"\xdc\x0f\xff" * 900
+    liar = b"LUDS\x0b\x00" + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
         decode([liar])

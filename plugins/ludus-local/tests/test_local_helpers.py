@@ -135,8 +135,8 @@ class Team:
 
     def hear(self):
         """Take what helpers said."""
-        for _, message in self.link.receive(0.0):
-            self.helpers.hear(message)
+        for peer, message in self.link.receive(0.0):
+            self.helpers.hear(peer, message)
 
     def gather(self, count):
         """Go on until so many help."""
@@ -248,14 +248,14 @@ def test_a_learner_goes_on_while_those_it_has_called_come(team):
     """It waits for nobody, and gives one up that does not come."""
     name = f"helper-1-{PLAYER}"
     ghost = team.link.endpoint(name)
-    team.helpers.hear(Help(worker=name, pid=1))
+    team.helpers.hear(name, Help(pid=1))
     for _ in range(3):
         team.helpers.gather(team.trainer)
         team.update(1)
     assert [type(message) for _, message in ghost.receive(0.0)] == [Gather]
     team.now = 11.0
     team.helpers.gather(team.trainer)
-    team.helpers.hear(Help(worker=name, pid=2))
+    team.helpers.hear(name, Help(pid=2))
     team.now = 12.0
     team.helpers.gather(team.trainer)
     assert [message.size for _, message in ghost.receive(0.0)] == [2]
@@ -267,7 +267,7 @@ def test_what_a_helper_said_before_it_was_called_calls_nobody_again(team):
     helper = team.helper()
     team.gather(1)
     group = team.helpers._group
-    team.helpers.hear(Help(worker=helper.name, pid=team.helpers._called[helper.name], meeting=0, alone=True))
+    team.helpers.hear(helper.name, Help(pid=team.helpers._called[helper.name], meeting=0, alone=True))
     team.helpers.gather(team.trainer)
     assert team.helpers._group is group
 

@@ -69,7 +69,7 @@ def learner(tmp_path):
 def sampler(tmp_path):
     """Return the link of a sampler that has said hello."""
     made = HostLink(Line(), folder(tmp_path, "sampler-0"))
-    made.send("learner-main", Hello(worker="sampler-0", pid=os.getpid()))
+    made.send("learner-main", Hello(pid=os.getpid()))
     return made
 
 
@@ -78,7 +78,7 @@ def sampler(tmp_path):
 
 def test_weights_are_on_the_board(learner, tmp_path):
     """Where it is and what is on it is said once; credits bring none."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=1))
+    hear(learner, "sampler-0", Hello(pid=1))
     for version in (0, 1):
         learner.publish({"w": np.full(3, version, np.float32)}, version)
         learner.send("sampler-0", credit(version=version, weights={"w": np.full(3, version, np.float32)}))
@@ -95,7 +95,7 @@ def test_weights_are_on_the_board(learner, tmp_path):
 def test_who_says_hello_again_is_told_again(learner):
     """It may have missed the offer."""
     for pid in (1, 1, 2):
-        hear(learner, "sampler-0", Hello(worker="sampler-0", pid=pid))
+        hear(learner, "sampler-0", Hello(pid=pid))
         learner.send("sampler-0", credit())
         learner.send("sampler-0", credit())
     assert len(learner.endpoint.of(Offer)) == 3
@@ -104,10 +104,10 @@ def test_who_says_hello_again_is_told_again(learner):
 def test_who_cannot_see_the_board_gets_weights_as_messages(learner):
     """Until a new process of that name says hello."""
     weights = {"w": np.ones(3, np.float32)}
-    for message in (Hello(worker="sampler-0", pid=1), Declined(), Hello(worker="sampler-0", pid=1)):
+    for message in (Hello(pid=1), Declined(), Hello(pid=1)):
         hear(learner, "sampler-0", message)
         learner.send("sampler-0", credit(weights=weights))
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=2))
+    hear(learner, "sampler-0", Hello(pid=2))
     learner.send("sampler-0", credit(weights=weights))
     assert [len(granted.weights) for granted in learner.endpoint.of(Credit)] == [0, 1, 1, 0]
 
@@ -118,7 +118,7 @@ def test_weights_of_deep_networks_travel(tmp_path, shared):
     weights = {f"body.block_{number}.linear.weight": np.full(2, number, np.float32) for number in range(4000)}
     made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
     made.publish(weights, 1)
-    hear(made, "sampler-0", Hello(worker="sampler-0", pid=1), *([] if shared else [Declined()]))
+    hear(made, "sampler-0", Hello(pid=1), *([] if shared else [Declined()]))
     made.send("sampler-0", credit(weights=weights))
     taken = made.endpoint.of(Credit)[0].weights
     if shared:
@@ -147,7 +147,7 @@ def test_without_space_for_a_board_weights_are_messages(tmp_path, monkeypatch, c
     """After one line in the log."""
     monkeypatch.setattr(os, "posix_fallocate", lambda *_: (_ for _ in ()).throw(OSError(28, "no space")))
     made = HostLink(Line(), folder(tmp_path, "learner-main"), address="ipc:///x")
-    hear(made, "sampler-0", Hello(worker="sampler-0", pid=1))
+    hear(made, "sampler-0", Hello(pid=1))
     for version in (0, 1):
         made.publish({"w": np.zeros(3, np.float32)}, version)
         made.send("sampler-0", credit(version=version, weights={"w": np.zeros(3, np.float32)}))
@@ -170,7 +170,7 @@ def test_a_sampler_that_cannot_see_the_board_says_so(sampler, learner, caplog):
 
 def test_a_sampler_follows_the_board(sampler, learner):
     """It copies what it does not have yet, and keeps the board when it is told of it again."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=os.getpid()))
+    hear(learner, "sampler-0", Hello(pid=os.getpid()))
     learner.send("sampler-0", credit())
     (offer,) = learner.endpoint.of(Offer)
     taken = []
@@ -185,7 +185,7 @@ def test_a_sampler_follows_the_board(sampler, learner):
 
 def test_weights_that_come_in_messages_are_the_newest(sampler, learner):
     """A learner that was restarted may send them before it shows them; its predecessor's are old."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=os.getpid()))
+    hear(learner, "sampler-0", Hello(pid=os.getpid()))
     learner.send("sampler-0", credit())
     hear(sampler, "learner-main", *learner.endpoint.of(Offer), credit(weights={"w": np.ones(3, np.float32)}))
     taken = []
@@ -213,7 +213,7 @@ def test_before_there_are_weights_they_are_nowhere(tmp_path):
 
 def test_weights_of_a_learner_that_went_back_are_on_another_board(learner, tmp_path):
     """Of an earlier version, which samplers would take for old; they are told once more where to look."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=1))
+    hear(learner, "sampler-0", Hello(pid=1))
     for version in (7, 5, 6):
         learner.publish({"w": np.full(3, version, np.float32)}, version)
         for _ in range(2):
@@ -229,7 +229,7 @@ def test_weights_of_a_learner_that_went_back_are_on_another_board(learner, tmp_p
 
 def test_a_sampler_follows_a_learner_that_went_back(sampler, learner):
     """By the new offer."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=os.getpid()))
+    hear(learner, "sampler-0", Hello(pid=os.getpid()))
     taken = []
     for version in (7, 5):
         learner.publish({"w": np.full(3, version, np.float32)}, version)
@@ -244,15 +244,15 @@ def test_a_sampler_follows_a_learner_that_went_back(sampler, learner):
 
 def test_a_slot_that_is_not_there_is_a_block_of_nothing(learner):
     """Its worker counts it, acknowledges it and goes on."""
-    hear(learner, "sampler-0", Hello(worker="sampler-0", pid=1))
-    missing = Parcel(worker="sampler-0", player="main", block=7, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
+    hear(learner, "sampler-0", Hello(pid=1))
+    missing = Parcel(player="main", block=7, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
     (heard,) = hear(learner, "sampler-0", missing)
-    assert heard == Segments(worker="sampler-0", player="main", block=7, pid=1)
+    assert heard == Segments(player="main", block=7, pid=1)
 
 
 def test_strangers_are_no_danger(learner, sampler):
     """What a link does not expect, it leaves alone."""
-    parcel = Parcel(worker="sampler-9", player="main", block=1, pid=3, packing="zip", layout={})
+    parcel = Parcel(player="main", block=1, pid=3, packing="zip", layout={})
     assert hear(learner, "sampler-9", Declined(), Offer(), parcel)[0].arrays == {}
     assert hear(sampler, "sampler-9", Declined(), Offer(board="x")) == []
     assert hear(sampler, "learner-other", credit(released=9)) == [credit(released=9)]
@@ -263,7 +263,7 @@ def test_every_word_between_links_can_travel():
     words = [
         Declined(),
         Offer(ways=(SLOT,), board="a", layout=LAYOUT),
-        Parcel(worker="s", player="p", block=1, pid=2, slot="a", layout=LAYOUT),
+        Parcel(player="p", block=1, pid=2, slot="a", layout=LAYOUT),
         Where(),
     ]
     assert [codec.decode(codec.encode(word)) for word in words] == words
@@ -274,7 +274,7 @@ def test_lent_memory_is_back_when_its_block_is_released(sampler):
     shapes = {"length": ((4,), np.dtype(np.int32))}
     for block in (1, 2):
         arrays = sampler.lend("main", shapes)
-        message = Segments(worker="sampler-0", player="main", block=block, pid=os.getpid(), arrays=arrays)
+        message = Segments(player="main", block=block, pid=os.getpid(), arrays=arrays)
         assert sampler.send("learner-main", message)
     held = sampler._learners["learner-main"].held
     assert list(held) == [1, 2]

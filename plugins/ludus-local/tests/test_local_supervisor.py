@@ -265,7 +265,7 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
     crew = make_crew(tmp_path)
     try:
-        crew.send("learner-main", CheckpointAck(player="main", path="learners/main/00000001.safetensors"))
+        crew.send("learner-main", CheckpointAck(path="learners/main/00000001.safetensors"))
         crew.send("sampler-0", ResultsAck(report=1))
         crew.send("sampler-1", Stop())
     finally:
@@ -284,12 +284,12 @@ def test_messages_are_gathered(tmp_path, monkeypatch):
 
     def speak():
         for count in (1, 2):
-            worker.send(COORDINATOR, Progress(worker="sampler-0", count=count))
+            worker.send(COORDINATOR, Progress(count=count))
             time.sleep(0.05)
 
     try:
-        worker.send(COORDINATOR, Progress(worker="sampler-0", count=0))
-        assert crew.receive(10.0) == [("sampler-0", Progress(worker="sampler-0", count=0))]
+        worker.send(COORDINATOR, Progress(count=0))
+        assert crew.receive(10.0) == [("sampler-0", Progress(count=0))]
         talk = threading.Thread(target=speak)
         talk.start()
         assert [message.count for _, message in crew.receive(10.0)] == [1, 2]
@@ -364,7 +364,7 @@ def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
     crew, heard = make_crew(tmp_path), []
     monkeypatch.setattr(Supervisor, "progressed", lambda self, name: heard.append(name))
     told = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
-    messages = [(name, Progress(worker=name, count=count)) for name, count in told]
+    messages = [(name, Progress(count=count)) for name, count in told]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
     try:
         assert crew.receive(0.0) == messages

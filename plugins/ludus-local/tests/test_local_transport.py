@@ -107,8 +107,8 @@ def linked(hub, *, host="coordinator", guest="sampler-0"):
     server, address = hub.bound(host)
     client = hub.endpoint(guest)
     client.connect(host, address)
-    send(client, host, Hello(worker=guest))
-    assert collect(server, 1) == [(guest, Hello(worker=guest))]
+    send(client, host, Hello())
+    assert collect(server, 1) == [(guest, Hello())]
     return server, client, address
 
 
@@ -124,7 +124,7 @@ def test_the_guest_names_its_host(hub):
     server, address = hub.bound("coordinator")
     client = hub.endpoint("sampler-0")
     client.connect("chief", address)
-    send(client, "chief", Hello(worker="sampler-0"))
+    send(client, "chief", Hello())
     collect(server, 1)
     send(server, "sampler-0", Stop())
     assert collect(client, 1) == [("chief", Stop())]
@@ -137,10 +137,10 @@ def test_one_endpoint_binds_and_connects(hub):
     sampler = hub.endpoint("sampler-0")
     learner.connect("coordinator", at_coordinator)
     sampler.connect("learner", at_learner)
-    send(sampler, "learner", Hello(worker="sampler-0"))
-    send(learner, "coordinator", Hello(worker="learner"))
-    assert collect(learner, 1) == [("sampler-0", Hello(worker="sampler-0"))]
-    assert collect(coordinator, 1) == [("learner", Hello(worker="learner"))]
+    send(sampler, "learner", Hello())
+    send(learner, "coordinator", Hello())
+    assert collect(learner, 1) == [("sampler-0", Hello())]
+    assert collect(coordinator, 1) == [("learner", Hello())]
 
 
 def test_messages_sent_before_the_peer_binds_arrive_in_order(directory, hub):
@@ -170,7 +170,7 @@ def test_a_peer_that_does_not_read_makes_send_answer_false(hub):
     server, client, _ = linked(hub)
     payload = {"x": np.zeros(100_000, np.uint8)}
     sent = 0
-    while client.send("coordinator", Segments(worker="s", player="p", block=sent, arrays=payload)):
+    while client.send("coordinator", Segments(player="p", block=sent, arrays=payload)):
         sent += 1
         assert sent < 10_000
     received = collect(server, sent)
@@ -198,8 +198,8 @@ def test_a_restarted_guest_takes_over_its_name(hub):
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
-    send(new, "coordinator", Progress(worker="sampler-0", count=2))
-    assert collect(server, 1) == [("sampler-0", Progress(worker="sampler-0", count=2))]
+    send(new, "coordinator", Progress(count=2))
+    assert collect(server, 1) == [("sampler-0", Progress(count=2))]
     assert server.send("sampler-0", Stop(reason="for the new one"))
     assert collect(new, 1) == [("coordinator", Stop(reason="for the new one"))]
     assert old.receive(0.0) == []
@@ -210,12 +210,12 @@ def test_a_replaced_guest_is_no_longer_heard(hub):
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
-    send(new, "coordinator", Progress(worker="sampler-0", count=1))
+    send(new, "coordinator", Progress(count=1))
     collect(server, 1)
     old.send("coordinator", Stop(reason="from the old one"))
     assert server.receive(0.2) == []
-    send(new, "coordinator", Progress(worker="sampler-0", count=2))
-    assert collect(server, 1) == [("sampler-0", Progress(worker="sampler-0", count=2))]
+    send(new, "coordinator", Progress(count=2))
+    assert collect(server, 1) == [("sampler-0", Progress(count=2))]
 
 
 def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
@@ -225,7 +225,7 @@ def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
     code = (
         "import time; from ludus._messages import Hello; from ludus_local.transport import ZmqEndpoint\n"
         f"worker = ZmqEndpoint('sampler-0'); worker.connect('coordinator', {address!r})\n"
-        "worker.send('coordinator', Hello(worker='sampler-0')); time.sleep(60)"
+        "worker.send('coordinator', Hello()); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as process:
         collect(server, 1)
@@ -275,8 +275,8 @@ def carried(hub):
     """Return a host and a carrier that has spoken for a worker."""
     server, address = hub.bound("coordinator")
     carrier = Carrier(address)
-    carrier.bring("sampler-far-0", *codec.encode(Hello(worker="sampler-far-0")))
-    assert collect(server, 1) == [("sampler-far-0", Hello(worker="sampler-far-0"))]
+    carrier.bring("sampler-far-0", *codec.encode(Hello()))
+    assert collect(server, 1) == [("sampler-far-0", Hello())]
     yield server, carrier, address
     carrier.close()
 
@@ -286,8 +286,8 @@ def test_the_carrier_speaks_for_others_and_is_answered_for_them(hub, carried):
     server, carrier, address = carried
     near = hub.endpoint("sampler-0")
     near.connect("coordinator", address)
-    carrier.bring("sampler-far-1", *codec.encode(Hello(worker="sampler-far-1")))
-    send(near, "coordinator", Hello(worker="sampler-0"))
+    carrier.bring("sampler-far-1", *codec.encode(Hello()))
+    send(near, "coordinator", Hello())
     assert {peer for peer, _ in collect(server, 2)} == {"sampler-far-1", "sampler-0"}
     for peer in ("sampler-far-1", "sampler-0", "sampler-far-0"):
         assert server.send(peer, Stop(reason=peer))
@@ -302,12 +302,12 @@ def test_who_is_carried_may_come_directly_later(hub, carried):
     server, carrier, address = carried
     direct = hub.endpoint("sampler-far-0")
     direct.connect("coordinator", address)
-    send(direct, "coordinator", Progress(worker="sampler-far-0", count=1))
+    send(direct, "coordinator", Progress(count=1))
     collect(server, 1)
     assert server.send("sampler-far-0", Stop(reason="directly"))
     assert collect(direct, 1) == [("coordinator", Stop(reason="directly"))]
-    carrier.bring("sampler-far-0", *codec.encode(Progress(worker="sampler-far-0", count=2)))
-    assert collect(server, 1) == [("sampler-far-0", Progress(worker="sampler-far-0", count=2))]
+    carrier.bring("sampler-far-0", *codec.encode(Progress(count=2)))
+    assert collect(server, 1) == [("sampler-far-0", Progress(count=2))]
     assert server.send("sampler-far-0", Stop(reason="carried"))
     assert carrier.hear() == ("sampler-far-0", Stop(reason="carried"))
 
@@ -340,7 +340,7 @@ def test_with_the_carrier_go_those_it_speaks_for(carried):
     eventually(lambda: not server.send("sampler-far-0", Stop()))
     again = Carrier(address)
     try:
-        again.bring("sampler-far-1", *codec.encode(Hello(worker="sampler-far-1")))
+        again.bring("sampler-far-1", *codec.encode(Hello()))
         collect(server, 1)
         assert server.send("sampler-far-0", Stop())
         assert again.hear() == ("sampler-far-0", Stop())
@@ -352,7 +352,7 @@ def test_with_the_carrier_go_those_it_speaks_for(carried):
 def test_what_is_carried_may_be_as_long_as_anything(carried, arrays):
     """The name of its speaker does not count."""
     server, carrier, _ = carried
-    block = Segments(worker="sampler-far-0", player="p", block=1, arrays={"x": np.zeros(0)})
+    block = Segments(player="p", block=1, arrays={"x": np.zeros(0)})
     carrier.bring("sampler-far-0", *codec.encode(block), *[b""] * (arrays - 1))
     carrier.bring("sampler-far-0", *codec.encode(Stop()))
     assert collect(server, 1) == [("sampler-far-0", Stop())]
@@ -377,7 +377,7 @@ def test_big_arrays_arrive_unchanged(hub):
     """64 MB travel in one message."""
     server, client, _ = linked(hub)
     arrays = {"big": np.arange(16 * 1024**2, dtype=np.int32), "small": np.float32([[1.5, np.nan]])}
-    assert client.send("coordinator", Segments(worker="sampler-0", player="p", block=1, arrays=arrays))
+    assert client.send("coordinator", Segments(player="p", block=1, arrays=arrays))
     [(_, message)] = collect(server, 1)
     np.testing.assert_array_equal(message.arrays["big"], arrays["big"])
     np.testing.assert_array_equal(message.arrays["small"], arrays["small"])
@@ -411,7 +411,7 @@ def test_what_was_sent_just_before_closing_arrives(hub, monkeypatch):
     monkeypatch.setattr("ludus_local.transport.LINGER_MS", 20_000)  # for so many; each buffer is a turn of both sides
     server, client, _ = linked(hub)
     arrays = {"x": np.zeros(16 * 1024**2, np.uint8)}
-    assert client.send("coordinator", Segments(worker="sampler-0", player="p", block=1, arrays=arrays))
+    assert client.send("coordinator", Segments(player="p", block=1, arrays=arrays))
     assert client.send("coordinator", Stop(reason="bye"))
     client.close()
     assert [type(message) for _, message in collect(server, 2)] == [Segments, Stop]
@@ -446,8 +446,8 @@ def test_messages_after_garbage_still_arrive(hub):
     """One broken peer does not stop the others."""
     server, _, address = linked(hub)
     hub.send_garbage(address, b"rogue", [b"garbage"])
-    hub.send_garbage(address, b"sampler-1", codec.encode(Hello(worker="sampler-1")))
-    assert collect(server, 1) == [("sampler-1", Hello(worker="sampler-1"))]
+    hub.send_garbage(address, b"sampler-1", codec.encode(Hello()))
+    assert collect(server, 1) == [("sampler-1", Hello())]
 
 
 def test_too_many_frames_count_as_oversized(hub):

@@ -62,7 +62,7 @@ def test_it_serves_until_it_has_settled():
     _worker.serve(worker, line)
     assert worker.started
     assert worker.left == 0
-    assert line.sent == [(COORDINATOR, Progress(worker="sampler-0", count=7))]
+    assert line.sent == [(COORDINATOR, Progress(count=7))]
 
 
 def test_it_waits_only_when_there_is_nothing_to_do():
@@ -133,7 +133,7 @@ def end(monkeypatch, tmp_path, alone):
 )
 def test_why_a_worker_ends_is_said(end, capsys, error, fatal):
     """The coordinator hears the line; what no restart cures is marked."""
-    assert end(error).sent == [(COORDINATOR, Failure(worker="evaluator-0", error=str(error), fatal=fatal))]
+    assert end(error).sent == [(COORDINATOR, Failure(error=str(error), fatal=fatal))]
     assert str(error) in capsys.readouterr().err
 
 

@@ -131,7 +131,7 @@ def _connect(sockets: str, address: str, name: str, *, shared: bool) -> HostLink
     endpoint = ZmqEndpoint(name)
     endpoint.connect(_LEARNER, address)
     link = HostLink(endpoint, SharedFolder.beside(Path(sockets), name) if shared else None)
-    link.send(_LEARNER, Hello(worker=name, pid=os.getpid()))
+    link.send(_LEARNER, Hello(pid=os.getpid()))
     return link
 
 
@@ -200,7 +200,7 @@ def _send_blocks(sockets: str, address: str, name: str, arrays: dict[str, np.nda
         if sent < allowed:
             sent += 1
             block = _block(arrays, link, filled)
-            link.send(_LEARNER, Segments(worker=name, player=_PLAYER, block=sent, pid=os.getpid(), arrays=block))
+            link.send(_LEARNER, Segments(player=_PLAYER, block=sent, pid=os.getpid(), arrays=block))
 
 
 def _block(arrays: dict[str, np.ndarray], link: HostLink, filled: set[int]) -> Mapping[str, np.ndarray]:
@@ -218,7 +218,7 @@ def _block(arrays: dict[str, np.ndarray], link: HostLink, filled: set[int]) -> M
 
 def packed_bytes(arrays: Mapping[str, np.ndarray]) -> int:
     """Return how many bytes a block's arrays have on their way through TCP."""
-    block = Segments(worker="sampler-0", player=_PLAYER, block=1, pid=os.getpid(), arrays=arrays)
+    block = Segments(player=_PLAYER, block=1, pid=os.getpid(), arrays=arrays)
     sent = carriage.pack(block, None, carriage.ways("tcp:", shared=False))
     return sum(array.nbytes for array in sent.arrays.values())
 
@@ -288,7 +288,7 @@ def _follow(sockets: str, address: str, name: str, shared: bool) -> None:
         link.refresh(_LEARNER, follower.version, follower.take)
         if follower.version > before:
             end = time.monotonic() + _PATIENCE_S
-            link.send(_LEARNER, Progress(worker=name, count=follower.version))
+            link.send(_LEARNER, Progress(count=follower.version))
         elif shared:
             time.sleep(_LOOK_S)
 

@@ -87,7 +87,7 @@ class ThreadCrew(Desk):
                     worker.handle(peer, message)
             worker.close()
         except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator tells it
-            desk.send(COORDINATOR, Failure(worker=spec.name, error=str(error), fatal=True))
+            desk.send(COORDINATOR, Failure(error=str(error), fatal=True))
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002
         """Raise where a worker has ended.

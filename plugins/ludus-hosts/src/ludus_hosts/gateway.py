@@ -278,7 +278,7 @@ class Gateway:
         for worker in () if host is None else host.workers:
             del self._workers[worker]
             for source in self._sources.values():
-                self._send(source.socket, [worker.encode(), *codec.encode(Leave(worker=worker))])
+                self._send(source.socket, [worker.encode(), *codec.encode(Leave())])
 
     def _model(self, digest: str) -> dict[str, np.ndarray]:
         """Return a model's file in parts; the host compares its hash."""

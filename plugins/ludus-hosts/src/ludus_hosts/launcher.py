@@ -81,7 +81,7 @@ class HostsCrew(LocalCrew):
         for host in before.keys() - self._hosts.keys():
             self._say(f"{host} does not take part any more")
         gone = set(_samplers(before)) - set(_samplers(self._hosts))
-        return [(worker, MetricsReport(worker=worker, values={})) for worker in sorted(gone)]
+        return [(worker, MetricsReport(values={})) for worker in sorted(gone)]
 
     @property
     def alive(self) -> list[str]:

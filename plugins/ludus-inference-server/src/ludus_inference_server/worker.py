@@ -38,7 +38,7 @@ class ServiceWorker:
 
     def start(self) -> None:
         """Introduce itself."""
-        self.link.send(COORDINATOR, Hello(worker=self.name, pid=os.getpid()))
+        self.link.send(COORDINATOR, Hello(pid=os.getpid()))
 
     def handle(self, peer: str, message: Any) -> None:
         """Nothing is asked of it here."""
@@ -48,7 +48,7 @@ class ServiceWorker:
         self.service.work()
         if self.clock() - self._reported_s > _REPORT_S:
             self._reported_s = self.clock()
-            self.link.send(COORDINATOR, MetricsReport(worker=self.name, values=dict(self.service.metrics())))
+            self.link.send(COORDINATOR, MetricsReport(values=dict(self.service.metrics())))
         return True
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ class Parcel:
     """`Segments` whose arrays lie in a slot of shared memory, or are packed.
 
     Attributes:
-        worker: As there, and so are `player`, `block` and `pid`.
+        player: As there, and so are `block` and `pid`.
         arrays: The packed arrays; empty if they lie in a slot.
         packing: How each of them is packed into bytes; empty if they lie in a slot.
         layout: What the arrays of the slot or the packed ones are.
@@ -42,7 +42,6 @@ class Parcel:
         columns: How many of its first segments are used.
     """
 
-    worker: str
     player: str
     block: int
     pid: int
@@ -86,7 +85,7 @@ def pack(block: Segments, slot: Slot | None, ways: Collection[str]) -> Segments 
         slot: That it was recorded in; None for one on the heap.
         ways: What the learner can take besides plain arrays.
     """
-    parcel = functools.partial(Parcel, worker=block.worker, player=block.player, block=block.block, pid=block.pid)
+    parcel = functools.partial(Parcel, player=block.player, block=block.block, pid=block.pid)
     if slot is not None and SLOT in ways:
         slot.seal()
         columns = len(block.arrays["length"])
@@ -115,7 +114,7 @@ def unpack(parcel: Parcel, reader: SlotReader | None) -> Segments:
     else:
         whole = SegmentBatch.from_arrays(reader.read(parcel.slot, parcel.generation, parcel.layout))
         arrays = whole.part(0, parcel.columns).arrays()
-    return Segments(worker=parcel.worker, player=parcel.player, block=parcel.block, pid=parcel.pid, arrays=arrays)
+    return Segments(player=parcel.player, block=parcel.block, pid=parcel.pid, arrays=arrays)
 
 
 def _pack(array: np.ndarray) -> np.ndarray:

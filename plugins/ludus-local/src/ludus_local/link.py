@@ -228,7 +228,7 @@ class HostLink:
             return unpack(parcel, sampler.reader)
         except (ContractError, WireError) as error:
             _log.info("a block of %s: %s", peer, error)
-            return Segments(worker=parcel.worker, player=parcel.player, block=parcel.block, pid=parcel.pid)
+            return Segments(player=parcel.player, block=parcel.block, pid=parcel.pid)
 
     # -- what a sampler does -----------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ def serve(worker: Worker, link: HostLink) -> None:
         now = time.monotonic()
         if now - beat_s > _BEAT_S:
             beat_s = now
-            link.send(COORDINATOR, Progress(worker=worker.name, count=worker.count))
+            link.send(COORDINATOR, Progress(count=worker.count))
         if worker.stopped:
             stopped_s = stopped_s or now
             if worker.settled:
@@ -112,7 +112,7 @@ def run(make: Callable[[Command, ZmqEndpoint], tuple[Worker, HostLink]], argumen
         fatal = isinstance(error, ConfigError | PluginError | RunError)
         why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
         why = why.encode("utf-8", "replace").decode()[:_MOST_SAID]  # a name of a file may hold anything
-        endpoint.send(COORDINATOR, Failure(worker=command.name, error=why, fatal=fatal))
+        endpoint.send(COORDINATOR, Failure(error=why, fatal=fatal))
         return 1
     finally:
         endpoint.close()
