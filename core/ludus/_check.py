@@ -11,7 +11,7 @@ from ludus._assembly import Assembly
 from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
-from ludus._learner import group
+from ludus._learner import arrays_of
 from ludus._models import load_checkpoint
 from ludus._store import Store
 from ludus._structuring import Problem
@@ -46,7 +46,7 @@ def check(assembly: Assembly, store: Store | None = None) -> None:
             if player in config.players:
                 arrays, _ = load_checkpoint(assembly.run_dir, saved.path, saved.hash)
                 with blamed(f"player {player!r}"):
-                    assembly.frozen(player, group(arrays, "weights"), spec=spec)
+                    assembly.frozen(player, arrays_of(arrays, "weights"), spec=spec)
 
 
 def check_options(assembly: Assembly) -> None:

@@ -330,7 +330,7 @@ class Coordinator:
     def _training(self, peer: str) -> list[Fixture]:  # noqa: ARG002 - same signature as _rating
         shares = {name: view.share for name, view in self.league.players.items() if view.share}
         if not shares:
-            raise LudusError("every player's share of the matches is 0; expected one that trains")
+            raise LudusError("every player's share of the ticks is 0; expected one that trains")
         # shares are of playing time: who plays long matches would fill all rows if they were of matches
         known = [self._length[name] for name in shares if name in self._length] or [1.0]
         cost = {name: self._length.get(name, sum(known) / len(known)) / share for name, share in shares.items()}

@@ -218,7 +218,7 @@ class League:
                 self._change_pool(change)
 
     def set_share(self, player: str, share: float) -> None:
-        """Set a player's share of the training matches."""
+        """Set a player's share of the ticks of training matches."""
         self.players[player] = attrs.evolve(self.players[player], share=share)
 
     def set_decisions(self, player: str, decisions: int) -> None:

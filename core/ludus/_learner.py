@@ -180,8 +180,8 @@ class Learner:
         self._welcome, self._models, self._others = welcome, welcome.models, welcome.others
         if welcome.checkpoint:
             arrays, meta = load_checkpoint(self.run_dir, welcome.checkpoint, welcome.checkpoint_hash)
-            self.trainer.load_weights(group(arrays, "weights"))
-            self.trainer.load_state(group(arrays, "state"))
+            self.trainer.load_weights(arrays_of(arrays, "weights"))
+            self.trainer.load_state(arrays_of(arrays, "state"))
             self.version, self.decisions = int(meta["version"]), int(meta["decisions"])
             self._frozen_at = int(meta["frozen_at"])
             self._generation, self._oldest = int(meta.get("generation", 0)), int(meta.get("oldest", 0))
@@ -482,7 +482,7 @@ class Learner:
         self._helpers.leave(self.trainer)
 
 
-def group(arrays: dict[str, np.ndarray], which: str) -> dict[str, np.ndarray]:
-    """Return the arrays of one group of a checkpoint, as ``"weights"``, by their own names."""
-    prefix = f"{which}/"
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def arrays_of(checkpoint: dict[str, np.ndarray], part: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a part of a checkpoint, ``"weights"`` or ``"state"``, by their own names."""
+    prefix = f"{part}/"
+    return {name.removeprefix(prefix): array for name, array in checkpoint.items() if name.startswith(prefix)}

@@ -36,7 +36,7 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
     values = {
         "models": len(view.models),
         "generation": view.generation,
-        "share": view.share / shares if shares else 0.0,  # of all training matches, as the league wants it
+        "share": view.share / shares if shares else 0.0,  # of the ticks of training matches, as wanted
         "matches": coordinator.trained.get(view.name, 0),
         "ticks": coordinator.ticks.get(view.name, 0),
         "decisions": view.decisions,
