@@ -136,18 +136,22 @@ class Assembly:
         environment = make_environment(self.config.environment, rows)
         spec = environment.spec
         players = () if rates else self.config.players
-        return Sampler(
-            name=name,
-            kind="eval" if rates else "train",
-            environment=environment,
-            live={player: self.live(name, player, spec, rows, memory=context.memory) for player in players},
-            frozen=self.opponents(name, spec, rows),
-            link=context.link,
-            clock=context.clock,
-            rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
-            memory=context.memory,
-            opponents_learn=sampling.opponents_learn,
-        )
+        try:
+            return Sampler(
+                name=name,
+                kind="eval" if rates else "train",
+                environment=environment,
+                live={player: self.live(name, player, spec, rows, memory=context.memory) for player in players},
+                frozen=self.opponents(name, spec, rows),
+                link=context.link,
+                clock=context.clock,
+                rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
+                memory=context.memory,
+                opponents_learn=sampling.opponents_learn,
+            )
+        except BaseException:  # it may have processes of its own
+            environment.close()
+            raise
 
     def learner(self, player: str, context: WorkerContext) -> Learner:
         """Make the learner of a player."""

@@ -57,10 +57,16 @@ class InTurn(InprocEndpoint):
 
     def __init__(self, workers: Sequence[WorkerSpec], make: Callable[[str, Link], Worker]) -> None:
         super().__init__(COORDINATOR)
-        links = [self.endpoint(spec.name) for spec in workers]
-        self._workers = [(make(spec.name, link), link) for spec, link in zip(workers, links, strict=True)]
-        for worker, _ in self._workers:
-            worker.start()
+        self._workers: list[tuple[Worker, InprocEndpoint]] = []
+        try:
+            for spec in workers:
+                link = self.endpoint(spec.name)
+                self._workers.append((make(spec.name, link), link))
+            for worker, _ in self._workers:
+                worker.start()
+        except BaseException:
+            self.close()
+            raise
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - nobody is watched
         """Let every worker take its messages and do a piece of work."""

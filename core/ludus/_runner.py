@@ -179,8 +179,9 @@ class _Run:
         self.store.commit()
         self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
-        self._sinks += [make(chosen, run_dir=self.run_dir) for chosen in (*self.config.metrics.sinks, *displays)]
         try:
+            for chosen in (*self.config.metrics.sinks, *displays):
+                self._sinks.append(make(chosen, run_dir=self.run_dir))
             if problem := schedule_problem(self.config):
                 self.say(f"{problem} — give one with {_MORE}")
             with noted(self._note_signal):

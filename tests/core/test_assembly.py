@@ -13,6 +13,8 @@ from ludus._plugins import load_plugins
 from ludus._store import Store
 from ludus.errors import ConfigError
 from ludus.launcher import Outpost, WorkerContext, outpost
+from ludus_dummy.algorithm import Gradient
+from ludus_dummy.count import Count
 
 CONTEXT = WorkerContext(link=None, clock=lambda: 0.0)
 
@@ -51,6 +53,16 @@ def test_a_learner_knows_what_samplers_record(assemble):
     layouts = {player: assembly.learner(player, CONTEXT).layout for player in sampler.live}
     assert layouts == {player: actor.recorder.layout for player, actor in sampler.live.items()}
     assert layouts["main"] != layouts["other"]
+
+
+def test_an_environment_whose_sampler_cannot_be_made_is_closed(assemble, monkeypatch):
+    """It may have processes of its own."""
+    closed, close = [], Count.close
+    monkeypatch.setattr(Count, "close", lambda game: [closed.append(game.num_matches), close(game)])
+    monkeypatch.setattr(Gradient, "make_policy", lambda algorithm: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        assemble().sampler("sampler-0", CONTEXT)
+    assert closed == [8]
 
 
 def test_samplers_and_restarts_have_their_own_randomness(assemble):

@@ -6,8 +6,10 @@ import time
 
 import numpy as np
 import pytest
-from ludus._inproc import _HIGH_WATER, InprocEndpoint
+from ludus._inproc import _HIGH_WATER, InprocEndpoint, InTurn
 from ludus._messages import Hello, ResultsAck, Segments, Stop
+from ludus.errors import ConfigError
+from ludus.launcher import WorkerSpec
 
 
 @pytest.fixture
@@ -67,3 +69,52 @@ def test_messages_are_handed_over_without_a_copy(network):
     message = Segments(player="p", block=0, arrays={"x": np.zeros(3)})
     network.endpoint("s").send("learner-p", message)
     assert network.endpoint("learner-p").receive(0.0)[0][1] is message
+
+
+# -- a crew ----------------------------------------------------------------------------------------------------------
+
+
+class Hand:
+    """A worker that notes what becomes of it."""
+
+    def __init__(self, name, events):
+        self.name, self.events = name, events
+
+    def start(self):
+        self.events.append(("start", self.name))
+        if self.name == "lazy":
+            raise ConfigError("no room")
+
+    def close(self):
+        self.events.append(("close", self.name))
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("none", [("close", "first"), ("close", "second")]),
+        (
+            "lazy",
+            [
+                ("start", "first"),
+                ("start", "second"),
+                ("start", "lazy"),
+                ("close", "first"),
+                ("close", "second"),
+                ("close", "lazy"),
+            ],
+        ),
+    ],
+)
+def test_a_crew_that_cannot_be_made_whole_is_closed(last, expected):
+    """Whoever is there already may hold processes, files and memory."""
+    events = []
+
+    def make(name, link):
+        if name == "none":
+            raise ConfigError("no room")
+        return Hand(name, events)
+
+    with pytest.raises(ConfigError, match="no room"):
+        InTurn([WorkerSpec(name, 1) for name in ("first", "second", last)], make)
+    assert events == expected

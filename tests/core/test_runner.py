@@ -310,6 +310,21 @@ def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, m
         assert store.models()[-1].decisions == learned
 
 
+def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monkeypatch):
+    """Those before it are closed."""
+    made = []
+
+    def make(sink, config, *, run_dir):
+        if made:
+            raise ConnectionError("no server")
+        made.append(sink)
+
+    monkeypatch.setattr(Memory, "__init__", make)
+    with pytest.raises(PluginError, match="'dummy-memory' failed: ConnectionError: no server"):
+        run(tmp_path / "run", metrics={"sinks": ["dummy-memory", "dummy-memory"]})
+    assert made[0].closed
+
+
 @pytest.mark.parametrize("broken", ["write", "close"])
 def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken):
     """It is told of once; the run and the other sinks go on."""
