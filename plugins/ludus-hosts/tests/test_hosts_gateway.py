@@ -14,7 +14,7 @@ import zmq
 from ludus._messages import Checkpoint, Failure, FixtureRequest, Fixtures, ModelFrozen, Stop
 from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
-from ludus.wire import PROTOCOL, Credit, Hello, Leave, Segments
+from ludus.wire import PROTOCOL, Credit, Hello, Leave, Progress, Segments
 from ludus_hosts import gateway as _gateway
 from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY
@@ -477,20 +477,25 @@ def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("peer", "message"),
     [
-        Failure(error="no", fatal=True),
-        ModelFrozen(player="main", number=9, hash="0" * 64, decisions=1, version=1),
-        Checkpoint(player="main", path="learners/main/00000009.safetensors", hash="", version=1, decisions=1),
-        Leave(),
+        (COORDINATOR, Failure(error="no", fatal=True)),
+        (COORDINATOR, ModelFrozen(player="main", number=9, hash="0" * 64, decisions=1, version=1)),
+        (COORDINATOR, Checkpoint(player="main", path="learners/main/9.safetensors", hash="", version=1, decisions=1)),
+        (COORDINATOR, Segments(player="main", block=1)),
+        (COORDINATOR, Leave()),
+        (LEARNER, Leave()),
+        (LEARNER, Progress(count=10**9)),  # the coordinator's word for what other players have learned
+        (LEARNER, FixtureRequest(kind="train")),
     ],
-    ids=lambda message: type(message).__name__,
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
 )
-def test_samplers_say_what_samplers_say(run, box, message):
-    """Nothing that ends a run or changes what is kept of it."""
-    box.speak("sampler-box-0", COORDINATOR, message)
+def test_samplers_say_what_samplers_say(run, box, peer, message, caplog):
+    """Nothing that ends a run or changes what is kept of it, and to everybody what concerns him."""
+    box.speak("sampler-box-0", peer, message)
     run.until(lambda: run.drops["unfit"] == 1)
-    assert run.said("sampler-box-0") == []
+    assert run.said("sampler-box-0") == run.at_learner == []
+    assert f"dropped unfit message 1: samplers say no {type(message).__name__!r} to {peer}" in caplog.text
 
 
 @pytest.mark.parametrize("frames", [[b""], [b"", b""], [b"coordinator", b"sampler-box-0"]], ids=len)

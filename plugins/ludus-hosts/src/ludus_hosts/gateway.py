@@ -61,10 +61,9 @@ _PART_BYTES = 2**20  # of a model's file, in one frame: one that is too long und
 _HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}")
-#: What samplers say; nobody elsewhere freezes models, saves checkpoints or ends the run.
-_SAID = {
-    kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress, Segments, Parcel, Declined)
-}
+#: What samplers say to the coordinator; nobody elsewhere freezes models, saves checkpoints or ends the run.
+_TO_COORDINATOR = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress)}
+_TO_LEARNERS = {kind.__name__ for kind in (Hello, Segments, Parcel, Declined)}
 _log = logging.getLogger(__name__)
 
 
@@ -205,17 +204,17 @@ class Gateway:
             self._drop("foreign")  # of a host that was forgotten; it will join again
             return
         if peer == COORDINATOR:
-            socket = self._coordinator
+            socket, said = self._coordinator, _TO_COORDINATOR
         elif peer in self._sources or self._is_here(peer):
             if peer not in self._sources:
                 self._sources[peer] = _Source(self._dealer(peer))
-            socket = self._sources[peer].socket
+            socket, said = self._sources[peer].socket, _TO_LEARNERS
         else:
             self._drop("misdirected")
             return
         try:
-            if codec.kind_of(frames[2:]) not in _SAID:
-                raise WireError("samplers do not say this")
+            if (kind := codec.kind_of(frames[2:])) not in said:
+                raise WireError(f"samplers say no {kind[:64]!r} to {peer}")
         except WireError as error:
             self._drop("unfit", str(error))
             return
