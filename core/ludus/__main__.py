@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 
 _ORIGIN = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
+_UNREAD = 141  # as a shell says it of a program that a closed pipe has ended
 
 
 class _LazyGroup(click.Group):
@@ -82,18 +85,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         0 for success, 1 for a `LudusError` or a file that cannot be used, 2 for wrong usage, 130 after Ctrl-C, 141 when
-        nobody reads the output.
+        the output reaches nobody: a closed pipe, a terminal that is gone, a full disk.
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     try:
         status = _run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except SystemExit as exit_:  # what rich makes of a closed pipe
+        if isinstance(exit_.__context__, BrokenPipeError):
+            return _UNREAD
+        raise
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            if not _is_lost(error):
+                raise
+            _complain(f"standard output: {error.strerror}")
         # The interpreter flushes once more when it exits; there must be somewhere to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _UNREAD
     return status
+
+
+def _is_lost(error: OSError) -> bool:
+    """Return whether an error of some file is that of the standard output: no terminal, or no room, any more."""
+    if error.errno not in {errno.EIO, errno.ENOSPC}:
+        return False
+    try:
+        sys.stdout.flush()  # what could not be written still waits there, unless nothing ever does
+        os.write(sys.stdout.fileno(), b"")
+    except OSError as again:
+        return again.errno == error.errno
+    return False
+
+
+def _complain(line: str) -> None:
+    """Print an error, where that is possible: the status tells it, too."""
+    with suppress(OSError):
+        click.echo(f"error: {line}", err=True)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
@@ -104,21 +133,23 @@ def _run(arguments: Sequence[str] | None) -> int:
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return error.exit_code
     except LudusError as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
         for line in str(error).splitlines() or [type(error).__name__]:
-            click.echo(f"error: {line}", err=True)
+            _complain(line)
         return 1
     except OSError as error:  # a bug names no file
         if os.environ.get("LUDUS_DEBUG") or error.filename is None:
             raise
-        click.echo(f"error: {error.filename}: {error.strerror} — choose another path, or change its rights", err=True)
+        _complain(f"{error.filename}: {error.strerror} — choose another path, or change its rights")
         return 1
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        with suppress(OSError):
+            click.echo("interrupted", err=True)
         return 130
     return result if isinstance(result, int) else 0
 

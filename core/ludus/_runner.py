@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,7 +66,7 @@ def train(
         config: Its configuration.
         plugins: What is installed.
         run_dir: Its folder.
-        say: Tells the person one line.
+        say: Tells the person one line; where it cannot (an OSError), the run goes on.
         displays: Metric sinks besides those of the configuration.
 
     Raises:
@@ -154,6 +154,16 @@ def _usable(run_dir: Path) -> Iterator[None]:
         yield
 
 
+def _unhindered(say: Callable[[str], None]) -> Callable[[str], None]:
+    """Return what tells the person a line where that is possible: a closed terminal or pipe ends no run."""
+
+    def tell(line: str) -> None:
+        with suppress(OSError):
+            say(line)
+
+    return tell
+
+
 @define
 class _Run:
     """One start of a run, from opening to the last evaluation."""
@@ -162,7 +172,7 @@ class _Run:
     plugins: Plugins
     run_dir: Path
     store: Store
-    say: Callable[[str], None]
+    say: Callable[[str], None] = field(converter=_unhindered)
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _sinks: list[MetricSink] = field(init=False, factory=list)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import pty
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import click
@@ -225,3 +229,64 @@ def test_python_m_ludus_and_a_closed_pipe(unbuffered):
     finally:
         os.close(writer)
     assert (done.stderr, done.returncode) == ("", 141)
+
+
+def lost_terminal():
+    """Return the descriptor of a terminal that was closed."""
+    master, terminal = pty.openpty()
+    os.close(master)
+    return terminal
+
+
+def full_disk():
+    """Return the descriptor of a file for which there is no room."""
+    if not Path("/dev/full").exists():
+        pytest.skip("only Linux has a disk that is always full")
+    return os.open("/dev/full", os.O_WRONLY)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("output", "why"), [(lost_terminal, "Input/output error"), (full_disk, "No space left")])
+def test_output_that_reaches_nobody_is_one_line(output, why, unbuffered):
+    """Not a traceback, and told as a closed pipe is, to programs."""
+    descriptor = output()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "ludus", "--help"],
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            stdout=descriptor,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    finally:
+        os.close(descriptor)
+    assert done.returncode == 141
+    assert done.stderr.startswith(f"error: standard output: {why}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_disk_that_is_full_elsewhere_is_not_hidden(command):
+    """The standard output has room: the error is of a file that a command writes."""
+
+    def fail():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    command(fail)
+    with pytest.raises(OSError, match="No space left"):
+        __main__.main(["train"])
+
+
+def test_a_status_survives_a_lost_terminal(command, monkeypatch):
+    """Where an error cannot be told, its status still says that there was one."""
+
+    def fail():
+        raise ConfigError("wrong")
+
+    command(fail)
+    with os.fdopen(lost_terminal(), "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal)
+        assert __main__.main(["train"]) == 1
+        with suppress(OSError):
+            terminal.close()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import math
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 
 import pytest
 from ludus import _runner
@@ -348,6 +351,20 @@ def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tm
         assert list(store.matches()) == []
 
 
+def test_who_cannot_be_told_ends_no_run(toml, tmp_path):
+    """The terminal may be gone; all is played and learned, the last evaluation too."""
+    told = []
+
+    def say(line):
+        told.append(line)
+        raise OSError(errno.EIO, "Input/output error")
+
+    plugins = load_plugins()
+    outcome = train(load_config(toml(), plugins=plugins), plugins=plugins, run_dir=tmp_path / "run", say=say)
+    assert outcome.reason == "2,000 decisions are learned"
+    assert told[0].startswith("final evaluation: main@")
+
+
 @pytest.mark.usefixtures("ent_coef_final")
 def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
     """By the paths of their options, and how to give one; here that ends the run."""
@@ -408,38 +425,70 @@ def children(pid):
     return [int(line) for line in shown.stdout.split()]
 
 
+@pytest.fixture
+def started(toml, tmp_path):
+    """Return a starter of endless runs, `tmp_path / "run"`, that returns once there is something to lose."""
+    with ExitStack() as stack:
+
+        def start(stdout, *, workers=1, stderr=subprocess.DEVNULL):
+            path, folder = toml(run={"decisions": 0, "workers": workers}), tmp_path / "run"
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ludus", "train", str(path), "--run", str(folder)],
+                stdout=stdout,
+                stderr=stderr,
+                text=True,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            deadline = time.monotonic() + 40
+            while len(list((folder / "models").glob("*.safetensors"))) < 2:
+                assert process.poll() is None
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            return process
+
+        yield start
+
+
+def check_saved(folder):
+    """Check that the last weights were saved."""
+    with Store.read(folder) as store:
+        (saved,) = store.checkpoints().values()
+        assert saved.decisions == store.models()[-1].decisions > 0
+
+
 @pytest.mark.parametrize("workers", [0, 1])
-def test_an_interrupt_stops_cleanly(toml, tmp_path, is_alive, workers):
+def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers):
     """Ctrl-C ends the run with its state saved, says how to go on, and leaves no process."""
-    folder = tmp_path / "run"
-    path = toml(run={"decisions": 0, "workers": workers})
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ludus", "train", str(path), "--run", str(folder)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    try:
-        deadline = time.monotonic() + 40
-        while len(list((folder / "models").glob("*.safetensors"))) < 2:
-            assert process.poll() is None, process.stdout.read()
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        workers_pids = children(process.pid)
-        assert len(workers_pids) == (3 if workers else 0)
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=30)
-    finally:
-        process.kill()
-        process.wait()
+    process = started(subprocess.PIPE, workers=workers, stderr=subprocess.STDOUT)
+    workers_pids = children(process.pid)
+    assert len(workers_pids) == (3 if workers else 0)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
     assert process.returncode == 130, output
     assert "SIGINT: stopping cleanly" in output
     assert "stopped: SIGINT" in output
-    assert f"ludus resume {folder}" in "".join(output.splitlines())
+    assert f"ludus resume {tmp_path / 'run'}" in "".join(output.splitlines())
     assert "Traceback" not in output
     assert not any(is_alive(pid) for pid in workers_pids)
-    with Store.read(folder) as store:
-        (saved,) = store.checkpoints().values()
-        models = store.models()
-        assert saved.decisions == models[-1].decisions > 0
+    check_saved(tmp_path / "run")
+
+
+@pytest.mark.parametrize("ends", [pty.openpty, os.pipe])
+def test_a_run_outlives_who_reads_it(started, tmp_path, ends):
+    """A closed terminal or pipe ends the talking alone: a worker is restarted, and what was learned is saved."""
+    reader, writer = ends()
+    process = started(writer)
+    os.close(writer)
+    os.close(reader)
+    sampler = children(process.pid)[-1]
+    os.kill(sampler, signal.SIGKILL)
+    deadline = time.monotonic() + 40
+    while len(left := children(process.pid)) < 3 or sampler in left:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 141
+    check_saved(tmp_path / "run")

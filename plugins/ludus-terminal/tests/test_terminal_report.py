@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -64,3 +67,15 @@ def test_a_model_that_met_nobody_has_no_table(folder):
         data = {"elapsed_s": 1.0, "decisions": 1, "matches": 1, "players": {"main": _player(run, "main")}}
     data["players"]["main"]["records"] = {}
     assert list(_show(data))[1] == "main@3: no evaluation matches"
+
+
+def test_nobody_has_to_read_it_to_its_end(folder):
+    """A closed pipe is no failure: the status is the one that all commands have then."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        command = [sys.executable, "-m", "ludus", "report", str(folder)]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    finally:
+        os.close(writer)
+    assert (done.stderr, done.returncode) == ("", 141)

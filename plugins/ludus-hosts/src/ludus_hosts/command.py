@@ -7,7 +7,7 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
@@ -94,12 +94,18 @@ def join(
                 cache_bytes=int(cache_gb * 1e9),
                 any_versions=any_versions,
             )
-            relay = Relay(options, click.echo)
+            relay = Relay(options, _tell)
             with noted(relay.interrupt):
                 why = relay.run()
         click.echo(f"left the run: {why}")
         if relay.interrupted or not stay:
             context.exit(130 if relay.interrupted else 0)
+
+
+def _tell(line: str) -> None:
+    """Tell the person one line, where that is possible: a closed terminal or pipe is no reason to leave."""
+    with suppress(OSError):
+        click.echo(line)
 
 
 @contextmanager
