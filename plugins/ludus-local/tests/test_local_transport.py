@@ -582,19 +582,47 @@ def test_the_private_directory_is_private(directory):
     other.rmdir()
 
 
-def test_the_runtime_directory_is_preferred(monkeypatch, directory):
-    """XDG_RUNTIME_DIR is private to the user and cleaned up by the system."""
+def test_a_directory_outlives_a_logout(monkeypatch, directory):
+    """XDG_RUNTIME_DIR is removed then, while a run may go on."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
-    assert private_ipc_dir().parent == directory
+    made = private_ipc_dir()
+    assert made.parent == Path(tempfile.gettempdir())
+    made.rmdir()
 
 
 @pytest.mark.parametrize("place", ["/nowhere", "/tmp/" + "x" * 100])
-def test_unusable_runtime_directories_are_passed_over(monkeypatch, place):
-    """A missing or too long XDG_RUNTIME_DIR does not stop a run."""
-    monkeypatch.setenv("XDG_RUNTIME_DIR", place)
+def test_unusable_temporary_directories_are_passed_over(monkeypatch, place):
+    """A missing or too long TMPDIR does not stop a run."""
+    monkeypatch.setattr(tempfile, "tempdir", place)
     made = private_ipc_dir()
-    assert not str(made).startswith(place)
+    assert made.parent == Path("/tmp")
     made.rmdir()
+
+
+@pytest.fixture
+def only(monkeypatch):
+    """Return a function that makes a directory the only place."""
+
+    def choose(place):
+        monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+        monkeypatch.setattr(os, "access", lambda path, mode: access(path, mode) and str(path).startswith(str(place)))
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+
+    access = os.access
+    return choose
+
+
+def test_the_runtime_directory_is_better_than_none(only, directory):
+    """Where temporary files cannot be written."""
+    only(directory)
+    assert private_ipc_dir().parent == directory
+
+
+def test_without_a_place_it_is_said_how_to_give_one(only):
+    """As there is something that the user can do."""
+    only("/nowhere")
+    with pytest.raises(LinkError, match="set TMPDIR to a short writable path"):
+        private_ipc_dir()
 
 
 def test_addresses_of_the_longest_names_fit(directory):
@@ -609,7 +637,7 @@ def test_addresses_of_the_longest_names_fit(directory):
 def test_sockets_of_killed_processes_are_removed(monkeypatch):
     """A killed run cannot tidy up; the next one does, and leaves those of running processes alone."""
     place = Path(tempfile.mkdtemp(prefix="t-"))  # pytest's own folders have names too long for sockets
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
     dead = place / f"ludus-run-{os.getpid()}-abc"  # its process id has been given to another process since
     dead.mkdir(mode=0o700)
     alive = private_ipc_dir()

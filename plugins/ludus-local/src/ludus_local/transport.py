@@ -272,7 +272,8 @@ def private_ipc_dir() -> Path:
     Raises:
         LinkError: No place for it could be found.
     """
-    places = [os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"]  # noqa: S108 - mkdtemp makes it private
+    # XDG_RUNTIME_DIR is the last: it is removed when its user logs out, and a run may be meant to go on
+    places = [tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR")]  # noqa: S108 - mkdtemp makes it private
     for place in places:
         if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
             for stale in {Path(place), shared_path(Path(place) / "any").parent}:
@@ -281,7 +282,7 @@ def private_ipc_dir() -> Path:
                 pass  # another start took it for stale in the moment before it was held
             check_private(directory)
             return directory
-    raise LinkError("no directory for sockets: set XDG_RUNTIME_DIR or TMPDIR to a short writable path")
+    raise LinkError("no directory for sockets: set TMPDIR to a short writable path")
 
 
 def ipc_address(directory: Path, name: str) -> str:
