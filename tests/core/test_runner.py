@@ -438,6 +438,7 @@ def started(toml, tmp_path):
                 stderr=stderr,
                 text=True,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - nohup is inherited
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
@@ -458,17 +459,17 @@ def check_saved(folder):
         assert saved.decisions == store.models()[-1].decisions > 0
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers):
-    """Ctrl-C ends the run with its state saved, says how to go on, and leaves no process."""
+@pytest.mark.parametrize(("workers", "number"), [(0, signal.SIGINT), (1, signal.SIGINT), (1, signal.SIGHUP)])
+def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers, number):
+    """As does a terminal that goes away: the state is saved, it is said how to go on, and no process is left."""
     process = started(subprocess.PIPE, workers=workers, stderr=subprocess.STDOUT)
     workers_pids = children(process.pid)
     assert len(workers_pids) == (3 if workers else 0)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=30)
     assert process.returncode == 130, output
-    assert "SIGINT: stopping cleanly" in output
-    assert "stopped: SIGINT" in output
+    assert f"{number.name}: stopping cleanly" in output
+    assert f"stopped: {number.name}" in output
     assert f"ludus resume {tmp_path / 'run'}" in "".join(output.splitlines())
     assert "Traceback" not in output
     assert not any(is_alive(pid) for pid in workers_pids)

@@ -9,6 +9,14 @@ import pytest
 from ludus.signals import noted
 
 
+@pytest.fixture(autouse=True)
+def with_a_terminal():
+    """Undo what `nohup` or a service has done for the tests themselves."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_is_noted_and_a_second_one_ends(number):
     """Handlers are back afterwards."""
@@ -18,6 +26,25 @@ def test_the_first_signal_is_noted_and_a_second_one_ends(number):
         assert said == [number.name]
         assert signal.getsignal(number) is (signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     assert signal.getsignal(number) is before
+
+
+def test_a_terminal_hangs_up_more_than_once():
+    """Its shell passes it on; that is no second request, and others still end at once."""
+    said = []
+    with noted(said.append):
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        assert said == ["SIGHUP"]
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
+
+
+def test_who_ignores_terminals_goes_on_doing_so():
+    """As after `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    said = []
+    with noted(said.append):
+        signal.raise_signal(signal.SIGHUP)
+    assert said == []
 
 
 def test_a_print_may_be_interrupted():
