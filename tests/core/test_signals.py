@@ -6,7 +6,7 @@ import signal
 import threading
 
 import pytest
-from ludus.signals import noted
+from ludus.signals import interrupting, noted
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +58,26 @@ def test_a_print_may_be_interrupted():
     with noted(note):
         signal.raise_signal(signal.SIGINT)
     assert said == ["SIGINT"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_is_interrupted_ends_as_after_ctrl_c(number):
+    """What was begun is undone on the way out, even if the terminal hangs up again."""
+    undone, before = [], signal.getsignal(number)
+
+    def work():
+        with interrupting():
+            try:
+                signal.raise_signal(number)
+            finally:
+                if number == signal.SIGHUP:
+                    signal.raise_signal(number)
+                undone.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert undone == [number]
+    assert signal.getsignal(number) is before
 
 
 def test_other_threads_are_left_alone():

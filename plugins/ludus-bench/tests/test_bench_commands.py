@@ -8,9 +8,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 
 import numpy as np
+import psutil
 import pytest
 from ludus.__main__ import main
 from ludus.errors import ContractError
@@ -245,6 +246,41 @@ def test_memory_follows_every_process(capsys):
     (figure,) = checked(found, "memory", ["rss_mb"])
     assert figure["process"] == "coordinator"
     assert found["processes"]["coordinator"].keys() == {"start_mb", "end_mb", "peak_mb", "slope_mb_per_minute"}
+
+
+def is_alive(process):
+    """Return whether a process exists and is no zombie."""
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_run_ends_with_its_measurement(number, tmp_path):
+    """It has no limit of its own; what can be undone is, as after Ctrl-C."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "ludus", "bench", "memory", *DUMMY, "--workers", "1"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - nohup is inherited
+    ) as process:
+        end = time.monotonic() + 60
+        while not list(tmp_path.glob("ludus-bench-*/run/models/*.safetensors")) and time.monotonic() < end:
+            time.sleep(0.05)
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(number)
+        status = process.wait(30)
+    assert len(started) >= 1 + 3
+    end = time.monotonic() + 10
+    while any(map(is_alive, started)) and time.monotonic() < end:
+        time.sleep(0.05)
+    stayed = [process.name() for process in started if is_alive(process)]
+    for process in filter(is_alive, started):
+        process.kill()
+    assert stayed == []
+    left = list(tmp_path.glob("ludus-bench-*"))
+    assert (status, len(left)) == ((-number, 1) if number == signal.SIGKILL else (130, 0))
 
 
 # -- wrong input ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from ludus.signals import interrupting
 
 if TYPE_CHECKING:
     from ludus_bench._pieces import Setup
@@ -86,11 +87,13 @@ _device = click.option("--device", default="cpu", help="Torch device, for exampl
 
 
 @click.group()
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure how fast every part is here, and how far from what the machine can do.
 
     Next to every figure stands the limit that the same run computed, and the ratio of the two.
     """
+    context.with_resource(interrupting())  # processes and folders that were made for it go, however it is stopped
 
 
 @bench.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -133,7 +134,7 @@ class WatchedRun:
 
 @contextmanager
 def start_run(toml: str) -> Iterator[WatchedRun]:
-    """Start ``ludus train`` in a temporary folder and end it, whatever happens.
+    """Start ``ludus train`` in a temporary folder and end it, whatever happens: where this process is killed, too.
 
     Args:
         toml: The text of its configuration.
@@ -143,7 +144,8 @@ def start_run(toml: str) -> Iterator[WatchedRun]:
         path = Path(place) / "bench.toml"
         path.write_text(toml, encoding="utf-8")
         _log.info("starting a run")
-        command = [sys.executable, "-m", "ludus", "train", str(path), "--run", str(folder), "--json"]
+        ludus = [sys.executable, "-m", "ludus_bench.following", str(os.getpid())]
+        command = [*ludus, "train", str(path), "--run", str(folder), "--json"]
         with output.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)  # noqa: S603 - ourselves
         run = WatchedRun(folder, process, output)

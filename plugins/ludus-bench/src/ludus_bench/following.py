@@ -1,0 +1,14 @@
+"""``python -m ludus_bench.following PID …``: the command ``ludus …``, for as long as its parent PID lives."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+
+from ludus_local.process import die_with_parent
+
+__all__: list[str] = []
+
+if __name__ == "__main__":
+    die_with_parent(int(sys.argv.pop(1)))
+    runpy.run_module("ludus", run_name="__main__", alter_sys=True)
