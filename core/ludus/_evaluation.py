@@ -14,12 +14,23 @@ from ludus.errors import ContractError
 
 
 def play_out(
-    environment: Environment, fixtures: Sequence[Fixture], resolve: Callable[[Fixture, int], tuple[Actor, int]]
+    environment: Environment,
+    fixtures: Sequence[Fixture],
+    resolve: Callable[[Fixture, int], tuple[Actor, int]],
+    *,
+    stop: Callable[[], object] = lambda: None,
 ) -> dict[str, np.ndarray]:
     """Play all matches of the fixtures.
 
+    Args:
+        environment: A fresh batch; its caller closes it.
+        fixtures: Which matches, and whose.
+        resolve: Says who plays a seat of a fixture, see `Play`.
+        stop: Asked before every tick; what is true ends the play.
+
     Returns:
-        Arrays over all matches, as `Play` reports them.
+        Arrays over all matches, as `Play` reports them; none where `stop` ended the play, since the matches that end
+        first are no fair part of them.
 
     Raises:
         ContractError: The environment stalls: nobody acts or nothing ends for a million ticks.
@@ -35,6 +46,8 @@ def play_out(
         play.add(fixture)
     missing, seen, since = sum(fixture.matches for fixture in fixtures), 0, 0
     while missing:
+        if stop():
+            return {}
         play.step()
         ended = sum(part["number"].size for part in parts[seen:])
         missing, seen, since = missing - ended, len(parts), 0 if ended else since + 1

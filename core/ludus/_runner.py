@@ -324,9 +324,15 @@ class _Run:
                     self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
                     sides = pair[::-1] if player.team else pair
                     fixtures = coordinator.rating_fixtures(sides, each, reason=_FINAL)
-                    played = play_out(environment, fixtures, lambda fixture, seat: cache.seated(fixture, seat, spec))
-                    league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
-                    coordinator.commit()
+                    played = play_out(
+                        environment,
+                        fixtures,
+                        lambda fixture, seat: cache.seated(fixture, seat, spec),
+                        stop=lambda: self._signal,
+                    )
+                    if played:  # else it is as if they had never been created: nothing more is committed
+                        league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
+                        coordinator.commit()
         finally:
             environment.close()
 

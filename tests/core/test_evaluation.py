@@ -51,3 +51,12 @@ def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monk
     monkeypatch.setattr("ludus._play.Play.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
         play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))
+
+
+def test_a_play_that_is_stopped_has_no_results(scripted, fixture_of, diary):
+    """Neither of those who ended before: short matches would count for more."""
+    ticks = iter([False, False, False, True])
+    game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 if row == 0 else 10**9)
+    played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0), stop=lambda: next(ticks))
+    assert played == {}
+    assert len(game.resets) > 2  # one match had ended

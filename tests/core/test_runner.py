@@ -476,6 +476,28 @@ def test_an_interrupt_stops_cleanly(started, tmp_path, is_alive, workers, number
     check_saved(tmp_path / "run")
 
 
+def test_an_interrupt_ends_the_last_evaluation_at_once(toml, tmp_path):
+    """A pair that was being played is as if it had never begun; what was played before counts, the rest is resumed."""
+    said, plugins, folder = [], load_plugins(), tmp_path / "run"
+
+    def say(line):
+        said.append(line)
+        if line.startswith("final evaluation") and len(said) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    config = load_config(toml(anchors={"perfect": {"agent": "dummy-perfect"}}), plugins=plugins)
+    outcome = train(config, plugins=plugins, run_dir=folder, say=say)
+    assert outcome.interrupted
+    assert said[-1] == "SIGINT: stopping cleanly (again: at once)"
+    played = finals(folder)
+    assert len(played) == 2
+    with Store.read(folder) as store:
+        assert not [fixture for fixture in store.open_fixtures() if fixture.reason == "final evaluation"]
+    again(folder)
+    pairs = {frozenset(seats) for seats, _ in finals(folder)}
+    assert len(finals(folder)) == 2 * len(pairs) > len(played)
+
+
 @pytest.mark.parametrize("ends", [pty.openpty, os.pipe])
 def test_a_run_outlives_who_reads_it(started, tmp_path, ends):
     """A closed terminal or pipe ends the talking alone: a worker is restarted, and what was learned is saved."""
