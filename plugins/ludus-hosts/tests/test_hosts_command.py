@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
 import shlex
+import signal
+import subprocess
+import sys
 import tempfile
+from contextlib import ExitStack
 
 import pytest
 from click.testing import CliRunner
@@ -104,20 +110,80 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         command._claim(other)
 
 
-@pytest.mark.parametrize("logs", [False, True])
-def test_of_a_failure_logs_are_left_and_nothing_else(keys, tmp_path, monkeypatch, logs):
-    """A temporary folder without any is removed."""
+@pytest.mark.parametrize(
+    ("error", "logs", "left"),
+    [
+        (LinkError("it is full"), False, []),
+        (LinkError("it is full"), True, ["logs", "logs/sampler-box-0.log"]),
+        (KeyboardInterrupt(), True, []),
+    ],
+)
+def test_of_a_failure_logs_are_left_and_nothing_else(keys, tmp_path, monkeypatch, error, logs, left):
+    """Frozen models would fill the disk. After a second Ctrl-C there is nothing that a log could tell."""
 
-    def refused(relay):
+    def end(relay):
+        folder = relay._options.folder
+        (folder / "run.toml").touch()
+        (folder / "models").mkdir()
+        (folder / "models" / "x.safetensors").touch()
         if logs:
-            (relay._options.folder / "logs").mkdir()
-        raise LinkError("it is full")
+            (folder / "logs").mkdir()
+            (folder / "logs" / "sampler-box-0.log").touch()
+        raise error
 
-    monkeypatch.setattr(Relay, "_turn", refused)
+    monkeypatch.setattr(Relay, "_turn", end)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    result = run(join, "tcp://127.0.0.1:7077", "--key", keys / "join.key")
-    assert isinstance(result.exception, LinkError)
-    assert len(list(tmp_path.glob("ludus-join-*"))) == logs
+    assert run(join, "tcp://127.0.0.1:7077", "--key", keys / "join.key").exit_code == 1
+    place = next(tmp_path.glob("ludus-join-*"), tmp_path / "none")
+    assert sorted(str(path.relative_to(place)) for path in place.glob("**/*")) == left
+    assert place.exists() == bool(left)
+
+
+@pytest.fixture
+def joining(keys, tmp_path, eventually):
+    """Return a starter of processes that wait for a run that there is not, with their temporary folder."""
+    with ExitStack() as stack:
+
+        def start(stdout=subprocess.DEVNULL):
+            known = set(tmp_path.glob("ludus-join-*"))
+            process = subprocess.Popen(
+                [sys.executable, "-m", "ludus", "join", "tcp://127.0.0.1:1", "--key", str(keys / "join.key")],
+                stdout=stdout,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "TMPDIR": str(tmp_path)},
+                preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509 - nohup is inherited
+            )
+            stack.callback(process.wait)
+            stack.callback(process.kill)
+            (mark,) = eventually(lambda: [p for p in tmp_path.glob("*/.ludus-join") if p.parent not in known])
+            return process, mark.parent
+
+        yield start
+
+
+def test_folders_of_killed_processes_are_removed_by_the_next(joining):
+    """Those of processes that go on are theirs, and what else lies there is left alone."""
+    killed, left = joining()
+    killed.kill()
+    killed.wait()
+    _, first = joining()
+    assert not left.exists()
+    _, second = joining()
+    assert first.exists()
+    assert second.exists()
+
+
+def test_a_terminal_that_goes_away_is_no_reason_to_leave(joining):
+    """Nor is it one to leave something behind."""
+    master, terminal = pty.openpty()
+    process, folder = joining(terminal)
+    os.close(terminal)
+    os.close(master)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(7)  # after 5 seconds it says that nobody answers
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(20) == 141
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from ludus_hosts.config import HostsConfig, tcp_address
 __all__ = ["join", "keys"]
 
 _MARK = ".ludus-join"
+_TEMPORARY = "ludus-join-"
 
 
 @click.command()
@@ -115,15 +116,31 @@ def _claimed(folder: Path | None) -> Iterator[Path]:
         _claim(folder)
         yield folder
         return
-    place = Path(tempfile.mkdtemp(prefix="ludus-join-"))
+    from ludus_local.memory import hold, remove, remove_unheld  # noqa: PLC0415 - only here: help must be fast
+
+    for mark in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*/{_MARK}"):  # of those that were killed
+        remove_unheld(mark.parent)
+    place = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
+    hold(place)
     _claim(place)
     try:
         yield place
-    except BaseException:
-        if not (place / "logs").exists():
-            shutil.rmtree(place, ignore_errors=True)
+    except Exception:
+        if (place / "logs").exists():
+            _keep_logs(place)
         raise
-    shutil.rmtree(place, ignore_errors=True)
+    finally:
+        if (place / _MARK).exists():  # not after a failure with logs
+            remove(place)
+
+
+def _keep_logs(place: Path) -> None:
+    """Remove everything else, the mark included, so that nobody takes what is left for that of a killed process."""
+    for left in place.iterdir():
+        if not left.is_dir():
+            left.unlink()
+        elif left.name != "logs":
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _claim(folder: Path) -> None:

@@ -46,6 +46,7 @@ __all__ = [
     "is_running",
     "remove",
     "remove_stale",
+    "remove_unheld",
     "shared_path",
 ]
 
@@ -121,15 +122,20 @@ def remove(folder: Path) -> None:
 def remove_stale(place: Path) -> None:
     """Remove what killed processes of this user have left in a directory: folders ``ludus-run-…`` that nobody holds."""
     for left in place.glob("ludus-run-*"):
-        with suppress(OSError):  # somebody else removes it at the same time, or it belongs to somebody else
-            descriptor = os.open(left, _FOLDER)
-            try:
-                if os.fstat(descriptor).st_uid == os.getuid():
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while anybody holds it
-                    if os.path.samestat(os.fstat(descriptor), left.lstat()):  # not one made anew since
-                        shutil.rmtree(left, ignore_errors=True)
-            finally:
-                os.close(descriptor)
+        remove_unheld(left)
+
+
+def remove_unheld(folder: Path) -> None:
+    """Remove a folder of this user unless a process holds it."""
+    with suppress(OSError):  # somebody else removes it at the same time, or it belongs to somebody else
+        descriptor = os.open(folder, _FOLDER)
+        try:
+            if os.fstat(descriptor).st_uid == os.getuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while anybody holds it
+                if os.path.samestat(os.fstat(descriptor), folder.lstat()):  # not one made anew since
+                    shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(descriptor)
 
 
 def is_running(pid: int) -> bool:
