@@ -53,7 +53,7 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
 
 @define
 class Standstill:
-    """Notices that nothing is played or learned any more.
+    """Notices that nothing is played or learned any more, or that what is played comes to nothing.
 
     Args:
         patience_s: So long nothing may move.
@@ -61,17 +61,23 @@ class Standstill:
 
     patience_s: float
     _moved_s: float = field(init=False, default=-math.inf)
-    _decisions: int = field(init=False, default=-1)
+    _counts: tuple[int, int] = field(init=False, default=(-1, -1))
 
     def notice(self, coordinator: Coordinator) -> str:
         """Return what to tell the person, once until something has moved again; an empty string else."""
         now, sampling = coordinator.clock(), _sampling(coordinator.values)
-        if not sampling or sampling["ticks_per_s"] or coordinator.decisions != self._decisions:
-            self._moved_s, self._decisions = now, coordinator.decisions
+        counts = (coordinator.decisions, coordinator.matches)
+        if not sampling or sampling["decisions_per_s"] or counts != self._counts:
+            self._moved_s, self._counts = now, counts
         if now - self._moved_s < self.patience_s:
             return ""
         self._moved_s = math.inf
-        waiting = sampling["waiting"]
+        ticks, waiting = sampling["ticks_per_s"], sampling["waiting"]
+        if ticks:
+            return (
+                f"no seat has acted and no match has ended for {self.patience_s:.0f} s: the environment plays "
+                f"{ticks:,.0f} ticks/s, and has to let somebody act or end its matches"
+            )
         who = "every sampler waits" if waiting == 1 else "some samplers wait"
         why = f"{who} for a learner" if waiting else "samplers have no matches, or do not get on with them"
         return f"nothing was played for {self.patience_s:.0f} s: {why}"

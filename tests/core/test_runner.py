@@ -26,6 +26,7 @@ from ludus._runner import resume, train
 from ludus._store import Store
 from ludus.errors import ContractError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR
+from ludus_dummy.count import Count
 from ludus_dummy.matchmaker import Uniform
 from ludus_dummy.sink import Memory
 
@@ -293,6 +294,24 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
     assert line == (
         f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
         f"stop and `ludus resume {tmp_path / 'run'}`"
+    )
+
+
+def test_an_environment_that_waits_for_ever_is_told(run, tmp_path, monkeypatch):
+    """It is stepped all the time, which comes to nothing."""
+
+    def wait(game, actions):
+        game._player.acting[:] = False
+        return game._tick
+
+    monkeypatch.setattr(Count, "step", wait)
+    limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
+    _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
+    (line,) = said
+    assert re.fullmatch(
+        r"no seat has acted and no match has ended for 1 s: the environment plays [\d,]+ ticks/s, and has to let "
+        r"somebody act or end its matches; stop and `ludus resume .*run`",
+        line,
     )
 
 
