@@ -152,7 +152,7 @@ def test_why_a_worker_ended_is_told(supervise):
     wait_dead(supervisor)
     supervisor.check(heard_s={}, errors=errors)
     assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
-    assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
+    assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
 
 def test_why_a_worker_ended_may_come_late(supervise, patience):
@@ -170,7 +170,7 @@ def test_why_a_worker_ended_may_come_late(supervise, patience):
     patience(0.1)
     time.sleep(0.1)
     supervisor.check(heard_s={}, errors={})
-    assert said[1].startswith("sampler-0: ended by itself — restarted; see ")
+    assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
 
 def test_a_silent_worker_is_killed_and_restarted(supervise):
@@ -205,7 +205,9 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
         wait_dead(supervisor)
         supervisor.check(heard_s={}, errors={})
     wait_dead(supervisor)
-    with pytest.raises(WorkerError, match=r"sampler-0: ended by itself — 4 times within a minute; see .*log"):
+    with pytest.raises(
+        WorkerError, match=r"sampler-0: ended by itself with status 3 — 4 times within a minute; see .*log"
+    ):
         supervisor.check(heard_s={}, errors={})
     assert len(said) == 3
 
@@ -246,7 +248,9 @@ def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
             supervisor.progressed("learner-of-another-run")
         elif death < 4:
             supervisor.check(heard_s={}, errors={})
-    with pytest.raises(WorkerError, match=r"ended by itself — 4 times with nothing committed in between; see .*log"):
+    with pytest.raises(
+        WorkerError, match=r"ended by itself with status 3 — 4 times with nothing committed in between; see .*log"
+    ):
         supervisor.check(heard_s={}, errors={})
     assert len(said) == 4
 
@@ -339,7 +343,9 @@ def test_a_service_is_of_use_while_it_serves(serve, monkeypatch, of_use):
         if of_use:
             supervisor.progressed("service-x")
         elif death == 3:
-            with pytest.raises(WorkerError, match="service-x: ended by itself — 4 times with nobody served in between"):
+            with pytest.raises(
+                WorkerError, match="service-x: ended by itself with status 3 — 4 times with nobody served in between"
+            ):
                 supervisor.check(heard_s={}, errors={})
             break
         supervisor.check(heard_s={}, errors={})

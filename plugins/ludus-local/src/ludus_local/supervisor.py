@@ -133,7 +133,8 @@ class Supervisor:
                 process.ended_s = process.ended_s or now
                 if status >= 0 and name not in errors and now - process.ended_s < _LAST_WORDS_S:
                     continue
-                why = errors.pop(name, "") or (f"was killed by signal {-status}" if status < 0 else "ended by itself")
+                ended = f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"
+                why = errors.pop(name, "") or ended
             self._restart(process, why, now)
 
     def progressed(self, name: str) -> None:
