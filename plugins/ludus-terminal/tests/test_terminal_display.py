@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import sys
 from pathlib import Path
@@ -141,12 +142,16 @@ def test_without_a_terminal_it_prints_lines(capsys):
 
 
 def test_a_line_says_nothing_of_what_is_not_known(capsys):
-    """Neither ratings nor records at the beginning."""
+    """Neither ratings nor records, nor what nobody has reported, at the beginning."""
     Lines().write(metrics({"league/matches": 0.0, "league/main/models": 0.0, "league/main/decisions": 0.0}))
     (line,) = capsys.readouterr().out.splitlines()
-    assert "rated" not in line
-    assert " v " not in line
-    assert "entropy nan" in line
+    assert line == "    61 s  main  0 decisions"
+
+
+def test_a_line_shows_numbers_that_are_none(capsys):
+    """They are reported, and somebody should look into that."""
+    Lines().write(metrics(VALUES | {"learner/main/entropy": math.nan}))
+    assert "  entropy nan  " in capsys.readouterr().out
 
 
 def test_in_a_terminal_it_is_the_table(monkeypatch):

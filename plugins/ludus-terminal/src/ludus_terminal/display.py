@@ -97,14 +97,16 @@ def _players(values: Mapping[str, float]) -> list[str]:
 
 def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
-    parts = [
-        f"{elapsed_s:6.0f} s",
-        player,
-        f"{league['decisions']:,.0f} decisions",
-        f"{values.get('sampling/decisions_per_s', 0):,.0f}/s played",
-        f"{learner.get('samples_per_s', 0):,.0f}/s learned",
-        f"staleness {learner.get('staleness_mean', 0):.1f}",
-        f"entropy {learner.get('entropy', math.nan):.2f}",
+    parts = [f"{elapsed_s:6.0f} s", player, f"{league['decisions']:,.0f} decisions"]
+    parts += [
+        text.format(known[name])
+        for known, name, text in (
+            (values, "sampling/decisions_per_s", "{:,.0f}/s played"),
+            (learner, "samples_per_s", "{:,.0f}/s learned"),
+            (learner, "staleness_mean", "staleness {:.1f}"),
+            (learner, "entropy", "entropy {:.2f}"),
+        )
+        if name in known
     ]
     if "rating" in league:
         rating, deviation = league["rating"], league["rating_deviation"]
