@@ -151,6 +151,9 @@ def _says(path: Path, config: RunConfig) -> bool:
 def _usable(run_dir: Path) -> Iterator[None]:
     """Turn what the file system or the database refuses into an error that says what to do."""
     with usable(run_dir), sound(run_dir / DATABASE):
+        for path in (run_dir, *run_dir.parents):
+            if path.is_file():
+                raise RunError(f"{path} is a file, not a folder: choose another folder for the run")
         yield
 
 

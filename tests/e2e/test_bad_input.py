@@ -215,13 +215,13 @@ def test_a_damaged_database_is_not_used(ludus, copied):
     )
 
 
-def test_a_place_that_cannot_be_written_is_one_line(ludus, toml, tmp_path):
-    """A file stands where the folder should be."""
+@pytest.mark.parametrize("place", ["file", "file/run"])
+def test_a_file_where_the_folder_should_be_is_one_line(ludus, toml, tmp_path, place):
+    """It is no run that could be resumed."""
     (tmp_path / "file").touch()
-    refused(
-        ludus("train", toml(), "--run", "file/run"),
-        r"error: file/run cannot be used: .*Not a directory.*; make room or rights there .*",
-    )
+    line = r"error: file is a file, not a folder: choose another folder for the run"
+    refused(ludus("train", toml(), "--run", place), line)
+    refused(ludus("resume", place), line)
 
 
 @pytest.mark.parametrize("workers", [0, 1])
