@@ -304,8 +304,8 @@ class MatchLog:
         n = (fixture.size,)
         if not (fixture.shape == number.shape == ticks.shape == n and outcome.shape == (*n, teams)):
             raise WireError(f"results: expected [n] fixtures, numbers, ticks and [n, {teams}] outcomes")
-        if not np.all((outcome >= 0) & (outcome <= 1)):
-            raise WireError("results: expected outcomes in [0, 1]")
+        if not np.all((outcome >= 0) & (outcome <= 1)) or not np.all(ticks > 0):
+            raise WireError("results: expected outcomes in [0, 1], after 1 tick or more")
         return fixture, number, ticks, outcome
 
 

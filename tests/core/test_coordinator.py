@@ -116,11 +116,16 @@ def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
     runner = league()
     (fixture,) = fixtures(runner)
     sound = results(fixture, outcome=(0.5, 0.5))
-    for outcome in (np.ones((1, 9), np.float32), sound.arrays["outcome"] * np.float32(np.nan)):
-        broken = evolve(sound, arrays={**sound.arrays, "outcome": outcome})
+    outcome, ticks = sound.arrays["outcome"], sound.arrays["ticks"]
+    for wrong in (
+        {"outcome": np.ones((1, 9), np.float32)},
+        {"ticks": -ticks},
+        {"outcome": outcome * np.nan},
+    ):
+        broken = evolve(sound, arrays={**sound.arrays, **wrong})
         assert tell(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
     assert (runner.coordinator.finished, runner.coordinator.matches) == ("", 0)
-    assert runner.store.counters()["reports_refused"] == 2
+    assert runner.store.counters()["reports_refused"] == 3
     assert "refused report 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
     assert tell(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
     assert runner.coordinator.matches == fixture.matches
