@@ -215,13 +215,13 @@ def test_a_damaged_database_is_not_used(ludus, copied):
     )
 
 
-@pytest.mark.parametrize("place", ["file", "file/run"])
-def test_a_file_where_the_folder_should_be_is_one_line(ludus, toml, tmp_path, place):
-    """It is no run that could be resumed."""
+def test_a_file_where_the_folder_should_be_is_one_line(ludus, toml, tmp_path):
+    """It is no run that could be resumed; who names a file itself may have meant to start one."""
     (tmp_path / "file").touch()
     line = r"error: file is a file, not a folder: choose another folder for the run"
-    refused(ludus("train", toml(), "--run", place), line)
-    refused(ludus("resume", place), line)
+    for command in (("train", toml(), "--run", "file"), ("train", toml(), "--run", "file/run"), ("resume", "file/run")):
+        refused(ludus(*command), line)
+    refused(ludus("resume", "file"), r"error: file is a file: `ludus train file` starts a run of it, .*")
 
 
 @pytest.mark.parametrize("workers", [0, 1])

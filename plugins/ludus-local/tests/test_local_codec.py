@@ -298,7 +298,7 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), "protocol 1, this side 10"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), f"protocol 1, this side {codec.PROTOCOL}"),
         ([b"LUDS\x0b\x00\xc1"], "not valid msgpack"),
         ([b"LUDS\x0b\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
         ([b"LUDS\x0b\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
