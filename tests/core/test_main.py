@@ -211,23 +211,28 @@ def test_built_in_commands_exist(name, capsys):
     assert capsys.readouterr().out.startswith(f"Usage: ludus {name}")
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
-def test_python_m_ludus_and_a_closed_pipe(unbuffered):
-    """The module runs as a program, and nobody reading it is no drama, whether it notices early or at the end."""
-    reader, writer = os.pipe()
-    os.close(reader)
+def helped(descriptor, unbuffered):
+    """Return how ``python -m ludus --help`` ended, which printed to this descriptor."""
     try:
-        done = subprocess.run(
+        return subprocess.run(
             [sys.executable, "-m", "ludus", "--help"],
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            stdout=writer,
+            stdout=descriptor,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
             timeout=60,
         )
     finally:
-        os.close(writer)
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_python_m_ludus_and_a_closed_pipe(unbuffered):
+    """The module runs as a program, and nobody reading it is no drama, whether it notices early or at the end."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = helped(writer, unbuffered)
     assert (done.stderr, done.returncode) == ("", 141)
 
 
@@ -249,19 +254,7 @@ def full_disk():
 @pytest.mark.parametrize(("output", "why"), [(lost_terminal, "Input/output error"), (full_disk, "No space left")])
 def test_output_that_reaches_nobody_is_one_line(output, why, unbuffered):
     """Not a traceback, and told as a closed pipe is, to programs."""
-    descriptor = output()
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "ludus", "--help"],
-            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            stdout=descriptor,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-    finally:
-        os.close(descriptor)
+    done = helped(output(), unbuffered)
     assert done.returncode == 141
     assert done.stderr.startswith(f"error: standard output: {why}")
     assert len(done.stderr.splitlines()) == 1
