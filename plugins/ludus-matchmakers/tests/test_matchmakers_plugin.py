@@ -51,7 +51,7 @@ def test_what_would_end_a_run_later_is_found_before(tmp_path, monkeypatch, optio
     path.write_text(
         f"""
 [run]
-launcher = "dummy-threads"
+workers = 0
 [environment]
 name = "dummy-count"
 [players.main]
