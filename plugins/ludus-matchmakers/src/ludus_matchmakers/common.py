@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
+import attrs
 import numpy as np
-from attrs import define, field
-from ludus.matchmaker import LeagueView, PoolChange
+from attrs import AttrsInstance, define, field
+from ludus.matchmaker import LeagueView, Matchmaker, PoolChange
+from ludus.rule import Rule
 
-from ludus_matchmakers.config import MatchmakerConfig
 from ludus_matchmakers.tools import enter_pool, keep_longer, least_certain_pair
+
+Made = TypeVar("Made", Matchmaker, Rule)
 
 
 @define
@@ -41,12 +44,25 @@ class Keeper:
         return [*enter_pool(league, player, model, capacity=self.capacity), *kept]
 
 
-def keeping(config: MatchmakerConfig) -> dict[str, Any]:
-    """Return the arguments of `Keeper`."""
-    return {
-        "capacity": config.capacity,
-        "enough": config.enough_matches,
-        "recent": config.recent_models,
-        "long_s": config.long_s,
-        "long_models": config.long_models,
-    }
+#: What objects call options whose names say the unit.
+_SHORT = {
+    "enough_matches": "enough",
+    "least_decisions": "least",
+    "most_decisions": "most",
+    "recent_models": "recent",
+}
+
+
+def arguments(config: AttrsInstance, kind: type[AttrsInstance] | None = None) -> dict[str, Any]:
+    """Return the options as arguments of what they configure; only those of a base class where one is given."""
+    names = [field.name for field in attrs.fields(kind or type(config))]
+    return {_SHORT.get(name, name): getattr(config, name) for name in names}
+
+
+def made_of(kind: Callable[..., Made], **fixed: object) -> Callable[..., Made]:
+    """Return a factory that makes a `kind` of all options and of nothing else, besides what is fixed."""
+
+    def make(config: AttrsInstance, *, build: object = None) -> Made:  # noqa: ARG001 - only mixtures have parts
+        return kind(**arguments(config), **fixed)
+
+    return make
