@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option", "text"]
+__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option", "text", "whole"]
 
 
 @attrs.frozen
@@ -90,6 +90,14 @@ def between(low: float, high: float, *, open: bool | Literal["low"] = False) -> 
     below_high = operator.lt if open is True else operator.le
     words = f"a number in {'(' if open else '['}{low:g}, {high:g}{')' if open is True else ']'}"
     return Check(words, lambda v: _is_number(v) and above_low(low, v) and below_high(v, high))
+
+
+def whole(low: int, high: int) -> Check:
+    """Accept whole numbers from `low` to `high`."""
+    return Check(
+        f"a whole number from {low} to {high}",
+        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
+    )
 
 
 def one_of(*choices: str) -> Check:

@@ -9,7 +9,7 @@ import sys
 import attrs
 import pytest
 from attrs import frozen
-from ludus.option import above, at_least, between, each, finite, name, one_of, option
+from ludus.option import above, at_least, between, each, finite, name, one_of, option, whole
 
 
 @frozen(kw_only=True)
@@ -70,11 +70,12 @@ def test_option_without_default_is_required():
         (between(0, 1), [0, 0.5, 1], [-0.1, 1.1, math.nan, True, "0"]),
         (between(0, 1, open=True), [0.1, 0.9], [0, 1, math.nan]),
         (between(0, 1, open="low"), [0.1, 1], [0, 1.1, math.nan, True]),
+        (whole(1, 8), [1, 8], [0, 9, 10**400, 2.0, math.nan, True, "2", None]),
         (one_of("a", "b"), ["a", "b"], ["c", "", 1]),
         (each(at_least(1)), [[1], (2, 3)], [[], [0], [1, 0], 5]),
         (name(), ["a", "0x", "main_agent", "a.b-c_d", "a" * 64], ["", "A", "_a", "-a", "a b", "a@1", "a" * 65, 7, "ä"]),
     ],
-    ids=["at_least", "finite", "above", "between", "open", "open low", "one_of", "each", "name"],
+    ids=["at_least", "finite", "above", "between", "open", "open low", "whole", "one_of", "each", "name"],
 )
 def test_checks(check, good, bad):
     """Each check accepts what it says and nothing else."""
@@ -91,6 +92,7 @@ def test_checks(check, good, bad):
         (between(0, 1), "a number in [0, 1]"),
         (between(0, 1, open=True), "a number in (0, 1)"),
         (between(0, 1, open="low"), "a number in (0, 1]"),
+        (whole(1, 8), "a whole number from 1 to 8"),
         (one_of("a", "b"), "one of a, b"),
         (each(at_least(1)), "a list of at least one item, each a number ≥ 1"),
     ],

@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option
+from ludus.option import Check, above, at_least, between, one_of, option, whole
 
 __all__ = ["BotConfig", "ChaseConfig", "ChaseRules", "NearestConfig"]
-
-
-def _whole(low: int, high: int) -> Check:
-    return Check(
-        f"a whole number from {low} to {high}",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
-    )
 
 
 def _seconds(low: float = 0.0) -> Check:
@@ -57,16 +50,16 @@ class ChaseRules:
 class ChaseConfig(ChaseRules):
     """Options of the environment ``chase``: its rules, its house, and how matches end."""
 
-    tick_ms: int = option(200, _whole(50, 1000), help="length of a tick; 50 to 1000")
-    columns: int = option(3, _whole(2, 4), help="rooms from west to east; 2 to 4")
-    rows: int = option(3, _whole(2, 4), help="rooms from north to south; 2 to 4")
+    tick_ms: int = option(200, whole(50, 1000), help="length of a tick; 50 to 1000")
+    columns: int = option(3, whole(2, 4), help="rooms from west to east; 2 to 4")
+    rows: int = option(3, whole(2, 4), help="rooms from north to south; 2 to 4")
     extra_doors: float = option(
         0.5, between(0.0, 1.0), help="share of the doors that are not needed and yet open; [0, 1]"
     )
     preparation_s: float = option(10.0, _seconds(), help="length of the preparation; 0: there is none")
     push_s: float = option(150.0, _seconds(1.0), help="time for pushing all cheeses; at least 1")
     escape_s: float = option(60.0, _seconds(1.0), help="time for breaking the crack and escaping; at least 1")
-    cheeses: int = option(5, _whole(1, 5), help="cheeses to be pushed; 1 to 5; paper: 5")
+    cheeses: int = option(5, whole(1, 5), help="cheeses to be pushed; 1 to 5; paper: 5")
     time_over: str = option(
         "cat", one_of("cat", "draw", "count"), help="who wins when time is over; count: by cheeses and mice; paper: cat"
     )

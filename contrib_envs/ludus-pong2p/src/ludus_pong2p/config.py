@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, one_of, option
+from ludus.option import Check, at_least, between, one_of, option, whole
 
 __all__ = ["FollowerConfig", "Pong2pConfig", "RandomConfig"]
-
-
-def _whole(low: int, high: int) -> Check:
-    return Check(
-        f"a whole number from {low} to {high}",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
-    )
 
 
 def _optional(check: Check) -> Check:
@@ -28,9 +21,9 @@ class Pong2pConfig:
         one_of("vector", "image", "both"),
         help="what a seat sees: vector (10 numbers), image (42 by 42 by 2 bytes), or both as two leaves",
     )
-    points: int = option(5, _whole(1, 100), help="points that win the match; 1 to 100")
-    max_ticks: int = option(2000, _whole(1, 1_000_000), help="the match is truncated after so many ticks; ≥ 1")
-    frame_skip: int = option(1, _whole(1, 32), help="frames per tick, for which a decision holds; 1 to 32")
+    points: int = option(5, whole(1, 100), help="points that win the match; 1 to 100")
+    max_ticks: int = option(2000, whole(1, 1_000_000), help="the match is truncated after so many ticks; ≥ 1")
+    frame_skip: int = option(1, whole(1, 32), help="frames per tick, for which a decision holds; 1 to 32")
     hit: float = option(
         0.0, between(0.0, 1.0), help="reward for returning the ball; [0, 1]; above 0 the game is not zero-sum"
     )
@@ -53,7 +46,7 @@ class FollowerConfig:
         "easy", one_of("easy", "hard"), help="easy or hard: gives the options below that are not set their values"
     )
     delay: int | None = option(
-        None, _optional(_whole(0, 100)), help="how many ticks old the ball is that it sees; 0 to 100; easy 2, hard 0"
+        None, _optional(whole(0, 100)), help="how many ticks old the ball is that it sees; 0 to 100; easy 2, hard 0"
     )
     speed: float | None = option(
         None, _optional(between(0.0, 1.0)), help="share of the paddle's speed it uses; [0, 1]; easy 0.7, hard 1"

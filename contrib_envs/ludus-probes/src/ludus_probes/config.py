@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option
+from ludus.option import Check, above, at_least, between, one_of, option, whole
 
 __all__ = [
     "CorridorConfig",
@@ -19,13 +19,6 @@ __all__ = [
     "TargetsConfig",
     "TeamGameConfig",
 ]
-
-
-def _whole(low: int, high: int) -> Check:
-    return Check(
-        f"a whole number from {low} to {high}",
-        lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high,
-    )
 
 
 def _is_square(rows: tuple[tuple[float, ...], ...]) -> bool:
@@ -57,7 +50,7 @@ class MatrixGameConfig:
     payoff_second: tuple[tuple[float, ...], ...] = option(
         (), _PAYOFF, help="what seat 1 receives, rows and columns as in payoff; empty: the negative of payoff"
     )
-    rounds: int = option(1, _whole(1, 10_000), help="rounds of a match, 1 to 10000; each shows the last choices")
+    rounds: int = option(1, whole(1, 10_000), help="rounds of a match, 1 to 10000; each shows the last choices")
 
 
 @frozen(kw_only=True)
@@ -73,10 +66,8 @@ class MatrixFixedConfig:
 class MemoryGameConfig:
     """Options of the environment ``memory-game``."""
 
-    choices: int = option(
-        4, _whole(2, 64), help="different cues, 2 to 64; who does not remember is right once in these"
-    )
-    delay: int = option(6, _whole(1, 10_000), help="ticks between the cue and the question, 1 to 10000")
+    choices: int = option(4, whole(2, 64), help="different cues, 2 to 64; who does not remember is right once in these")
+    delay: int = option(6, whole(1, 10_000), help="ticks between the cue and the question, 1 to 10000")
     distractor: bool = option(True, help="whether another symbol, drawn by lot, is shown on each tick of the delay")
 
 
@@ -85,7 +76,7 @@ class CorridorConfig:
     """Options of the environment ``corridor``."""
 
     length: int = option(
-        16, _whole(2, 60), help="cells to walk, 2 to 60; random play arrives in about 1 of 2^(length - 1) matches"
+        16, whole(2, 60), help="cells to walk, 2 to 60; random play arrives in about 1 of 2^(length - 1) matches"
     )
     distraction: float = option(
         0.1, between(0.0, 0.99), help="reward of leaving by the door beside the start; 0 to 0.99; the end is worth 1"
@@ -97,9 +88,9 @@ class CorridorConfig:
 class KeyRingConfig:
     """Options of the environment ``key-ring``."""
 
-    keys: int = option(256, _whole(2, 10_000), help="different keys, the actions, 2 to 10000")
-    locks: int = option(16, _whole(1, 1_000), help="different locks, 1 to 1000; every match shows one")
-    fit: int = option(4, _whole(1, 10_000), help="keys that fit each lock, 1 to keys; one of them opens it")
+    keys: int = option(256, whole(2, 10_000), help="different keys, the actions, 2 to 10000")
+    locks: int = option(16, whole(1, 1_000), help="different locks, 1 to 1000; every match shows one")
+    fit: int = option(4, whole(1, 10_000), help="keys that fit each lock, 1 to keys; one of them opens it")
     masked: bool = option(
         True, help="whether keys that do not fit are masked; otherwise there is no mask and they do nothing"
     )
@@ -109,8 +100,8 @@ class KeyRingConfig:
 class LabelsConfig:
     """Options of the environment ``labels``."""
 
-    choices: int = option(6, _whole(2, 64), help="choices of every label but the first, 2 to 64")
-    labels: int = option(2, _whole(2, 16), help="labels besides the first, of which it chooses one, 2 to 16")
+    choices: int = option(6, whole(2, 64), help="choices of every label but the first, 2 to 64")
+    labels: int = option(2, whole(2, 16), help="labels besides the first, of which it chooses one, 2 to 16")
     coupled: bool = option(
         False, help="whether all labels must be right together; otherwise the first says which of the others counts"
     )
@@ -127,8 +118,8 @@ class LabelsConfig:
 class LuckConfig:
     """Options of the environment ``luck``."""
 
-    choices: int = option(4, _whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
-    ticks: int = option(8, _whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another sign")
+    choices: int = option(4, whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
+    ticks: int = option(8, whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another sign")
     spread: float = option(
         8.0, at_least(0.0), help="luck of a match, drawn from [-spread, spread], is paid in equal parts on every tick"
     )
@@ -139,9 +130,9 @@ class LuckConfig:
 class TeamGameConfig:
     """Options of the environment ``team-game``."""
 
-    teams: int = option(1, _whole(1, 2), help="1: a team on its own; 2: two teams, each of which is paid its lead")
-    members: int = option(3, _whole(1, 32), help="seats of a team, 1 to 32")
-    choices: int = option(4, _whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
+    teams: int = option(1, whole(1, 2), help="1: a team on its own; 2: two teams, each of which is paid its lead")
+    members: int = option(3, whole(1, 32), help="seats of a team, 1 to 32")
+    choices: int = option(4, whole(2, 64), help="different signs that a seat may be shown, 2 to 64")
     offset: float = option(
         8.0,
         at_least(0.0),
@@ -154,16 +145,16 @@ class TargetsConfig:
     """Options of the environment ``targets``."""
 
     kinds: int = option(
-        4, _whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of that sought"
+        4, whole(2, 64), help="different kinds of entities, 2 to 64; one present entity is of that sought"
     )
-    buttons: int = option(3, _whole(1, 64), help="different buttons, 1 to 64; the observation says which is right")
+    buttons: int = option(3, whole(1, 64), help="different buttons, 1 to 64; the observation says which is right")
 
 
 @frozen(kw_only=True)
 class SteerConfig:
     """Options of the environment ``steer``."""
 
-    steps: int = option(1, _whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another observation")
+    steps: int = option(1, whole(1, 10_000), help="ticks of a match, 1 to 10000; each shows another observation")
     tolerance: float = option(
         0.05, above(0.0), help="a match is won with at most this squared distance, mean of its ticks; > 0"
     )
