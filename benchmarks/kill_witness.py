@@ -2,23 +2,21 @@
 
 The counts come from rows of the log, one fixture after the other, and share no code with the payoffs, pools and players
 of the league; only the fit of ratings to the counts does. What is compared is what a start of the coordinator would
-find, and what a running one reported last.
+find.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field
 from ludus._league import League
-from ludus._metrics import read_metrics
 from ludus._store import Store
-from ludus_ratings.elo_table import PRIOR, EloTable
+from ludus_ratings.elo_table import EloTable
 
 _DEPTH = 16  # models of a player whose matches count for its live weights
 
@@ -192,26 +190,3 @@ def _counters(league: League, store: Store, trained: int) -> Iterator[str]:
     latest = max((model.manifest["elapsed_s"] for model in store.models()), default=0.0)
     if counters.get("elapsed_s", 0.0) < latest:
         yield f"{counters['elapsed_s']:.1f} s of training, a model was frozen after {latest:.1f}"
-
-
-def misreported(folder: Path) -> list[str]:
-    """Return what a coordinator that stopped cleanly knew otherwise than its log; it reports once more at its end."""
-    with Store.read(folder) as store:
-        league = League.of(store, EloTable)
-        counters = store.counters()
-    told: Mapping[str, float] = {metric.name: metric.value for metric in read_metrics(folder / "metrics.jsonl")}
-    shares = sum(view.share for view in league.players.values())
-    expected = {"league/matches": counters["matches"]}
-    for name, view in league.players.items():
-        rating = league.rating(view.models[-1]) if view.models else PRIOR
-        expected |= {
-            f"league/{name}/models": len(view.models),
-            f"league/{name}/generation": view.generation,
-            f"league/{name}/share": view.share / shares,
-            f"league/{name}/decisions": view.decisions,
-        } | ({f"league/{name}/rating": rating.mean} if rating.matches else {})
-    return [
-        f"{name}: reported {told.get(name)}, the log says {value}"
-        for name, value in expected.items()
-        if abs(told.get(name, np.inf) - value) > 1e-3
-    ]

@@ -19,7 +19,6 @@ class SumTree:
     def __init__(self, capacity: int) -> None:
         self._levels = max(1, (capacity - 1).bit_length())
         self._leaves = 1 << self._levels
-        self._capacity = capacity
         self._nodes = np.zeros(2 * self._leaves, np.float64)  # node i has the children 2i and 2i + 1; 1 is the root
 
     @property

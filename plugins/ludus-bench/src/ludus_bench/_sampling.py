@@ -75,11 +75,7 @@ class Dealer:
 
 
 class Sampling:
-    """A sampler that always finds fixtures, weights and credits.
-
-    Attributes:
-        ticks: Ticks of all matches so far.
-    """
+    """A sampler that always finds fixtures, weights and credits."""
 
     def __init__(self, config: RunConfig, assembly: Assembly, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
         self._players = tuple(config.players)

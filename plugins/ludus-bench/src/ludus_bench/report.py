@@ -70,11 +70,9 @@ class Figure:
         }
 
 
-def figure_of(
-    name: str, rate: Rate, *, limit: Limit | None = None, at: Mapping[str, Any] | None = None, unit: str = "/s"
-) -> Figure:
+def figure_of(name: str, rate: Rate, *, limit: Limit | None = None, at: Mapping[str, Any] | None = None) -> Figure:
     """Return the figure of a measured rate."""
-    return Figure(name=name, summary=rate.summary, unit=unit, cores=rate.cores, limit=limit, at=at or {})
+    return Figure(name=name, summary=rate.summary, unit="/s", cores=rate.cores, limit=limit, at=at or {})
 
 
 @frozen(kw_only=True)
