@@ -6,6 +6,8 @@ import hashlib
 
 import numpy as np
 
+from ludus.lots import draw
+
 
 def seed_for(seed: int, *names: str | int) -> int:
     """Return a 63-bit seed for the stream called `names` under the run's `seed`."""
@@ -25,10 +27,4 @@ def match_seeds(fixture_seed: int | np.ndarray, numbers: np.ndarray) -> np.ndarr
         fixture_seed: Of all matches, or ``[n] uint64`` of each.
         numbers: ``[n]``.
     """
-    z = numbers.astype(np.uint64) + np.uint64(1)
-    z *= np.uint64(0x9E3779B97F4A7C15)
-    z += np.asarray(fixture_seed, np.uint64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return z
+    return draw(np.asarray(fixture_seed, np.uint64), numbers)

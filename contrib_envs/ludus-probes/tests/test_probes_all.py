@@ -12,7 +12,6 @@ from ludus.spaces import action_width, label_sizes
 from ludus.testing import check_environment
 from ludus_board.random_agent import RandomAgent
 from ludus_probes.batch import ROLE
-from ludus_probes.lots import below, draw, fractions
 from ludus_probes.plugin import ludus_register_agents, ludus_register_environments
 
 NAMES = [component.name for component in ludus_register_environments()]
@@ -169,19 +168,6 @@ def test_matrices_of_different_size_are_refused(make):
     """Each has an allowed shape, but they do not fit together."""
     with pytest.raises(ConfigError, match="payoff_second: expected 3 rows as in payoff, got 2"):
         make("matrix-game", payoff_second=((1.0, 0.0), (0.0, 1.0)))
-
-
-def test_lots_are_independent_and_even():
-    """Of one seed over streams and of one stream over seeds: 8 classes in pairs come up equally often."""
-    for seeds, streams in ((np.arange(64_000), 3), (7, np.arange(64_000))):
-        numbers = draw(np.asarray(seeds, np.uint64), streams)
-        pairs = below(numbers[:-1], 8) * 8 + below(numbers[1:], 8)
-        assert abs(np.bincount(pairs, minlength=64) - 1000).max() < 150
-        shares = fractions(numbers)
-        assert shares.min() >= 0.0
-        assert shares.max() < 1.0
-        assert abs(shares.mean() - 0.5) < 0.01
-        assert abs(shares.var() - 1 / 12) < 0.002
 
 
 def rates_of_random_play(environment):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ludus.environment import Scenario
 from ludus.errors import ContractError
+from ludus.lots import draw
 
 from ludus_board.rules import Rules
 
@@ -71,7 +72,7 @@ def play(
         quiet = _quiet(rules, own, own | other)
         going[at] = quiet.any(axis=1)
         at, quiet = at[going[at]], quiet[going[at]]
-        moves = _pick(quiet, _hash(seeds[at], ply))
+        moves = _pick(quiet, draw(seeds[at], ply))
         bits, _ = rules.place(stones[at, 0] | stones[at, 1], moves)
         stones[at, ply % 2] |= bits
         place(at, moves)
@@ -93,13 +94,3 @@ def _pick(allowed: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     wanted = (numbers % order[:, -1].astype(np.uint64)).astype(np.int64)
     picked: np.ndarray = np.argmax(order > wanted[:, None], axis=1)
     return picked
-
-
-def _hash(seeds: np.ndarray, ply: int) -> np.ndarray:
-    """Return ``[n] uint64``, an independent random number for each seed and ply (SplitMix64)."""
-    with np.errstate(over="ignore"):
-        z: np.ndarray = seeds + np.uint64(ply + 1) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z ^= z >> np.uint64(31)
-    return z

@@ -7,6 +7,7 @@ one seed is the mirror image of the match with the other and the seats exchanged
 from __future__ import annotations
 
 import numpy as np
+from ludus.lots import draw
 
 from ludus_pong2p.field import SIDE
 
@@ -28,16 +29,7 @@ def heights_and_slopes(seeds: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarr
         seeds: ``[n] uint64``.
         numbers: ``[n] int64``: how many balls were served before in the match.
     """
-    bits = _hash(seeds >> np.uint64(1), numbers)
+    bits = draw(seeds >> np.uint64(1), numbers)
     first = (bits >> np.uint64(32)).astype(np.float64) / _HALF - 1.0
     second = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64) / _HALF - 1.0
     return _SPREAD * first, second
-
-
-def _hash(seeds: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """Return ``[n] uint64``, an independent random number for each seed and number (SplitMix64)."""
-    z: np.ndarray = seeds + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
-    z ^= z >> np.uint64(31)
-    return z

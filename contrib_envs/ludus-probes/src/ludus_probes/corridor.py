@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.lots import below, draw
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import CorridorConfig
-from ludus_probes.lots import below, draw
 from ludus_probes.reflex import ReflexAgent
 from ludus_probes.terminal import highlight
 

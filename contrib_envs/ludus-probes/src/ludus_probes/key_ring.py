@@ -6,11 +6,11 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.errors import ConfigError
+from ludus.lots import below, draw
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import KeyRingConfig
-from ludus_probes.lots import below, draw
 from ludus_probes.reflex import ReflexAgent
 from ludus_probes.terminal import highlight
 

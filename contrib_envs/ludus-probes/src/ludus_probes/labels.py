@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.lots import below, draw
 from ludus.spaces import action_width
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import LabelsConfig
-from ludus_probes.lots import below, draw
 from ludus_probes.reflex import ReflexAgent
 from ludus_probes.terminal import highlight
 

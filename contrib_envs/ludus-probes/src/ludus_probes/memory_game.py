@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.lots import below, draw
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import MemoryGameConfig
-from ludus_probes.lots import below, draw
 from ludus_probes.terminal import highlight
 
 __all__ = ["MemoryAgent", "make_memory_game"]

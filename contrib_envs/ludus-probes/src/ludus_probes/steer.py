@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.lots import draw, fractions
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import SteerConfig
-from ludus_probes.lots import draw, fractions
 from ludus_probes.reflex import ReflexAgent
 
 __all__ = ["best_actions", "make_steer", "make_steer_agent"]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
+from ludus.lots import below, draw
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import TargetsConfig
-from ludus_probes.lots import below, draw
 from ludus_probes.reflex import ReflexAgent
 from ludus_probes.terminal import highlight
 

@@ -1,4 +1,7 @@
-"""Random numbers of a match: a function of its seed and of what they are for, for many matches at once."""
+"""Random numbers of a match: a function of its seed and of what they are for, for many matches at once.
+
+Environments that draw by them need no generator for each match, and a match repeats whatever the others do.
+"""
 
 from __future__ import annotations
 
