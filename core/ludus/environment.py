@@ -21,7 +21,7 @@ checks all of this.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field, frozen
@@ -43,6 +43,7 @@ __all__ = [
     "Scenario",
     "Seat",
     "Tick",
+    "checked_scenarios",
 ]
 
 #: Named arrays with a common batch shape. A plain (non-Dict) space has the single leaf ``"obs"``.
@@ -55,6 +56,32 @@ class Scenario:
 
     name: str = field(default="default", validator=option.name())
     parameters: Mapping[str, float] = field(factory=dict)
+
+
+def checked_scenarios(
+    scenarios: Sequence[Scenario] | None, count: int, *, known: Mapping[str, Collection[str]]
+) -> Sequence[Scenario]:
+    """Return the scenarios of new matches, none where all matches are to be plain; for `Environment.reset`.
+
+    Args:
+        scenarios: What `reset` was given.
+        count: How many matches start.
+        known: Which scenarios there are besides ``"default"``, and the names of the parameters that each takes.
+
+    Raises:
+        ContractError: A scenario or parameter is unknown, or their number is wrong.
+    """
+    if scenarios is not None and len(scenarios) != count:
+        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
+    for scenario in scenarios or ():
+        if scenario.name != "default" and scenario.name not in known:
+            raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
+        taken = known.get(scenario.name, ())
+        for name in scenario.parameters:
+            if name not in taken:
+                takes = f"the parameters {', '.join(taken)}" if taken else "no parameters"
+                raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
+    return scenarios or ()
 
 
 @frozen(kw_only=True)

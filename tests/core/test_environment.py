@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
-from ludus.environment import Seat
+from ludus.environment import Seat, checked_scenarios
 from ludus.errors import ContractError
 
 SPACE = spaces.Discrete(3)
@@ -39,6 +39,36 @@ def test_an_unknown_role_is_an_error_that_lists_the_known_ones():
     """The message helps to find the typing error."""
     with pytest.raises(KeyError, match="hunt has no role 'dog'; it has cat, mouse"):
         HUNT.role("dog")
+
+
+FOG = {"fog": ("far", "near"), "night": ()}
+
+
+@pytest.mark.parametrize(
+    ("scenarios", "problem"),
+    [
+        ([Scenario()], "expected one scenario for each of 2 rows, got 1"),
+        ([Scenario(), Scenario(name="rain")], "unknown scenario 'rain'; there are default, fog, night"),
+        ([Scenario(), Scenario(parameters={"far": 1})], "scenario default takes no parameters; got 'far'"),
+        ([Scenario(), Scenario(name="night", parameters={"far": 1})], "scenario night takes no parameters; got 'far'"),
+        (
+            [Scenario(), Scenario(name="fog", parameters={"far": 1, "fat": 1})],
+            "scenario fog takes the parameters far, near; got 'fat'",
+        ),
+    ],
+)
+def test_scenarios_that_a_game_does_not_have_are_refused(scenarios, problem):
+    """In words that say what it has."""
+    with pytest.raises(ContractError) as raised:
+        checked_scenarios(scenarios, 2, known=FOG)
+    assert str(raised.value) == problem
+
+
+def test_scenarios_that_a_game_has_are_those_of_its_matches():
+    """Also with some of their parameters; nothing said is plain matches."""
+    given = [Scenario(name="fog", parameters={"near": 2}), Scenario()]
+    assert checked_scenarios(given, 2, known=FOG) == given
+    assert checked_scenarios(None, 2, known=FOG) == ()
 
 
 @pytest.mark.parametrize("name", ["", "Cat", "a cat", "../cat", "c" * 65])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from ludus.environment import Scenario
+from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 from ludus.lots import draw
 
@@ -30,20 +30,16 @@ def plies(scenarios: Sequence[Scenario] | None, count: int, *, most: int) -> np.
     """
     if scenarios is None:
         return None
-    if len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
-    asked = np.array([_asked(scenario, most) for scenario in scenarios], np.int64)
+    checked = checked_scenarios(scenarios, count, known={SCENARIO: ("plies",)})
+    asked = np.array([_asked(scenario, most) for scenario in checked], np.int64)
     return asked if asked.any() else None
 
 
 def _asked(scenario: Scenario, most: int) -> int:
     if scenario.name == "default":
         return 0
-    if scenario.name != SCENARIO:
-        raise ContractError(f"unknown scenario {scenario.name!r}; there are default and {SCENARIO}")
-    unknown = set(scenario.parameters) - {"plies"}
     asked = scenario.parameters.get("plies", _DEFAULT_PLIES)
-    if unknown or not 0 <= asked < most or asked != int(asked):
+    if not 0 <= asked < most or asked != int(asked):
         raise ContractError(
             f"scenario {SCENARIO} takes the parameter plies, a whole number from 0 to {most - 1}; "
             f"got {dict(scenario.parameters)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ludus.environment import Scenario
+from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
 __all__ = ["COLUMN", "PARAMETERS", "SCENARIOS", "handicaps"]
@@ -65,10 +65,8 @@ def handicaps(scenarios: Sequence[Scenario] | None, count: int) -> np.ndarray:
     Raises:
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
     """
-    if scenarios is not None and len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
     values = np.tile(np.array([default for default, _, _ in PARAMETERS.values()], np.float32), (count, 1))
-    for row, scenario in enumerate(scenarios or ()):
+    for row, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
         for name, value in _changes(scenario).items():
             values[row, COLUMN[name]] = value
     return values
@@ -76,13 +74,8 @@ def handicaps(scenarios: Sequence[Scenario] | None, count: int) -> np.ndarray:
 
 def _changes(scenario: Scenario) -> dict[str, float]:
     """Return the parameters in which a scenario differs from the default one."""
-    if scenario.name != "default" and scenario.name not in SCENARIOS:
-        raise ContractError(f"unknown scenario {scenario.name!r}; there are default, {', '.join(SCENARIOS)}")
     known = SCENARIOS.get(scenario.name, {})
     for name, value in scenario.parameters.items():
-        if name not in known:
-            takes = f"the parameters {', '.join(known)}" if known else "no parameters"
-            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
         _, low, high = PARAMETERS[name]
         if not low <= value <= high or (name in _WHOLE and value != round(value)):
             kind = "a whole number" if name in _WHOLE else "a number"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
-from ludus.environment import Scenario
+from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
 from ludus_duel.config import DuelRules
@@ -46,11 +46,9 @@ def starts(scenarios: Sequence[Scenario] | None, seeds: np.ndarray, *, rules: Du
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
     """
     count = len(seeds)
-    if scenarios is not None and len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
     values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
-    for row, scenario in enumerate(scenarios or ()):
-        if scenario.name != "default" or scenario.parameters:
+    for row, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
+        if scenario.name != "default":
             values[row] = list(_values(scenario, rules).values())
     distance = np.where(values[:, 4] < 0, _drawn_distance(seeds, rules), values[:, 4])
     room = np.where(values[:, 5] < 0, (rules.arena_cm - distance) / 2, values[:, 5])
@@ -73,13 +71,8 @@ def _drawn_distance(seeds: np.ndarray, rules: DuelRules) -> np.ndarray:
 
 def _values(scenario: Scenario, rules: DuelRules) -> dict[str, float]:
     """Return all parameters of a scenario, in the order of those of ``custom``."""
-    if scenario.name != "default" and scenario.name not in SCENARIOS:
-        raise ContractError(f"unknown scenario {scenario.name!r}; there are default, {', '.join(SCENARIOS)}")
     known = SCENARIOS.get(scenario.name, {})
     for name, value in scenario.parameters.items():
-        if name not in known:
-            takes = f"the parameters {', '.join(known)}" if known else "no parameters"
-            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
         low, high = _range(name, rules)
         if not (low <= value <= high or (value == -1 and name in ("distance", "room_0"))):
             expected = f"expected a number from {low:g} to {high:g} for {name}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from attrs import frozen
-from ludus.environment import Scenario
+from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
 
 __all__ = ["SCENARIOS", "Starts", "starts"]
@@ -47,11 +47,9 @@ def starts(scenarios: Sequence[Scenario] | None, count: int, *, points: int) -> 
     Raises:
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
     """
-    if scenarios is not None and len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
     values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
-    for row, scenario in enumerate(scenarios or ()):
-        if scenario.name != "default" or scenario.parameters:
+    for row, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
+        if scenario.name != "default":
             values[row] = list(_values(scenario, points).values())
     ball_speed, *others = values.T
     paddles, scores, receivers = np.array(others[:2]), np.array(others[2:4]), others[4]
@@ -62,14 +60,9 @@ def starts(scenarios: Sequence[Scenario] | None, count: int, *, points: int) -> 
 
 def _values(scenario: Scenario, points: int) -> dict[str, float]:
     """Return all parameters of a scenario, in the order of those of ``custom``."""
-    if scenario.name != "default" and scenario.name not in SCENARIOS:
-        raise ContractError(f"unknown scenario {scenario.name!r}; there are default, {', '.join(SCENARIOS)}")
     known = SCENARIOS.get(scenario.name, {})
     ranges = _ranges(points)
     for name, value in scenario.parameters.items():
-        if name not in known:
-            takes = f"the parameters {', '.join(known)}" if known else "no parameters"
-            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
         expected, accepts = ranges[name]
         if not accepts(value):
             raise ContractError(f"scenario {scenario.name}: expected {expected} for {name}, got {value!r}")
