@@ -10,11 +10,6 @@ def test_cells_stand_below_each_other():
     assert columns([("a", "bb", "c"), ("ddd", "e", "")]) == "a    bb  c\nddd  e"
 
 
-def test_numbers_stand_to_the_right():
-    """But for the first column, which names them."""
-    assert columns([("a", "bb"), ("ddd", "1")], numbers=True) == "a    bb\nddd   1"
-
-
 def test_the_last_column_is_wrapped(monkeypatch):
     """Its lines stand below each other, also where a row begins with empty cells."""
     monkeypatch.setenv("COLUMNS", "50")

@@ -9,19 +9,17 @@ from collections.abc import Sequence
 __all__ = ["columns"]
 
 
-def columns(rows: Sequence[Sequence[str]], *, numbers: bool = False) -> str:
+def columns(rows: Sequence[Sequence[str]]) -> str:
     """Return rows as lines whose cells stand below each other; the last column is wrapped to fit the terminal.
 
     Args:
         rows: Cells, as many in every row.
-        numbers: Whether all columns but the first stand to the right.
     """
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
     indent = " " * (sum(widths[:-1]) + 2 * (len(widths) - 1))
     most = max(shutil.get_terminal_size((120, 1)).columns, len(indent) + 40)
     lines = []
-    for first, *rest in rows:
-        cells = [f"{cell:{'>' if numbers else '<'}{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
-        line = "  ".join([f"{first:<{widths[0]}}", *cells]).rstrip()
+    for cells in rows:
+        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
         lines.append(textwrap.fill(line, most, subsequent_indent=indent, break_on_hyphens=False))
     return "\n".join(lines)
