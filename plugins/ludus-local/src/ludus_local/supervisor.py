@@ -115,27 +115,28 @@ class Supervisor:
         if any(heard <= service.started_s or now - heard > _QUIET_S for service, heard in services):
             self._served_s = now  # it starts or hangs, and who waits for its answer says nothing either
         for name, process in self._processes.items():
-            status = process.launched.poll()
+            if why := self._reason(name, process, now, errors):
+                self._restart(process, why, now)
+
+    def _reason(self, name: str, process: _Process, now: float, errors: dict[str, str]) -> str:
+        """Return why a worker is to be started again: it has ended, or is killed now; empty while it is not."""
+        status = process.launched.poll()
+        if status is None:
             served_s = 0.0 if name in self._services else self._served_s
-            silent_s = now - max(heard_s.get(name, 0.0), process.started_s, self._back_s, served_s)
+            silent_s = now - max(self._heard_s.get(name, 0.0), process.started_s, self._back_s, served_s)
             stall_s = self.session.stall_s
-            patience_s = max(stall_s, _START_S) if self._starts(name) else stall_s
-            if status is None and silent_s < patience_s:
-                continue
-            if status is None:
-                process.launched.terminate()  # it writes to its log what it is doing, if it still can
-                time.sleep(_SHOW_S)
-                _end([process.launched])
-                why = f"was silent for {silent_s:.0f} s and was killed"
-                # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
-                process.deaths = deque(death + silent_s for death in process.deaths)
-            else:
-                process.ended_s = process.ended_s or now
-                if status >= 0 and name not in errors and now - process.ended_s < _LAST_WORDS_S:
-                    continue
-                ended = f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"
-                why = errors.pop(name, "") or ended
-            self._restart(process, why, now)
+            if silent_s < (max(stall_s, _START_S) if self._starts(name) else stall_s):
+                return ""
+            process.launched.terminate()  # it writes to its log what it is doing, if it still can
+            time.sleep(_SHOW_S)
+            _end([process.launched])
+            # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
+            process.deaths = deque(death + silent_s for death in process.deaths)
+            return f"was silent for {silent_s:.0f} s and was killed"
+        process.ended_s = process.ended_s or now
+        if status >= 0 and name not in errors and now - process.ended_s < _LAST_WORDS_S:
+            return ""
+        return errors.pop(name, "") or _ended(status)
 
     def progressed(self, name: str) -> None:
         """Take note that work of a worker was committed or a service was of use: its deaths so far do not count."""
@@ -180,7 +181,7 @@ class Supervisor:
                 tend()
         for name, status in statuses.items():
             if status < 0:
-                self.session.say(f"{name}: was killed by signal {-status} while it stopped; see {self._log(name)}")
+                self.session.say(f"{name}: {_ended(status)} while it stopped; see {self._log(name)}")
         _end([self._processes[name].launched for name in self.alive])
         return killed
 
@@ -210,6 +211,10 @@ def is_service(name: str) -> bool:
 def serves(name: str) -> bool:
     """Return whether the worker of a name commits nothing, but is of use to others."""
     return name.startswith(("service-", "helper-"))
+
+
+def _ended(status: int) -> str:
+    return f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"
 
 
 def _end(processes: list[LocalProcess]) -> None:
