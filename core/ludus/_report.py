@@ -108,7 +108,7 @@ def summarize(coordinator: Coordinator) -> dict[str, Any]:
 
 def milestones(models: tuple[str, ...]) -> tuple[str, ...]:
     """Return a few models before the newest, spread evenly over its history."""
-    return tuple(models[i] for i in evenly(len(models) - 1, 4)) if len(models) > 1 else ()
+    return tuple(models[i] for i in evenly(len(models) - 1, 4))
 
 
 def evenly(count: int, most: int) -> list[int]:

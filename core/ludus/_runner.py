@@ -23,6 +23,7 @@ from ludus._coordinator import Coordinator
 from ludus._database import DATABASE, sound, unused
 from ludus._evaluation import play_out
 from ludus._inproc import InTurn
+from ludus._league import League
 from ludus._metrics import JsonLines
 from ludus._models import usable, write_durably
 from ludus._plugins import Plugins
@@ -32,6 +33,7 @@ from ludus._store import Store
 from ludus._toml import read_toml
 from ludus.errors import ConfigError, LudusError, RunError, WorkerError
 from ludus.launcher import Crew, Launcher, Link, Session, Worker, WorkerContext
+from ludus.matchmaker import PlayerView
 from ludus.metrics import MetricSink
 from ludus.signals import noted
 
@@ -313,31 +315,35 @@ class _Run:
         each = -(-matches // (2 if coordinator.rotates else 1))
         environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
         spec = environment.spec
-        played_before = (record.fixture for record in self.store.fixtures(kind="eval") if record.played)
-        known = {(frozenset(f.seats), f.matches) for f in played_before if f.reason == _FINAL}
         cache = self._assembly.opponents("final", spec, environment.num_matches)
         try:
-            for player in league.players.values() if matches and spec.num_teams == 2 else ():
-                for opponent in (*league.anchors, *milestones(player.models)):
-                    if self._signal or not player.models or (player.team is not None and opponent in player.models):
-                        continue
-                    pair = (player.models[-1], opponent)
-                    if (frozenset(pair), each) in known:
-                        continue
-                    self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
-                    sides = pair[::-1] if player.team else pair
-                    fixtures = coordinator.rating_fixtures(sides, each, reason=_FINAL)
-                    played = play_out(
-                        environment,
-                        fixtures,
-                        lambda fixture, seat: cache.seated(fixture, seat, spec),
-                        stop=lambda: self._signal,
-                    )
-                    if played:  # else it is as if they had never been created: nothing more is committed
-                        league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
-                        coordinator.commit()
+            for player, opponent in self._finals(league, each) if matches and spec.num_teams == 2 else ():
+                if self._signal:
+                    break
+                pair = (player.models[-1], opponent)
+                self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
+                fixtures = coordinator.rating_fixtures(pair[::-1] if player.team else pair, each, reason=_FINAL)
+                played = play_out(
+                    environment,
+                    fixtures,
+                    lambda fixture, seat: cache.seated(fixture, seat, spec),
+                    stop=lambda: self._signal,
+                )
+                if played:  # else it is as if they had never been created: nothing more is committed
+                    league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
+                    coordinator.commit()
         finally:
             environment.close()
+
+    def _finals(self, league: League, matches: int) -> Iterator[tuple[PlayerView, str]]:
+        """Return whose newest model meets whom, without those that have played so many matches already."""
+        played = (record.fixture for record in self.store.fixtures(kind="eval") if record.played)
+        known = {(frozenset(f.seats), f.matches) for f in played if f.reason == _FINAL}
+        for player in league.players.values():
+            history = milestones(player.models) if player.team is None else ()
+            for opponent in (*league.anchors, *history) if player.models else ():
+                if (frozenset({player.models[-1], opponent}), matches) not in known:
+                    yield player, opponent
 
     def _note_signal(self, name: str) -> None:
         self._signal = name
