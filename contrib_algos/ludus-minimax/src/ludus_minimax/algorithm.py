@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.segment import Field
 from ludus_ppo.algorithm import PPO
@@ -26,6 +25,7 @@ class MinimaxPPO(PPO):
     """
 
     _config: MinimaxPPOConfig
+    _trainer = MinimaxPPOTrainer
 
     def __init__(self, config: MinimaxPPOConfig, *, context: AlgorithmContext) -> None:
         super().__init__(config, context=context)
@@ -35,10 +35,3 @@ class MinimaxPPO(PPO):
         """Return PPO's fields and ``opponent_value []``, which samplers fill."""
         noted = (Field(OPPONENT_VALUE, source="opponents"),) if self._config.minimax_alpha else ()
         return (*super().fields, *noted)
-
-    def make_trainer(self, *, seed: int, device: str = "cpu") -> MinimaxPPOTrainer:
-        """Make a trainer whose initial weights and minibatch order follow from `seed`."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            model = self._model()
-        return MinimaxPPOTrainer(self._config, model.to(device), distribution=self._distribution, seed=seed)

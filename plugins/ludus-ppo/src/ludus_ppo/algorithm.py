@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
@@ -26,6 +28,8 @@ class PPO:
     Raises:
         ContractError: The role's action space is not supported, or `burn_in` leaves nothing of a segment.
     """
+
+    _trainer: ClassVar[type[PPOTrainer]] = PPOTrainer
 
     def __init__(self, config: PPOConfig, *, context: AlgorithmContext) -> None:
         if config.burn_in >= config.segment_decisions:
@@ -55,7 +59,7 @@ class PPO:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self._model()
-        return PPOTrainer(self._config, model.to(device), distribution=self._distribution, seed=seed)
+        return self._trainer(self._config, model.to(device), distribution=self._distribution, seed=seed)
 
     def _model(self) -> ActorCritic:
         return ActorCritic(
