@@ -99,10 +99,7 @@ class AecGame:
                 match.end(truncated=any(truncations[agent] and not terminations[agent] for agent in agents))
                 return
             self._dismiss_dead()
-        agent = env.agent_selection
-        seat = match.seats[agent]
-        seat.observe(env.observe(agent), env.infos[agent] if self._masks_in_infos else None)
-        seat.act()
+        self._select()
         if match.is_time_up():
             self._observe(env.agents)
             match.end(truncated=True)
@@ -116,6 +113,7 @@ class AecGame:
             agent = env.agent_selection
 
     def _select(self) -> None:
+        """Show the selected agent what it sees, and let it act."""
         env = self._env
         agent = env.agent_selection
         seat = self._match.seats[agent]
