@@ -89,7 +89,11 @@ class Interface(Protocol):
         """
 
     def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
-        """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``."""
+        """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``.
+
+        Interfaces that leave actions as they are inherit this from `Identity`: only then is what the game says of its
+        action labels (`Role.labels_used`) passed on to the player.
+        """
 
 
 @runtime_checkable
@@ -181,6 +185,8 @@ class _Stack:
 def bind_role(role: Role, interface: Interface) -> Role:
     """Bind `interface` to a role's spaces and return the role as its player sees it.
 
+    `labels_used` speaks of the game's actions: it is None behind an interface with an `act` of its own.
+
     Raises:
         ContractError: The interface cannot work on this role; the message names both.
     """
@@ -188,10 +194,17 @@ def bind_role(role: Role, interface: Interface) -> Role:
         seen = interface.bind(Spaces(role.observation_space, role.action_space))
     except ContractError as error:
         raise ContractError(f"role {role.name!r}: {error}") from error
-    same_actions = seen.action == role.action_space
+    same_actions = seen.action == role.action_space and _leaves_actions(interface)
     return attrs.evolve(
         role,
         observation_space=seen.observation,
         action_space=seen.action,
         labels_used=role.labels_used if same_actions else None,
     )
+
+
+def _leaves_actions(interface: Interface) -> bool:
+    """Return whether actions keep their meaning, which their space does not show: choices may be renumbered."""
+    if isinstance(interface, _Stack):
+        return all(map(_leaves_actions, interface.interfaces))
+    return type(interface).act is Identity.act

@@ -155,3 +155,17 @@ def test_labels_used_stay_with_the_actions_they_speak_of():
 
     assert bind_role(role, Identity()).labels_used == role.labels_used
     assert bind_role(role, OneLabel()).labels_used is None
+
+
+def test_labels_used_do_not_outlive_new_numbers_of_the_same_choices():
+    """Equal spaces do not tell; an interface with an `act` of its own does, anywhere in a stack."""
+    space = spaces.MultiDiscrete([2, 2])
+    role = attrs.evolve(ROLE, action_space=space, labels_used=((True, False), (True, True)))
+
+    class Backwards(Identity):
+        def act(self, action, streams):
+            return 1 - action
+
+    assert bind_role(role, Backwards()).labels_used is None
+    assert bind_role(role, stack(Count(), stack(Backwards(), Identity()))).labels_used is None
+    assert bind_role(role, stack(Count(), stack(Identity()))).labels_used == role.labels_used
