@@ -14,7 +14,8 @@ from ludus.testing import check_inference
 from ludus_inference import compiled
 from ludus_inference.compiled import Compiled, make_compiled
 from ludus_inference.config import CompileConfig
-from ludus_networks.config import MLPConfig
+from ludus_networks.config import MLPConfig, ModularConfig
+from ludus_networks.modular import make_modular
 from ludus_networks.network import make_mlp
 
 REQUEST = NetworkRequest(observation={"obs": spaces.Box(-1, 1, (4,), np.float32)}, heads={"policy": 3})
@@ -72,6 +73,15 @@ def test_timing_runs_networks_with_privileged_leaves():
         critic_heads={"value": 1},
     )
     module = make_mlp(MLPConfig(hidden=(5,)), request=request)
+    assert isinstance(make_compiled(CompileConfig(min_speedup=0.0), module=module, request=request), Compiled)
+
+
+@pytest.mark.usefixtures("compiler")
+def test_networks_with_a_memory_are_compiled_too():
+    """The warm-up is the start of a match, of leaves whose numbers need not start at 0."""
+    leaves = {"obs": spaces.Discrete(3, start=2), "suits": spaces.MultiDiscrete([2, 3], start=[1, 5])}
+    request = NetworkRequest(observation=leaves, heads={"policy": 3})
+    module = make_modular(ModularConfig(core="lstm"), request=request)
     assert isinstance(make_compiled(CompileConfig(min_speedup=0.0), module=module, request=request), Compiled)
 
 

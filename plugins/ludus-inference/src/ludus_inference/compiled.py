@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import torch
 from ludus.environment import Leaves
 from ludus.inference import Eager
-from ludus.network import NetworkRequest
+from ludus.network import NetworkRequest, RecurrentNetwork
 from torch import Tensor, nn
 
 from ludus_inference.config import CompileConfig
+
+if TYPE_CHECKING:
+    from gymnasium import Space
 
 __all__ = ["Compiled", "make_compiled"]
 
@@ -22,6 +25,14 @@ _log = logging.getLogger("ludus.inference")
 _REPEATS = 15
 
 Leaf = dict[str, Tensor]
+
+
+class _Batch(TypedDict):
+    """What `run` takes."""
+
+    observation: Leaves
+    privileged: Leaves
+    state: Leaves
 
 
 class Compiled(Eager):
@@ -52,7 +63,8 @@ def make_compiled(config: CompileConfig, *, module: nn.Module, request: NetworkR
     eager = Eager(module, request)
     try:
         compiled = Compiled(module, request)
-        speedup = _seconds(eager, request, config.warm_up_rows) / _seconds(compiled, request, config.warm_up_rows)
+        batches = [_batch(module, request, rows) for rows in (config.warm_up_rows // 2, config.warm_up_rows)]
+        speedup = _seconds(eager, *batches) / _seconds(compiled, *batches)
     except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
         _log.warning("this network cannot be compiled (%s); torch runs it as it is", _first_line(error))
         return eager
@@ -62,24 +74,34 @@ def make_compiled(config: CompileConfig, *, module: nn.Module, request: NetworkR
     return compiled
 
 
-def _seconds(inference: Eager, request: NetworkRequest, rows: int) -> float:
+def _seconds(inference: Eager, half: _Batch, full: _Batch) -> float:
     """Return the shortest time of one call, after calls with other numbers of rows."""
-    for count in (rows // 2, rows):
-        _run(inference, request, count)
+    for warm_up in (half, full):
+        inference.run(**warm_up)
     times = []
     for _ in range(_REPEATS):
         start = time.perf_counter()
-        _run(inference, request, rows)
+        inference.run(**full)
         times.append(time.perf_counter() - start)
     return min(times)
 
 
-def _run(inference: Eager, request: NetworkRequest, rows: int) -> None:
-    inference.run(_zeros(request.observation, rows), privileged=_zeros(request.privileged, rows), state={})
+def _batch(module: nn.Module, request: NetworkRequest, rows: int) -> _Batch:
+    """Return rows at the start of a match."""
+    state = module.initial_state(rows) if isinstance(module, RecurrentNetwork) else {}
+    return {
+        "observation": _lowest(request.observation, rows),
+        "privileged": _lowest(request.privileged, rows),
+        "state": {name: leaf.detach().numpy() for name, leaf in state.items()},
+    }
 
 
-def _zeros(spaces: Any, rows: int) -> Leaves:
-    return {name: np.zeros((rows, *space.shape), space.dtype) for name, space in spaces.items()}
+def _lowest(spaces: Mapping[str, Space[Any]], rows: int) -> Leaves:
+    """Return zeros, or the first number of spaces that start elsewhere: networks may refuse what is not in a space."""
+    return {
+        name: np.full((rows, *(space.shape or ())), getattr(space, "start", 0), space.dtype)
+        for name, space in spaces.items()
+    }
 
 
 def _first_line(error: Exception) -> str:
