@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -410,6 +411,33 @@ def test_observation_writer_of_a_scalar() -> None:
     view = np.zeros((), np.int64)
     observation_writer(spaces.Discrete(5), {"obs": view})(np.array(4))
     assert view == 4
+
+
+@pytest.mark.parametrize("found", [np.array([0, 255]), [0, 255], np.array([0, 255], np.int16)])
+def test_observations_of_another_dtype_are_converted(found) -> None:
+    """Libraries often hand out int64 where they declare less; what fits is kept."""
+    view = np.zeros(2, np.uint8)
+    observation_writer(spaces.Box(0, 255, (2,), np.uint8), {"obs": view})(found)
+    assert view.tolist() == [0, 255]
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        (np.array([0.2, 0.9]), "expected uint8 (2,), got float64 (2,)"),
+        (np.array([7], np.uint8), "expected uint8 (2,), got uint8 (1,)"),
+        (np.array([[7, 8]]), "expected uint8 (2,), got int64 (1, 2)"),
+        (None, "expected uint8 (2,), got object ()"),
+        (np.array([3, 300]), "expected uint8, got 3 to 300"),
+        (np.array([-1, 3]), "expected uint8, got -1 to 3"),
+    ],
+)
+def test_observations_that_would_arrive_changed_are_refused(found, problem) -> None:
+    """NumPy casts, wraps and broadcasts in silence."""
+    space = spaces.Dict({"head": spaces.Discrete(2), "body": spaces.Dict({"eyes": spaces.Box(0, 255, (2,), np.uint8)})})
+    views = {"head": np.zeros((), np.int64), "body.eyes": np.zeros(2, np.uint8)}
+    with pytest.raises(ContractError, match=re.escape(f"observation leaf 'body.eyes': {problem}")):
+        observation_writer(space, views)({"head": 1, "body": {"eyes": found}})
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import Space, spaces
+from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 
 __all__ = ["action_reader", "fold_seed", "observation_writer", "plain_action_space", "plain_observation_space"]
@@ -33,18 +34,46 @@ def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Ca
     Args:
         space: As the scalar game declares it; Tuple and Dict parts may be nested.
         views: The leaves of `plain_observation_space`, of one seat.
+
+    The function raises `ContractError` for parts of another shape, for real numbers in a leaf of integers, and for
+    integers that a leaf's dtype does not hold. Other dtypes than the space's own are converted.
     """
     paths = list(_paths(space))
     if paths == [()]:
-        (view,) = views.values()
-        return functools.partial(view.__setitem__, ...)
-    targets = [(path, views[".".join(map(str, path))]) for path in paths]
+        ((name, view),) = views.items()
+        return _leaf_writer(name, view)
+    names = (".".join(map(str, path)) for path in paths)
+    leaves = [(path, _leaf_writer(name, views[name])) for path, name in zip(paths, names, strict=True)]
 
     def write(observation: Any) -> None:
-        for path, target in targets:
-            target[...] = functools.reduce(lambda part, key: part[key], path, observation)
+        for path, write_leaf in leaves:
+            write_leaf(functools.reduce(lambda part, key: part[key], path, observation))
 
     return write
+
+
+def _leaf_writer(name: str, view: np.ndarray) -> Callable[[Any], None]:
+    shape, dtype = view.shape, view.dtype
+
+    def write(part: Any) -> None:
+        if getattr(part, "dtype", None) is dtype and part.shape == shape:
+            view[...] = part
+        else:
+            _write_checked(name, view, np.asarray(part))
+
+    return write
+
+
+def _write_checked(name: str, view: np.ndarray, part: np.ndarray) -> None:
+    """Write what is not just as declared: NumPy would broadcast it, cut off fractions and wrap what is out of range."""
+    is_real = view.dtype.kind == "f"
+    if part.shape != view.shape or part.dtype.kind not in ("biuf" if is_real else "biu"):
+        raise ContractError(
+            f"observation leaf {name!r}: expected {view.dtype} {view.shape}, got {part.dtype} {part.shape}"
+        )
+    view[...] = part
+    if not is_real and np.count_nonzero(view != part):
+        raise ContractError(f"observation leaf {name!r}: expected {view.dtype}, got {part.min()} to {part.max()}")
 
 
 def _paths(space: Space[Any]) -> Iterable[tuple[Any, ...]]:
