@@ -475,3 +475,21 @@ def test_action_reader_keeps_within_bounds() -> None:
     """The float32 just above a float64 bound is not passed on."""
     space = spaces.Box(-1.0, 0.1, (1,), np.float64)
     assert action_reader(space, plain_action_space(space).high)().item() == 0.1
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64, np.uint64])
+def test_actions_at_the_bounds_of_integers_are_these_bounds(dtype) -> None:
+    """The float32 next to a bound may lie outside of what the dtype holds."""
+    ends = np.iinfo(dtype)
+    space = spaces.Box(ends.min, ends.max, (1,), dtype)
+    plain = plain_action_space(space)
+    assert action_reader(space, plain.high)() == ends.max
+    assert action_reader(space, plain.low)() == ends.min
+
+
+def test_actions_between_integers_are_the_nearest() -> None:
+    """Not the next one towards zero."""
+    space = spaces.Box(-9, 9, (1, 2), np.int8)
+    action = action_reader(space, np.array([2.9, -2.9], np.float32))()
+    assert action.tolist() == [[3, -3]]
+    assert space.contains(action)

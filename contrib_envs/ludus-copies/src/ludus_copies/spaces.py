@@ -100,13 +100,24 @@ def plain_action_space(space: Space[Any]) -> Space[Any]:
 
 
 def action_reader(space: Space[Any], view: np.ndarray) -> Callable[[], Any]:
-    """Return a function that reads the action in `view` (``[L] int64`` or ``[D] float32``) as one of `space`."""
+    """Return a function that reads the action in `view` (``[L] int64`` or ``[D] float32``) as one of `space`.
+
+    In a Box of integers it is the nearest one.
+    """
     if isinstance(space, spaces.Discrete):
         start = int(space.start)
         return view.item if start == 0 else lambda: view.item() + start
     if isinstance(space, spaces.Box):
         low, high, shape, dtype = space.low, space.high, space.shape, space.dtype
+        if np.issubdtype(dtype, np.integer):
+            bounds = list(zip(low.ravel().tolist(), high.ravel().tolist(), strict=True))
+            return lambda: np.array(_nearest_integers(view.tolist(), bounds), dtype).reshape(shape)
         # Bounds that float32 rounds outwards would otherwise be left by actions at the edge.
         return lambda: np.clip(view.astype(dtype).reshape(shape), low, high)
     starts = np.ravel(getattr(space, "start", 0))
     return lambda: (view + starts).astype(space.dtype).reshape(space.shape)
+
+
+def _nearest_integers(numbers: Iterable[float], bounds: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the integers next to numbers within bounds, in Python's numbers: no float holds every bound of int64."""
+    return [round(min(max(number, low), high)) for number, (low, high) in zip(numbers, bounds, strict=True)]
