@@ -290,20 +290,25 @@ def dump_config(config: RunConfig) -> str:
 
 
 def choose_components(
-    plugins: Plugins, wanted: Sequence[tuple[str, str]], *, overrides: Sequence[str] = ()
+    plugins: Plugins,
+    wanted: Sequence[tuple[str, str]],
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    overrides: Sequence[str] = (),
 ) -> list[Chosen]:
     """Choose components without a file, as ``ludus watch --env`` does.
 
     Args:
         plugins: What is installed.
         wanted: Pairs of kind and name.
-        overrides: Texts ``name.option=value``.
+        options: Their tables by name.
+        overrides: Texts ``name.option=value``, which go before `options`.
 
     Raises:
         ConfigError: With one line for every mistake.
     """
     reader = Reader(plugins, overrides=overrides)
-    section = Section(reader, apply_overrides({}, overrides), ())
+    section = Section(reader, apply_overrides(options or {}, overrides), ())
     chosen = [section.take(kind, name, name) for kind, name in wanted]
     section.build(_NoOptions)
     reader.check()

@@ -344,17 +344,24 @@ class Game:
         return make_agent(self._agents[name], environment.spec, role)
 
 
-def open_game(environment: str, agents: Sequence[str] = (), *, overrides: Sequence[str] = ()) -> Game:
+def open_game(
+    environment: str,
+    agents: Sequence[str] = (),
+    *,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    overrides: Sequence[str] = (),
+) -> Game:
     """Choose an installed environment and agents by name.
 
     Args:
         environment: The environment's name.
         agents: Names of the agents that will play.
-        overrides: Options of any of them, as ``name.option=value``.
+        options: Options of any of them, as tables by name.
+        overrides: The same as ``name.option=value``, which go before `options`.
 
     Raises:
         ConfigError: With one line for every mistake.
     """
     wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
-    first, *others = choose_components(load_plugins(), wanted, overrides=overrides)
+    first, *others = choose_components(load_plugins(), wanted, options=options, overrides=overrides)
     return Game(first, {agent.name: agent for agent in others})

@@ -288,6 +288,16 @@ def test_a_game_needs_no_run():
         assert game.agent("dummy-perfect", "player", environment=environment)
 
 
+def test_options_of_a_game_may_be_tables():
+    """They are data that no text has to carry; overrides go before them."""
+    tables = {"dummy-count": {"target": 4, "ticks": 0}}
+    with pytest.raises(ConfigError, match=r"^dummy-count.ticks: unknown key"):
+        open_game("dummy-count", options=tables)
+    del tables["dummy-count"]["ticks"]
+    for overrides, target in (((), 4), (("dummy-count.target=3",), 3)):
+        assert open_game("dummy-count", options=tables, overrides=overrides)._environment.config.target == target
+
+
 def test_options_of_what_is_not_chosen_are_mistakes():
     """As unknown names are."""
     with pytest.raises(ConfigError, match="is not chosen"):

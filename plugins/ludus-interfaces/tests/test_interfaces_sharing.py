@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from types import SimpleNamespace
 
 import numpy as np
@@ -297,8 +298,8 @@ def opened(monkeypatch):
     """Let every game be a purse and return what was asked for."""
     asked = []
 
-    def open_game(name, *, overrides):
-        asked.append((name, *overrides))
+    def open_game(name, *, options):
+        asked.append((name, options))
         return SimpleNamespace(make_environment=Purse)
 
     monkeypatch.setattr("ludus_interfaces.factories.open_game", open_game)
@@ -312,12 +313,20 @@ def make_component(num_matches=1, *, game="purse", **options):
 
 
 def test_options_reach_the_wrapper_and_the_game(opened):
-    """The game is made with its options, tables within tables included, and its rewards are shared."""
-    options = {"mice": 4, "name": "a b", "fast": True, "speeds": [1.5, 2], "wall": {"cracks": 2}}
+    """The game is made with its options, whatever TOML can say, and its rewards are shared."""
+    options = tomllib.loads(
+        """
+        mice = 4
+        name = "a 🐭"
+        speeds = [1.5, inf]
+        holes = [{ wide = 1 }]
+        since = 2024-02-29
+        empty = {}
+        "a.b" = { cracks = 2 }
+        """
+    )
     shared = make_component(2, options=options, spirit=0.5, zero_sum=True, roles=("mouse",))
-    assert opened == [
-        ("purse", "purse.mice=4", 'purse.name="a b"', "purse.fast=true", "purse.speeds=[1.5, 2]", "purse.wall.cracks=2")
-    ]
+    assert opened == [("purse", {"purse": options})]
     assert shared.num_matches == 2
     seen = make_component(spirit=0.5, zero_sum=True, roles=("mouse",))
     assert rewards(seen, cat=[5], mouse=[0, 3, 6]) == close_to({"cat": [0.5], "mouse": [-0.35, -0.2, -0.05]})

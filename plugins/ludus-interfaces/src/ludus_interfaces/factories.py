@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
-
 from ludus.environment import Environment
 from ludus.errors import ConfigError
 from ludus.interface import Interface
@@ -76,7 +72,7 @@ def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
         PluginError: The game's factory raised.
     """
     try:
-        game = open_game(config.game, overrides=[*_overrides(config.game, config.options)])
+        game = open_game(config.game, options={config.game: config.options})
     except ConfigError as error:
         raise ConfigError(*(_placed(line, config.game) for line in error.problems)) from None
     return share_rewards(
@@ -88,17 +84,9 @@ def team_reward(config: TeamRewardConfig, *, num_matches: int) -> Environment:
     )
 
 
-def _overrides(path: str, options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _overrides(f"{path}.{name}", value)
-        else:
-            yield f"{path}.{name}={json.dumps(value)}"  # of what is no table, JSON is TOML
-
-
 def _placed(line: str, game: str) -> str:
     """Return a line of `open_game` as one about the run's TOML file, in which the game is chosen within a table."""
-    where, _, text = line.removeprefix("--set ").partition(": ")
+    where, _, text = line.partition(": ")
     if text.startswith("no installed plugin"):
         return f"environment.team-reward.game: {text}"
     return f"environment.team-reward.options{where.removeprefix(game)}: {text}"
