@@ -144,6 +144,18 @@ def test_scale_observation_refuses_an_empty_range():
         ScaleObservation(1, 1).bind(RAW)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.float32])
+def test_scale_observation_takes_the_limits_of_a_dtype_for_no_bounds(dtype):
+    """Between them all that is ever seen would become one number."""
+    limits = np.finfo(dtype) if dtype is np.float32 else np.iinfo(dtype)
+    leaf = spaces.Box(np.array([limits.min, 0], dtype), np.array([limits.max, 10], dtype), dtype=dtype)
+    interface = ScaleObservation()
+    bound = interface.bind(Spaces(leaf, ACTION)).observation
+    view = View(observation={"obs": np.array([[7, 5]], dtype)}, action_mask=None, reward=np.zeros(1, np.float32))
+    assert interface.observe(view, np.zeros(1, np.int64)).observation["obs"].tolist() == [[7, 0]]
+    assert (bound.low.tolist(), bound.high.tolist()) == ([np.float32(limits.min), -1], [np.float32(limits.max), 1])
+
+
 def test_scale_observation_leaves_entries_with_one_bound():
     """Where the other bound is missing there is nothing to map; a bounded entry beside them is mapped all the same."""
     low = np.array([-5, 5, -np.inf, -np.inf, 0], np.float32)

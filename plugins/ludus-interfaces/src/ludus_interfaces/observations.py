@@ -103,9 +103,12 @@ class OneHot(Identity):
         return attrs.evolve(view, observation=changed)
 
 
+_UNBOUNDED = 2.0**31  # bounds that far apart are those of a dtype; scaled by them, all that is seen would be one number
+
+
 @frozen
 class _Scale:
-    """Maps [first, last] to [low, high]; entries without finite bounds stay as they are."""
+    """Maps [first, last] to [low, high]; entries without bounds stay as they are."""
 
     first: np.ndarray
     factor: np.ndarray
@@ -120,11 +123,11 @@ class _Scale:
     @classmethod
     def of(cls, leaf: spaces.Box, low: float, high: float) -> _Scale:
         first, last = leaf.low.astype(np.float32), leaf.high.astype(np.float32)
-        bounded = np.isfinite(first) & np.isfinite(last) & (last > first)
-        width = np.where(bounded, last - first, 1)
+        width = last.astype(np.float64) - first
+        bounded = (width > 0) & (width < _UNBOUNDED)
         return cls(
             first=np.where(bounded, first, 0).astype(np.float32),
-            factor=np.where(bounded, (high - low) / width, 1).astype(np.float32),
+            factor=np.where(bounded, (high - low) / np.where(bounded, width, 1), 1).astype(np.float32),
             offset=np.where(bounded, low, 0).astype(np.float32),
             low=np.where(bounded, low, first).astype(np.float32),
             high=np.where(bounded, high, last).astype(np.float32),
@@ -134,6 +137,8 @@ class _Scale:
 @define
 class ScaleObservation(Identity):
     """Maps bounded Box leaves linearly to one range, as float32; unbounded entries stay as they are.
+
+    Bounds 2³¹ or more apart, such as those of int32 or of float32 itself, count as none.
 
     Args:
         low: What the lower bound becomes.
