@@ -370,6 +370,15 @@ def test_actions_are_named_and_typed_in_the_words_of_the_game():
     assert plain.parse_action("player", plain.action_name("player", np.array([1, 1]))).tolist() == [1, 1]
 
 
+def test_actions_that_stay_as_they_are_can_be_typed_however_many_there_are(monkeypatch):
+    """Only changed ones are looked for among all there are."""
+    monkeypatch.setattr("ludus_interfaces.environment._TYPEABLE_ACTIONS", 0)
+    game = on_environment(PlayableCards(), {"player": Identity()})
+    assert game.parse_action("player", game.action_name("player", np.array([1, 1]))).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="play the game without it"):
+        on_environment(PlayableCards(), {"player": OneLabel()}).parse_action("player", "2!")
+
+
 def test_typing_an_action_the_interface_cannot_do_says_so():
     """An interface that never bids cannot be made to."""
     game = on_environment(PlayableCards(), {"player": CardOnly()})

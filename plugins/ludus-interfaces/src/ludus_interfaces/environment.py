@@ -187,7 +187,7 @@ class _EnvironmentThrough:
         self.environment.close()
 
 
-#: Actions are matched with what a person typed by trying them all, up to so many.
+#: Actions that an interface changes are matched with what a person typed by trying them all, up to so many.
 _TYPEABLE_ACTIONS = 10_000
 
 
@@ -209,6 +209,10 @@ class _PlayableThrough(_EnvironmentThrough):
         wanted, seen = self._game.parse_action(role, text), self._role(role)
         if seen is None:
             return wanted
+        if seen.role.action_space == seen.raw.action_space:
+            kept = seen.interface.act(wanted[None], np.zeros(1, np.int64))[0]
+            if np.array_equal(kept, wanted):  # most interfaces leave actions as they are
+                return wanted
         sizes = label_sizes(seen.role.action_space)
         if not sizes or np.prod(sizes) > _TYPEABLE_ACTIONS:
             raise ValueError(f"the actions of {role} cannot be typed through this interface; play the game without it")
