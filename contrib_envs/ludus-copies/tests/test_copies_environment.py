@@ -23,6 +23,7 @@ from ludus_copies import (
     Copies,
     action_reader,
     fold_seed,
+    mask_writer,
     observation_writer,
     plain_action_space,
     plain_observation_space,
@@ -438,6 +439,36 @@ def test_observations_that_would_arrive_changed_are_refused(found, problem) -> N
     views = {"head": np.zeros((), np.int64), "body.eyes": np.zeros(2, np.uint8)}
     with pytest.raises(ContractError, match=re.escape(f"observation leaf 'body.eyes': {problem}")):
         observation_writer(space, views)({"head": 1, "body": {"eyes": found}})
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        np.array([1, 0, 1, 1, 0], np.int8),
+        [True, False, True, True, False],
+        (np.array([1, 0], np.int8), np.array([1, 1, 0], np.int8)),
+        ((np.array([1, 0], np.int8),), (np.array([1, 1, 0], np.int8),)),
+    ],
+)
+def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
+    """As Gymnasium's own spaces take them, those of two-dimensional labels included; without one all is legal."""
+    view = np.zeros(5, np.bool_)
+    write = mask_writer(view)
+    write(mask)
+    assert view.tolist() == [True, False, True, True, False]
+    write(None)
+    assert view.all()
+
+
+def test_masks_that_do_not_fit_are_refused() -> None:
+    """One of another length, and one where the first reset had none."""
+    for wrong in (np.ones(1), np.ones((2, 2))):
+        with pytest.raises(ContractError, match=r"action mask: expected shape \(2,\), one entry per choice, got \("):
+            mask_writer(np.zeros(2, np.bool_))(wrong)
+    write = mask_writer(None)
+    write(None)
+    with pytest.raises(ContractError, match="resets have to give one too"):
+        write(np.ones(2))
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,27 @@ class Ledger(gymnasium.Env):
         return self.show(), float(action[0]), self.count == 8, self.count == 8, {}
 
 
+class Barred(Ledger):
+    """Says of the first tick only, or of all but the first, which of its labels' choices are legal."""
+
+    def __init__(self, late=False):
+        self.late = late
+
+    def mask(self):
+        first = np.array([0, 1], np.int8), np.array([1, 0, 1], np.int8)
+        return {"action_mask": first} if (self.count > 0) is self.late else {}
+
+    def reset(self, *, seed=None, options=None):
+        observation, _ = super().reset(seed=seed)
+        return observation, self.mask()
+
+    def step(self, action):
+        *results, _ = super().step(action)
+        return (*results, self.mask())
+
+
 gymnasium.register("LudusLedger-v0", Ledger)
+gymnasium.register("LudusBarred-v0", Barred)
 
 
 @pytest.fixture
@@ -225,6 +245,22 @@ def test_masks_from_infos(make) -> None:
     env, bare = make("Taxi-v4"), gymnasium.make("Taxi-v4")
     mask = env.reset(seeds(7)).roles["player"].action_mask
     assert mask[0, 0].tolist() == bare.reset(seed=7)[1]["action_mask"].astype(bool).tolist()
+
+
+def test_masks_of_several_labels_that_come_and_go(make) -> None:
+    """A tuple has the mask of every label; where none comes everything is legal."""
+    env = make("LudusBarred-v0")
+    assert env.reset(seeds(0)).roles["player"].action_mask.tolist() == [[[False, True, True, False, True]]]
+    tick = env.step({"player": np.array([[[1, 0]]])})
+    assert tick.roles["player"].action_mask.all()
+
+
+def test_a_mask_that_nobody_announced_is_refused(make) -> None:
+    """Illegal actions would be played otherwise."""
+    env = make("LudusBarred-v0", options={"late": True})
+    env.reset(seeds(0))
+    with pytest.raises(ContractError, match="an action mask came after a first reset without one"):
+        env.step({"player": np.array([[[0, 0]]])})
 
 
 def test_wrappers(make) -> None:

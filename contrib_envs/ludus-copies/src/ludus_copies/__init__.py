@@ -20,6 +20,7 @@ from ludus_copies.rows import Row, ScalarGame
 from ludus_copies.spaces import (
     action_reader,
     fold_seed,
+    mask_writer,
     observation_writer,
     plain_action_space,
     plain_observation_space,
@@ -31,6 +32,7 @@ __all__ = [
     "ScalarGame",
     "action_reader",
     "fold_seed",
+    "mask_writer",
     "observation_writer",
     "plain_action_space",
     "plain_observation_space",

@@ -11,7 +11,14 @@ from gymnasium import Space, spaces
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 
-__all__ = ["action_reader", "fold_seed", "observation_writer", "plain_action_space", "plain_observation_space"]
+__all__ = [
+    "action_reader",
+    "fold_seed",
+    "mask_writer",
+    "observation_writer",
+    "plain_action_space",
+    "plain_observation_space",
+]
 
 
 def fold_seed(seed: int) -> int:
@@ -83,6 +90,37 @@ def _paths(space: Space[Any]) -> Iterable[tuple[Any, ...]]:
             yield from ((key, *path) for path in _paths(part))
     else:
         yield ()
+
+
+def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
+    """Return a function that writes an action mask into `view`: an array, or a tuple of the masks of labels.
+
+    Gymnasium and PettingZoo hand masks out beside observations, so that nothing tells beforehand whether there will be
+    any. Without one (None) everything is legal.
+
+    Args:
+        view: ``[A] bool``, the masks of all labels side by side; None where no mask came with the first reset.
+
+    The function raises `ContractError` for a mask of another length, and for one that nobody has announced.
+    """
+
+    def write(mask: Any) -> None:
+        if view is None:
+            if mask is not None:
+                raise ContractError("an action mask came after a first reset without one: resets have to give one too")
+        elif mask is None:
+            view[...] = True
+        else:
+            flat = _side_by_side(mask)
+            if flat.shape != view.shape:
+                raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {flat.shape}")
+            view[...] = flat
+
+    return write
+
+
+def _side_by_side(mask: Any) -> np.ndarray:
+    return np.concatenate([_side_by_side(part) for part in mask]) if isinstance(mask, tuple) else np.asarray(mask)
 
 
 def plain_action_space(space: Space[Any]) -> Space[Any]:

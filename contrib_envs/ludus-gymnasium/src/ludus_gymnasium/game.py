@@ -13,6 +13,7 @@ from ludus_copies import (
     Row,
     action_reader,
     fold_seed,
+    mask_writer,
     observation_writer,
     plain_action_space,
     plain_observation_space,
@@ -108,7 +109,7 @@ class GymnasiumGame:
             self._env.observation_space, {name: leaf[seat] for name, leaf in role.observation.items()}
         )
         self._acting, self._reward = role.acting[seat], role.reward[seat]
-        self._mask = None if role.action_mask is None else role.action_mask[seat]
+        self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
 
     def reset(self, seed: int, scenario: Scenario) -> None:  # noqa: ARG002  there is only the default
         """Start a match."""
@@ -132,8 +133,7 @@ class GymnasiumGame:
 
     def _observe(self, observation: Any, info: Mapping[str, Any]) -> None:
         self._write(observation)
-        if self._mask is not None:
-            self._mask[...] = info["action_mask"]
+        self._write_mask(info.get("action_mask"))
 
     def close(self) -> None:
         """Close the environment."""

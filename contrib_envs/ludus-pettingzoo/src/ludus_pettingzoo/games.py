@@ -62,8 +62,7 @@ class AecGame:
     def __init__(self, env: AECEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
         env.reset(seed=0)
         self._env = env
-        self._masks_in_infos = _masks_in_infos(env.infos)
-        self._match = MatchRow(seating, masks_in_infos=self._masks_in_infos, max_ticks=max_ticks, outcome=outcome)
+        self._match = MatchRow(seating, masks_in_infos=_masks_in_infos(env.infos), max_ticks=max_ticks, outcome=outcome)
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -117,7 +116,7 @@ class AecGame:
         env = self._env
         agent = env.agent_selection
         seat = self._match.seats[agent]
-        seat.observe(env.observe(agent), env.infos[agent] if self._masks_in_infos else None)
+        seat.observe(env.observe(agent), env.infos[agent])
         seat.act()
 
     def _observe(self, agents: Iterable[str]) -> None:
@@ -192,7 +191,7 @@ class ParallelGame:
 
     def _observe(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
         for agent, observation in observations.items():
-            self._match.seats[agent].observe(observation, infos.get(agent))
+            self._match.seats[agent].observe(observation, infos.get(agent, {}))
 
     def close(self) -> None:
         """Close the environment."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-import numpy as np
 from ludus.environment import EnvironmentSpec
-from ludus_copies import Row, action_reader, observation_writer
+from ludus_copies import Row, action_reader, mask_writer, observation_writer
 
 from ludus_pettingzoo.seating import Placing, Seating
 
@@ -26,7 +25,16 @@ class BoundSeat:
         team: Of the agent.
     """
 
-    __slots__ = ("_acting", "_is_wrapped", "_mask", "_mask_in_observation", "_reward", "_write", "read_action", "team")
+    __slots__ = (
+        "_acting",
+        "_is_wrapped",
+        "_mask_in_observation",
+        "_reward",
+        "_write",
+        "_write_mask",
+        "read_action",
+        "team",
+    )
 
     def __init__(self, placing: Placing, row: Row) -> None:
         role, seat, its_spaces = row.tick.roles[placing.role], (placing.index, ...), placing.spaces
@@ -35,16 +43,14 @@ class BoundSeat:
         self._write = observation_writer(its_spaces.seen, {name: leaf[seat] for name, leaf in role.observation.items()})
         self._is_wrapped = its_spaces.is_wrapped
         self._mask_in_observation = its_spaces.has_mask
-        self._mask = None if role.action_mask is None else role.action_mask[seat]
+        self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
         self._acting = role.acting[seat]
         self._reward = role.reward[seat]
 
-    def observe(self, observation: Any, info: Mapping[str, Any] | None) -> None:
+    def observe(self, observation: Any, info: Mapping[str, Any]) -> None:
         """Write an observation and the action mask that came with it."""
         self._write(observation["observation"] if self._is_wrapped else observation)
-        if self._mask is not None:
-            mask = observation["action_mask"] if self._mask_in_observation else (info or {}).get("action_mask", True)
-            self._mask[...] = np.concatenate(mask) if type(mask) is tuple else mask
+        self._write_mask((observation if self._mask_in_observation else info).get("action_mask"))
 
     def act(self) -> None:
         """Say that the seat decides on this tick."""
