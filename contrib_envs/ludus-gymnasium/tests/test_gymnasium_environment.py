@@ -272,6 +272,29 @@ def test_wrappers(make) -> None:
     assert role.observation_space.shape == (2 + 9,)
 
 
+@pytest.mark.parametrize(
+    ("name", "instead"), [("NormalizeObservation", "modular"), ("NormalizeReward", "scale-reward")]
+)
+def test_wrappers_that_learn_from_match_to_match_are_refused(make, name, instead) -> None:
+    """A match is a function of its seed and actions; the line says what serves instead, wherever the wrapper is."""
+    wrappers = [f"gymnasium.wrappers:{name}", "gymnasium.wrappers:FlattenObservation"]
+    with pytest.raises(ConfigError, match=f"wrappers: {name} goes on learning its scale, .* {instead}"):
+        make(wrappers=wrappers)
+
+
+def test_wrappers_that_have_learned_enough_are_kept(monkeypatch) -> None:
+    """Statistics that are fixed are a part of the game."""
+
+    def fixed(env):
+        env = gymnasium.wrappers.NormalizeObservation(env)
+        env.update_running_mean = False
+        return env
+
+    monkeypatch.setattr(gymnasium.wrappers, "Fixed", fixed, raising=False)
+    config = GymnasiumConfig(wrappers=["gymnasium.wrappers:Fixed"])
+    check_environment(lambda n: make_environment(config, num_matches=n), steps=30)
+
+
 def test_options_reach_the_constructor(make) -> None:
     """Options are the constructor's keyword arguments."""
     env = make(options={"sutton_barto_reward": True})

@@ -23,7 +23,11 @@ class GymnasiumConfig:
 
     id: str = option("CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first')
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
-    wrappers: Sequence[str] = option((), _WRAPPERS, help="Gymnasium wrappers around each copy, innermost first")
+    wrappers: Sequence[str] = option(
+        (),
+        _WRAPPERS,
+        help="Gymnasium wrappers around each copy, innermost first; none that learns from match to match",
+    )
     workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
     vectorized: str = option(
         "auto",

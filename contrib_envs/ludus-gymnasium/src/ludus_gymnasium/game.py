@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from ludus.environment import EnvironmentSpec, Role, Scenario
 from ludus.errors import ConfigError
 from ludus_copies import (
@@ -24,6 +25,9 @@ __all__ = ["ROLE", "GymnasiumGame", "make_env", "make_game", "make_spec", "wins_
 #: The one role; it has one seat.
 ROLE = "player"
 
+_NORMALIZE = "choose a network that normalises, such as modular, or the interface scale-observation"
+_SCALE_REWARD = "choose the interface scale-reward"
+
 
 def make_game(
     *, id: str, options: Mapping[str, Any], wrappers: Sequence[str], max_ticks: int, win_return: float | None
@@ -31,7 +35,7 @@ def make_game(
     """Make one Gymnasium environment as a scalar game; arguments as in `GymnasiumConfig`.
 
     Raises:
-        ConfigError: The environment or a wrapper cannot be found or made.
+        ConfigError: The environment or a wrapper cannot be found or made, or a wrapper learns from match to match.
     """
     env = make_env(id, options, max_ticks=max_ticks)
     for path in wrappers:
@@ -40,7 +44,20 @@ def make_game(
             env = getattr(importlib.import_module(module), name)(env)
         except (ImportError, AttributeError, TypeError) as error:
             raise ConfigError(f"wrappers: cannot wrap {id!r} in {path!r}: {error}") from error
+    _refuse_statistics(env)
     return GymnasiumGame(env, win_return=win_return)
+
+
+def _refuse_statistics(env: gymnasium.Env[Any, Any]) -> None:
+    """Raise `ConfigError` where a match would depend on those before it."""
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, NormalizeObservation | NormalizeReward) and env.update_running_mean:
+            instead = _SCALE_REWARD if isinstance(env, NormalizeReward) else _NORMALIZE
+            raise ConfigError(
+                f"wrappers: {type(env).__name__} goes on learning its scale, so that no match could be played again "
+                f"and models would meet other numbers than they learned from; {instead}"
+            )
+        env = env.env
 
 
 def make_env(id: str, options: Mapping[str, Any], *, max_ticks: int) -> gymnasium.Env[Any, Any]:
