@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from ludus._assembly import Assembly
 from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
@@ -13,6 +15,8 @@ from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import arrays_of
 from ludus._models import load_checkpoint
+from ludus._plugins import Plugins
+from ludus._sections import Reader
 from ludus._store import Store
 from ludus._structuring import Problem
 from ludus.algorithm import GroupTrainer
@@ -24,11 +28,13 @@ def check(assembly: Assembly, store: Store | None = None) -> None:
 
     Args:
         assembly: Of the run.
-        store: Of the run to go on with, whose weights must fit; None for a new one.
+        store: Of the run to go on with, whose game and weights must fit; None for a new one.
 
     Raises:
         LudusError: The run would not start.
     """
+    if store is not None:
+        check_unchanged(assembly, store)
     check_options(assembly)
     config, spec = assembly.config, assembly.spec
     for player, chosen in config.players.items():
@@ -47,6 +53,55 @@ def check(assembly: Assembly, store: Store | None = None) -> None:
                 arrays, _ = load_checkpoint(assembly.run_dir, saved.path, saved.hash)
                 with blamed(f"player {player!r}"):
                     assembly.frozen(player, arrays_of(arrays, "weights"), spec=spec)
+
+
+def check_unchanged(assembly: Assembly, store: Store) -> None:
+    """Compare the game and the players with those of a run's models, which would otherwise play differently.
+
+    Args:
+        assembly: Of the run as it is to go on.
+        store: Of the run.
+
+    Raises:
+        ConfigError: With one line for every option that must stay as it was.
+    """
+    evolve(assembly.config.reader, problems=[*_changes(assembly, store)]).check()
+
+
+def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
+    config = assembly.config
+    game = config.environment.name
+    if (before := store.meta("environment", game)) != game:
+        text = f"was {before!r}, got {game!r}: the run's matches and models are of that game — start a new run"
+        yield Problem(("environment", "name"), text)
+    known = _players_of(store)
+    cure = 'start a new run, or add a player; its init = "…" may name a model whose weights fit'
+    for name, table in config.data["players"].items():
+        was = _lasting(assembly.plugins, name, known.get(name, table))
+        for key, now in _lasting(assembly.plugins, name, table).items():
+            if was.get(key, now) != now:
+                text = f"was {was[key]!r}, got {now!r}: models of {name!r} would play differently — {cure}"
+                yield Problem(("players", name, *key.split(".", 1)), text)
+
+
+def _players_of(store: Store) -> dict[str, Mapping[str, Any]]:
+    """Return the tables of the players that a run had at first, and of those with models as their newest was made."""
+    first: dict[str, Mapping[str, Any]] = tomllib.loads(store.meta("config", "")).get("players", {})
+    return first | {model.player: model.manifest["config"] for model in store.models() if "config" in model.manifest}
+
+
+def _lasting(plugins: Plugins, player: str, table: Mapping[str, Any]) -> dict[str, object]:
+    """Return what of a player's table its models rest on, by key; options of what is not installed are left out."""
+    section = Reader(plugins).section({"players": {player: table}}, "players", player)
+    values = {"algorithm": None, "network": None, "interfaces": [], **section.table}
+    lasting: dict[str, object] = {key: values[key] for key in ("algorithm", "network", "interfaces")}
+    if values.get("role"):  # where it may be left out there is one only
+        lasting["role"] = values["role"]
+    for chosen in (section.choose("network", "network"), *section.choose_many("interface", "interfaces")):
+        if chosen is not None and chosen.config is not None:
+            options = asdict(chosen.config, recurse=False)
+            lasting |= {f"{chosen.name}.{option}": value for option, value in options.items()}
+    return lasting
 
 
 def check_options(assembly: Assembly) -> None:

@@ -12,9 +12,11 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from contextlib import ExitStack
 
 import pytest
+import tomli_w
 from ludus import _runner
 from ludus._config import load_config
 from ludus._inproc import InTurn
@@ -24,7 +26,7 @@ from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
-from ludus.errors import ContractError, LudusError, PluginError, RunError
+from ludus.errors import ConfigError, ContractError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR
 from ludus_dummy.count import Count
 from ludus_dummy.matchmaker import Uniform
@@ -162,6 +164,12 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
     [
         ("environment.dummy-count.most=4", "expected weights"),
         ("players.main.role='nobody'", "nobody"),
+        (
+            "environment.name='dummy-guess'",
+            r"environment\.name: was 'dummy-count', got 'dummy-guess': .* start a new run",
+        ),
+        ("players.main.network='dummy-linear'", r"players\.main\.network: was None, got 'dummy-linear'"),
+        ("players.main.interfaces=['dummy-scale']", r"players\.main\.interfaces: was \[\], got \['dummy-scale'\]"),
     ],
 )
 def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, problem):
@@ -172,6 +180,40 @@ def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, p
         again(tmp_path / "run", setting)
     assert (tmp_path / "run" / "run.toml").read_bytes() == before
     assert again(tmp_path / "run").reason == "64 decisions are learned"
+
+
+def test_options_of_what_models_rest_on_stay(run, tmp_path):
+    """Whoever sets them, and however; to what they are already is no change, and an algorithm's own may change."""
+    folder = tmp_path / "run"
+    scaled = {"interfaces": ["dummy-scale"]}
+    run(folder, run={"decisions": 64}, players={"main": scaled, "other": {}})
+    other = r"players\.main\.dummy-scale\.observation: was 1\.0, got 2\.0: models of 'main' would play differently"
+    with pytest.raises(ConfigError, match=rf"--set {other}"):
+        again(folder, "players.main.dummy-scale.observation=2.0")
+    again(folder, "players.main.dummy-scale.observation=1.0", "players.main.dummy-gradient.learning_rate=1.0")
+    text = (folder / "run.toml").read_text()
+    (folder / "run.toml").write_text(text.replace("observation = 1.0", "observation = 2.0"))
+    with pytest.raises(ConfigError, match=rf"run\.toml:{other}"):
+        again(folder)
+    tables = tomllib.loads(text)
+    tables["players"]["other"] = {"algorithm": "ppo", "matchmaker": "dummy-uniform"}
+    (folder / "run.toml").write_text(tomli_w.dumps(tables))
+    with pytest.raises(ConfigError, match=r"players\.other\.algorithm: was 'dummy-gradient', got 'ppo'"):
+        again(folder)
+
+
+def test_a_player_that_comes_back_is_as_its_models_are(run, toml, tmp_path):
+    """One that was added later and removed since, too."""
+    folder, both = tmp_path / "run", {"main": {}, "second": {"interfaces": ["dummy-scale"]}}
+    run(folder, run={"decisions": 64})
+    for players, decisions in ((both, 1000), ({"main": {}}, 1500)):
+        toml(folder / "run.toml", players=players, run={"decisions": decisions})
+        again(folder)
+    toml(folder / "run.toml", players={**both, "second": {}}, run={"decisions": 2000})
+    with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
+        again(folder)
+    toml(folder / "run.toml", players=both, run={"decisions": 2000})
+    assert again(folder).reason == "2,000 decisions are learned"
 
 
 def finals(run_dir):
