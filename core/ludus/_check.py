@@ -14,6 +14,7 @@ from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import arrays_of
+from ludus._messages import Checkpoint
 from ludus._models import load_checkpoint
 from ludus._plugins import Plugins
 from ludus._sections import Reader
@@ -50,9 +51,27 @@ def check(assembly: Assembly, store: Store | None = None) -> None:
         store.declare(**assembly.taking_part())
         for player, saved in store.checkpoints().items():
             if player in config.players:
-                arrays, _ = load_checkpoint(assembly.run_dir, saved.path, saved.hash)
-                with blamed(f"player {player!r}"):
-                    assembly.frozen(player, arrays_of(arrays, "weights"), spec=spec)
+                _check_saved(assembly, player, saved)
+
+
+def _check_saved(assembly: Assembly, player: str, saved: Checkpoint) -> None:
+    """Load what a learner would go on from, as it and its samplers would.
+
+    Raises:
+        ModelError: It does not fit, or the file is missing or damaged.
+    """
+    spec = assembly.spec
+    arrays, _ = load_checkpoint(assembly.run_dir, saved.path, saved.hash)
+    weights = arrays_of(arrays, "weights")
+    _, _, algorithm = assembly.parts_of(player, spec)
+    try:
+        with blamed(f"player {player!r}"):
+            assembly.frozen(player, weights, spec=spec)
+            trainer = algorithm.make_trainer(seed=0)  # without a GPU, which is the learner's
+            trainer.load_weights(weights)
+            trainer.load_state(arrays_of(arrays, "state"))
+    except ModelError as error:
+        raise ModelError(f"player {player!r} in environment {assembly.config.environment.name!r}: {error}") from error
 
 
 def check_unchanged(assembly: Assembly, store: Store) -> None:

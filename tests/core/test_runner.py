@@ -26,7 +26,7 @@ from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
-from ludus.errors import ConfigError, ContractError, LudusError, PluginError, RunError
+from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError
 from ludus.launcher import COORDINATOR
 from ludus_dummy.count import Count
 from ludus_dummy.matchmaker import Uniform
@@ -162,7 +162,7 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("environment.dummy-count.most=4", "expected weights"),
+        ("environment.dummy-count.most=4", r"player 'main' in environment 'dummy-count': .* expected weights"),
         ("players.main.role='nobody'", "nobody"),
         (
             "environment.name='dummy-guess'",
@@ -180,6 +180,22 @@ def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, p
         again(tmp_path / "run", setting)
     assert (tmp_path / "run" / "run.toml").read_bytes() == before
     assert again(tmp_path / "run").reason == "64 decisions are learned"
+
+
+def test_a_setting_that_the_saved_state_refuses_is_not_written(run, tmp_path, monkeypatch):
+    """Whatever the trainer raises; here one that remembers how large its batches were."""
+
+    def load_state(trainer, state):
+        if trainer.batch_decisions != 64:
+            raise ModelError("expected batches of 64")
+
+    monkeypatch.setattr("ludus_dummy.algorithm.GradientTrainer.load_state", load_state)
+    run(tmp_path / "run", run={"decisions": 64})
+    before = (tmp_path / "run" / "run.toml").read_bytes()
+    with pytest.raises(ModelError, match="player 'main' in environment 'dummy-count': expected batches of 64"):
+        again(tmp_path / "run", "players.main.dummy-gradient.batch_decisions=32", "run.decisions=128")
+    assert (tmp_path / "run" / "run.toml").read_bytes() == before
+    assert again(tmp_path / "run", "run.decisions=128").reason == "128 decisions are learned"
 
 
 def test_options_of_what_models_rest_on_stay(run, tmp_path):

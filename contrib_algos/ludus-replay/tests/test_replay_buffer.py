@@ -308,10 +308,10 @@ def test_the_state_is_as_large_as_what_is_remembered(make_replay, make_batch):
     ],
 )
 def test_the_state_of_another_memory_is_refused(make_replay, make_batch, other, message):
-    """The message says what differs."""
+    """The message says what differs, and what to do."""
     replay = make_replay()
     replay.add(rows_of(replay, make_batch()))
-    with pytest.raises(ModelError, match=message):
+    with pytest.raises(ModelError, match=rf"{message}.*; resume with the same replay options"):
         make_replay(**other).load_state(replay.state())
 
 
@@ -321,5 +321,5 @@ def test_a_state_of_other_shapes_is_refused(make_replay, make_batch):
     replay.add(rows_of(replay, make_batch()))
     state = replay.state()
     state["rows/observation/board"] = state["rows/observation/board"][:, :1]
-    with pytest.raises(ModelError, match="observation/board"):
+    with pytest.raises(ModelError, match=r"observation/board .*; resume with the same replay options"):
         replay.load_state(state)

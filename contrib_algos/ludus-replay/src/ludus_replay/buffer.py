@@ -254,17 +254,17 @@ class ReplayBuffer:
         expected = {f"rows/{name}" for name in self._arrays} | set(_NUMBERS)
         expected |= set() if self._tree is None else {_TREE}
         if state.keys() != expected:
-            raise ModelError(f"the saved replay holds other arrays: {', '.join(sorted(state.keys() ^ expected))}")
+            others = ", ".join(sorted(state.keys() ^ expected))
+            raise ModelError(f"the saved replay holds other arrays: {others}; {_CURE}")
         filled = int(state["filled"])
         if filled > self.capacity or int(state["capacity"]) != self.capacity:
-            raise ModelError(
-                f"the saved replay has a capacity of {int(state['capacity'])} rows, this one of {self.capacity}; "
-                f"resume with the same replay options"
-            )
+            found = f"the saved replay has a capacity of {int(state['capacity'])} rows"
+            raise ModelError(f"{found}, this one of {self.capacity}; {_CURE}")
         for name, array in self._arrays.items():
-            saved = state[f"rows/{name}"]
-            if saved.shape != (filled, *array.shape[1:]) or saved.dtype != array.dtype:
-                raise ModelError(f"the saved replay has {name} {saved.shape} {saved.dtype}, expected {array.dtype}")
+            saved, shape = state[f"rows/{name}"], (filled, *array.shape[1:])
+            if saved.shape != shape or saved.dtype != array.dtype:
+                found = f"the saved replay has {name} {saved.shape} {saved.dtype}"
+                raise ModelError(f"{found}, expected {shape} {array.dtype}; {_CURE}")
 
     def _numbers(self) -> dict[str, np.ndarray]:
         return {
@@ -285,6 +285,7 @@ class ReplayBuffer:
         self._first, self._transitions = 0, starts.size
 
 
+_CURE = "resume with the same replay options"
 _TREE = "priorities"
 _NUMBERS = ("capacity", "next", "filled", "max_priority")
 
