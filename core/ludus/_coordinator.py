@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,15 @@ class Coordinator:
             if participant not in admitted:  # committed just before a crash, it has missed its pools
                 self._admit(model.player, participant)
 
+    def miss(self, alive: Collection[str]) -> None:
+        """Count what learners have saved, where they are not alive: the rest is lost, and will be learned again.
+
+        Args:
+            alive: Workers that run.
+        """
+        if gone := [player for learner, player in self._learners.items() if learner not in alive]:
+            self.league.forget_unsaved(gone)
+
     # -- messages ----------------------------------------------------------------------------------------------
 
     def handle(self, peer: str, message: Any) -> None:
@@ -217,6 +226,7 @@ class Coordinator:
                 self._again.append(fixture)
         answer = Welcome(elapsed_s=self.league.elapsed_s)
         if player := self._learners.get(peer):
+            self.league.forget_unsaved([player])  # it goes on from its checkpoint
             view = self.league.players[player]
             others = self.decisions - view.decisions
             answer = evolve(answer, models=len(view.models), others=others, generation=view.generation)

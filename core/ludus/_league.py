@@ -84,6 +84,8 @@ class League:
         for name, view in self.players.items():
             decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, view.share)
             self.players[name] = attrs.evolve(view, decisions=int(decisions), share=share)
+        if self.store.writable:
+            self.forget_unsaved(self.players)
 
     # --- what matchmakers ask -------------------------------------------------------------------------------------
 
@@ -225,6 +227,13 @@ class League:
         """Note how many decisions a player has learned from."""
         self.store.set_counter(f"decisions/{player}", decisions)
         self.players[player] = attrs.evolve(self.players[player], decisions=decisions)
+
+    def forget_unsaved(self, players: Iterable[str]) -> None:
+        """Count no decisions that players whose learners are gone had learned from and not saved."""
+        saved = self.store.saved_decisions()
+        for name in players:
+            if saved.get(name, 0) != self.players[name].decisions:
+                self.set_decisions(name, saved.get(name, 0))
 
     def resolve(self, name: str) -> str:
         """Return the participant that a person means.

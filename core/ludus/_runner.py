@@ -123,9 +123,9 @@ def resume(
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
         check(Assembly(config=config, plugins=plugins, run_dir=run_dir), store)
-        counters, run = store.counters(), config.run
-        minutes = counters.get("elapsed_s", 0.0) / 60
-        decisions = sum(count for name, count in counters.items() if name.startswith("decisions/"))
+        run, saved = config.run, store.saved_decisions()
+        minutes = store.counters().get("elapsed_s", 0.0) / 60
+        decisions = sum(saved.get(player, 0) for player in config.players)
         limited = any(override.startswith(("run.minutes", "run.decisions")) for override in overrides)
         if limited and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
             done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
@@ -245,6 +245,7 @@ class _Run:
         coordinator.rehearse()
         while not (self._signal or self._failure):
             tend()
+            coordinator.miss(crew.alive)
             if coordinator.finished:  # at once: who has just failed for good is not to be restarted
                 break
             with self._survivable():

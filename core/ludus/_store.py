@@ -150,6 +150,15 @@ class Store(MatchLog, AbstractContextManager["Store"]):
         rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
         return {row[0]: record_of(Checkpoint, row) for row in rows}
 
+    def saved_decisions(self) -> dict[str, int]:
+        """Return how many decisions checkpoints and models hold by player; what was learned since, a crash loses."""
+        sql = """
+            SELECT player, max(decisions)
+            FROM (SELECT player, decisions FROM checkpoints UNION ALL SELECT player, decisions FROM models)
+            GROUP BY player
+        """
+        return dict(self._db.execute(sql))
+
     # --- models and pools -----------------------------------------------------------------------------------------
 
     def add_model(self, model: ModelRecord) -> None:

@@ -367,6 +367,22 @@ def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
         assert runner.coordinator.decisions == counted
 
 
+def test_a_run_does_not_end_by_decisions_that_are_lost(league):
+    """Neither once a learner is gone, nor when its last words are read after that."""
+    runner = league(run={"decisions": 500})
+    coordinator = runner.coordinator
+    freeze(runner, 1)
+    tell(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
+    tell(runner, Progress(count=500), peer="learner-main")
+    coordinator.miss(["learner-main", "sampler-0"])
+    assert coordinator.finished == "500 decisions are learned"
+    coordinator.miss(["sampler-0"])
+    assert (coordinator.finished, coordinator.decisions) == ("", 200)
+    tell(runner, Progress(count=500), peer="learner-main")
+    tell(runner, Hello(), peer="learner-main")
+    assert (coordinator.finished, coordinator.decisions) == ("", 200)
+
+
 def test_decisions_never_fall_behind_a_model(league):
     """Though a learner may go on from a checkpoint that is older, and freeze again before it has caught up."""
     runner = league()
@@ -381,7 +397,7 @@ def test_a_learner_hears_what_the_others_have_learned_from(league):
     runner = league(players={"main": {}, "other": {}, "third": {}})
     assert tell(runner, Progress(count=60), peer="learner-main")[0].count == 0
     assert tell(runner, Progress(count=40), peer="learner-other")[0].count == 60
-    assert tell(runner, Hello(), peer="learner-main")[0].others == 40
+    assert tell(runner, Hello(), peer="learner-third")[0].others == 100
     assert tell(runner, Progress(count=0), peer="learner-third")[0].count == 100
     assert tell(runner, Progress(count=9)) == []
 

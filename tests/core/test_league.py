@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus._league import League
-from ludus._messages import Fixture
+from ludus._messages import Checkpoint, Fixture
 from ludus._participants import Name, parse
 from ludus._store import Store
 from ludus.environment import Scenario, Seat
@@ -381,12 +381,26 @@ def test_a_restart_changes_nothing_that_can_be_seen(league):
     league.apply([PoolChange(pool="p", model=name, enters=True) for name in league.models])
     league.apply([PoolChange(pool="p", model="main@1", enters=False)])
     league.set_decisions("main", 12345)
+    league.store.put_checkpoint(Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=12345))
     league.store.commit()
     ratings = partial(ShareTable, ShareConfig())
     assert state(League.of(league.store, ratings)) == state(league)
     with Store.read(league.store.run_dir) as store:
         assert state(League.of(store, ratings)) == state(league)
     assert League.of(league.store).rating("main@2") == Rating(0.0, np.inf, 0)
+
+
+@pytest.mark.parametrize(("checkpoint", "counted"), [(0, 100), (90, 100), (110, 110)])
+def test_what_nobody_saved_does_not_count_after_a_restart(league, checkpoint, counted):
+    """Decisions are those of the newest model or of the checkpoint to go on from; of who has neither, none."""
+    league.freeze("main", hash="f" * 64, decisions=100, version=1, manifest={})
+    if checkpoint:
+        league.store.put_checkpoint(Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=checkpoint))
+    for player in ("main", "exploiter"):
+        league.set_decisions(player, 120)
+    opened = League.of(league.store)
+    assert [opened.players[player].decisions for player in ("main", "exploiter")] == [counted, 0]
+    assert league.store.counters()["decisions/main"] == counted
 
 
 def test_a_league_opens_in_one_go(league, monkeypatch):

@@ -325,6 +325,19 @@ def test_a_limit_that_is_over_changes_nothing(run, tmp_path, limit):
     assert (traces(folder), (folder / "run.toml").read_bytes()) == before
 
 
+def test_what_a_crash_lost_is_learned_again(run, tmp_path):
+    """Decisions that no checkpoint and no model holds reach no limit."""
+    folder = tmp_path / "run"
+    run(folder, run={"decisions": 64})
+    with Store.open(folder) as store:
+        store.set_counter("decisions/main", 5000)
+        store.commit()
+    outcome = again(folder, "run.decisions=1000")
+    assert outcome.reason == "1,000 decisions are learned"
+    assert 1000 <= outcome.summary["decisions"] < 2000
+    assert 1000 <= traces(folder)["models"][-1][2] < 2000
+
+
 def test_only_a_run_can_be_resumed(tmp_path):
     """The line says how to start one."""
     with pytest.raises(RunError, match=r"holds no run \(no run.toml in it\): start one with `ludus train"):
@@ -491,6 +504,36 @@ def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
     monkeypatch.setattr(_runner, "InTurn", Failing)
     _, said = run(tmp_path / "run", evaluation={"final_matches": 0})
     assert said == ["learner-main: no memory, while it stopped; what it had not saved is lost"]
+
+
+def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monkeypatch):
+    """It had said that it was there and not saved that; its successor is, with a model."""
+    deaths = []
+
+    class Mortal(InTurn):
+        def __init__(self, workers, make):
+            super().__init__(workers, make)
+            self.make = make
+
+        @property
+        def alive(self):
+            return [name for name in super().alive if (name, "dead") not in deaths]
+
+        def check(self, **given):
+            (learner, link), *others = self._workers
+            if self.alive != super().alive:
+                deaths[:] = [(learner.name, "restarted")]
+                self._workers = [(self.make(learner.name, link), link), *others]
+                self._workers[0][0].start()
+            super().check(**given)
+            if not deaths and learner.decisions >= 2000:
+                deaths.append((learner.name, "dead"))
+
+    monkeypatch.setattr(_runner, "InTurn", Mortal)
+    outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
+    assert deaths == [("learner-main", "restarted")]
+    assert outcome.reason == "2,000 decisions are learned"
+    assert [2000 <= decisions < 3000 for _, _, decisions in traces(tmp_path / "run")["models"]] == [True]
 
 
 # -- signals ---------------------------------------------------------------------------------------------------------
