@@ -91,6 +91,22 @@ def test_mistakes_are_one_line(made, show):
     assert "name the pool that main@1 shall enter" in show("promote", made.folder, "main@1", code=2)
 
 
+@pytest.mark.parametrize(
+    "pool", ["", "*", "*/long", "own", "own/long", "anchors", "Bad Pool", "x\ny", "main/", "a/b/c", "a" * 65]
+)
+def test_no_pool_gets_a_name_that_nobody_could_ask_for(made, show, pool):
+    """What matchmakers take for something else, and what is no name; the league stays as it was."""
+    with pytest.raises(ConfigError, match=r"^pool .*: expected NAME or NAME/SUFFIX"):
+        show("promote", made.folder, "main@1", pool)
+    with open_run(made.folder) as run:
+        assert set(run.pools) == {"all", "finalists"}
+
+
+def test_a_pool_may_have_a_suffix(made, show):
+    """As those of matchmakers have."""
+    assert "main@1 is in the new pool main/superior now" in show("promote", made.folder, "main@1", "main/superior")
+
+
 def test_a_run_that_goes_on_must_be_stopped_first(write, show):
     """Its coordinator is the one writer of the league."""
     made = write()

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
+from ludus.option import name as any_name
 from ludus.runs import Run, change_pool, open_run, score
 from rich.console import RenderableType
 from rich.markup import escape
@@ -20,23 +21,30 @@ from ludus_terminal.views import View, table
 __all__ = ["CANDIDATES", "PROMOTED", "enter"]
 
 Data: TypeAlias = Any  # JSON values
+_NO_POOLS = ("own", "anchors")
 
 
 def enter(folder: Path, model: str, pool: str) -> Data:
     """Put a frozen model into a pool and return what was done, as JSON values.
 
     Raises:
-        ConfigError: There is no such model, or it is in the pool already.
+        ConfigError: There is no such model, it is in the pool already, or no pool can have that name.
         RunError: The run is going on.
     """
+    first, *rest = pool.split("/", 1)
+    if first in _NO_POOLS or not all(map(any_name().accepts, (first, *rest))):
+        raise ConfigError(
+            f"pool {pool!r}: expected NAME or NAME/SUFFIX of a-z 0-9 . _ -, such as chosen or main_agent/superior, and "
+            f"not {' or '.join(_NO_POOLS)}, which matchmakers take for something else"
+        )
     with open_run(folder) as run:
-        name = run.resolve(model)
-        if name not in run.models:
+        chosen = run.resolve(model)
+        if chosen not in run.models:
             raise ConfigError(f"{model} is no frozen model; name one, for example {next(iter(run.models), 'player@1')}")
         new = pool not in run.pools
-    if not change_pool(folder, PoolChange(pool=pool, model=name, enters=True)):
-        raise ConfigError(f"{name} is in the pool {pool} already")
-    return {"model": name, "pool": pool, "new_pool": new}
+    if not change_pool(folder, PoolChange(pool=pool, model=chosen, enters=True)):
+        raise ConfigError(f"{chosen} is in the pool {pool} already")
+    return {"model": chosen, "pool": pool, "new_pool": new}
 
 
 def _promoted(run: Run, *, promoted: Data) -> Data:
