@@ -84,6 +84,14 @@ def test_equal_seeds_give_equal_results(folder):
     assert results[0] == results[1] != results[2]
 
 
+@pytest.mark.parametrize("seed", [-1, 2**63, 10**23])
+def test_a_seed_out_of_range(folder, seed):
+    """It is wrong usage; the largest one can be played."""
+    text = invoke(folder, "main@1", "random", "--seed", seed, code=2)
+    assert f"Invalid value for '--seed': {seed} is not in the range 0<=x<=9223372036854775807" in text
+    invoke(folder, "main@1", "random", "--matches", 2, "--seed", 2**63 - 1)
+
+
 def test_any_installed_agent_may_play(folder):
     """The perfect player does not lose to chance; it is no anchor of the run."""
     data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 40, "--json"))

@@ -122,6 +122,18 @@ def test_seat_out_of_range(ludus):
     assert "expected 0 to 1, got 2" in out
 
 
+@pytest.mark.parametrize("command", [PERFECT, ("watch", *COUNT, "--seats", "dummy-perfect", "dummy-random")])
+def test_a_seed_out_of_range(ludus, command):
+    """It is wrong usage; the largest one can be played, and so can the matches after the first."""
+    for seed in (-1, 2**63):
+        status, out = ludus(*command, "--seed", str(seed))
+        assert status == 2
+        assert f"Invalid value for '--seed': {seed} is not in the range" in out
+    more = () if command == PERFECT else ("--matches", "2", "--delay", "0")
+    status, out = ludus(*command, "--seed", str(2**63 - 1), *more, typed="1\n1\n1\n1\n")
+    assert status == 0, out
+
+
 def test_opponent_is_needed_without_a_run(ludus):
     """Without a run there is no default opponent, but a list of those that play."""
     status, out = ludus("play", "--env", "dummy-count")

@@ -12,7 +12,10 @@ from ludus.runs import open_run, score
 
 from ludus_terminal.pairs import play_pair
 
-__all__ = ["evaluate"]
+__all__ = ["SEED", "evaluate"]
+
+#: What a seed may be, as `run.seed`.
+SEED = click.IntRange(0, 2**63 - 1)
 
 
 @click.command("eval")
@@ -25,7 +28,7 @@ __all__ = ["evaluate"]
     type=click.IntRange(1),
     help="Matches in total; with exchanged seats rounded up to a multiple of the teams.",
 )
-@click.option("--seed", default=0, show_default=True, help="Seed of matches and sampling.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
 @click.option("--scenario", default="default", show_default=True, help="Scenario to play.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -20,6 +20,8 @@ from ludus.errors import ConfigError, ContractError, RunError
 from ludus.runs import Game, Run, match_seeds, open_game, open_run
 from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
 
+from ludus_terminal.evaluate import SEED
+
 if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Role, RoleTick, Tick
@@ -222,7 +224,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     options = [
         click.argument("target", metavar="[RUN]", required=False),
         click.option("--env", "environment", metavar="NAME", help="Play this environment without a run."),
-        click.option("--seed", type=click.IntRange(min=0), help="Seed of the first match; random if not given."),
+        click.option("--seed", type=SEED, help="Seed of the first match; random if not given."),
         click.option(
             "--set",
             "overrides",
