@@ -89,8 +89,12 @@ def _load(path: str, component: str) -> Any:
         for part in attribute.split("."):
             value = getattr(value, part)
     except Exception as error:  # a plugin's import may raise anything
+        # the loader of libraries knows no MemoryError; of any other cause it says more
+        short = isinstance(error, MemoryError) or str(error).endswith("failed to map segment from shared object")
+        cure = "reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
+        if short:
+            cure = "memory is short: free some, or raise the limit of this process (ulimit -v)"
         raise PluginError(
-            f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — "
-            f"reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
+            f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — {cure}"
         ) from error
     return value

@@ -54,6 +54,17 @@ def test_a_failing_import_is_a_plugin_error(path):
         component(factory=path).load_factory()
 
 
+@pytest.mark.parametrize(
+    "error", ["MemoryError()", "ImportError('libtorch_cpu.so: failed to map segment from shared object')"]
+)
+def test_short_memory_is_no_fault_of_a_plugin(tmp_path, monkeypatch, error):
+    """To install it again would not help."""
+    (tmp_path / "ludus_test_large.py").write_text(f"raise {error}")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(PluginError, match=r"cannot import .*: \w+Error: .* — memory is short: free some"):
+        component(factory="ludus_test_large:Thing").load_factory()
+
+
 def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch):
     """A plugin's module may raise whatever it likes."""
     (tmp_path / "ludus_test_broken.py").write_text("raise ZeroDivisionError('oh')")
