@@ -19,6 +19,7 @@ from ludus_hosts.wire import ModelFile, ModelWanted, Newest
 from ludus_local.carriage import LZ4, Parcel, unpack, ways
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
+from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address
 
 LEARNER, FIRST, SECOND = "learner-main", "sampler-box-0", "sampler-box-1"
@@ -435,6 +436,19 @@ def test_samplers_are_asked_to_finish(place):
     place.site.stop()
     place.until(lambda: sampler.of(Stop))
     assert sampler.of(Stop) == [Stop(reason="interrupted")]
+
+
+@pytest.mark.parametrize("interrupted", [True, False])
+def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrupted):
+    """By a person here, or by the run."""
+    dismissed = []
+    monkeypatch.setattr(Supervisor, "dismiss", lambda self, name: dismissed.append(name))
+    if interrupted:
+        place.site.stop()
+    else:
+        for name in place.site.workers:
+            place.site.take(COORDINATOR, name, Stop(reason="over"))
+    assert dismissed == [FIRST]
 
 
 def test_nothing_is_left(settle_in, is_alive):

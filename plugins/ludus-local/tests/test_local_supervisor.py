@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from attrs import evolve
 from ludus._messages import CheckpointAck, Progress, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
@@ -21,6 +22,7 @@ from ludus_local.transport import ZmqEndpoint, ipc_address
 
 SLEEP = "import time; time.sleep(60)"
 LEAVE = "import sys; sys.exit(3)"
+KILL = "import os; os.kill(os.getpid(), 9)"
 LAST = "import os, sys, time\nwhile not os.path.exists({path!r}): time.sleep(0.01)\nsys.exit({status})"
 SPEC = WorkerSpec(name="sampler-0", threads=2)
 
@@ -255,8 +257,8 @@ def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
     assert len(said) == 4
 
 
-def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
-    """The coordinator says so only of what is committed."""
+def test_what_is_acknowledged_is_progress_and_who_is_stopped_may_end(tmp_path, monkeypatch):
+    """The coordinator acknowledges only what is committed."""
 
     class Recorder(list):
         def __init__(self, **_):
@@ -264,6 +266,9 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
 
         def progressed(self, name):
             self.append(name)
+
+        def dismiss(self, name):
+            self.append(f"{name} stops")
 
     monkeypatch.setattr("ludus_local.launcher.Supervisor", Recorder)
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
@@ -274,7 +279,7 @@ def test_what_is_acknowledged_is_progress(tmp_path, monkeypatch):
         crew.send("sampler-1", Stop())
     finally:
         crew._endpoint.close()
-    assert crew._supervisor == ["learner-main", "sampler-0"]
+    assert crew._supervisor == ["learner-main", "sampler-0", "sampler-1 stops"]
 
 
 def test_messages_are_gathered(tmp_path, monkeypatch):
@@ -422,6 +427,7 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     """What it had not saved is lost, so that must not look like a good end."""
     supervisor, said = supervise()
     spoke(supervisor)
+    supervisor.dismiss("sampler-0")
 
     def tend():
         os.kill(supervisor.pids["sampler-0"], signal.SIGKILL)
@@ -432,12 +438,62 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
 
 
+@pytest.mark.parametrize(
+    ("script", "how"),
+    [
+        (KILL, "was killed by signal 9"),
+        (LEAVE, "ended by itself with status 3"),
+        ("", "ended by itself with status 0"),
+    ],
+)
+def test_a_worker_that_ended_before_it_was_asked_to_is_told(supervise, tmp_path, script, how):
+    """Once, though nobody checked in between, and the end comes twice."""
+    supervisor, said = supervise(script)
+    wait_dead(supervisor)
+    supervisor.dismiss("sampler-0")  # too late
+    for _ in range(2):
+        assert supervisor.finish(timeout_s=60, tend=pytest.fail) == []
+    assert said == [f"sampler-0: {how}; see {tmp_path / 'logs' / 'sampler-0.log'}"]
+
+
+@pytest.mark.parametrize(("status", "told"), [(3, " ended by itself with status 3 while it stopped;"), (0, "")])
+def test_a_worker_that_was_asked_to_stop_may_end_well(supervise, tmp_path, status, told):
+    """With any other status it has failed."""
+    supervisor, said = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
+    spoke(supervisor)
+    supervisor.dismiss("sampler-0")
+    assert supervisor.finish(timeout_s=60, tend=(tmp_path / "stop").touch) == []
+    assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in said] == [told] * bool(told)
+
+
+def test_what_a_worker_said_of_its_end_is_not_told_again(supervise, patience):
+    """Whoever hears its last words tells them."""
+    patience(60.0)
+    supervisor, said = supervise(LEAVE)
+    errors = {}
+    supervisor.check(heard_s={}, errors=errors)
+    wait_dead(supervisor)
+    assert supervisor.finish(timeout_s=60, tend=lambda: errors.update({"sampler-0": "the game crashed"})) == []
+    assert said == []
+
+
+def test_a_worker_that_was_given_up_is_not_told_again(supervise):
+    """It is the error that ends the run."""
+    supervisor, said = supervise(LEAVE)
+    wait_dead(supervisor)
+    supervisor.session = evolve(supervisor.session, restarts=0)
+    with pytest.raises(WorkerError, match="ended by itself with status 3"):
+        supervisor.check(heard_s={}, errors={})
+    assert supervisor.finish(timeout_s=60, tend=pytest.fail) == said == []
+
+
 @pytest.mark.parametrize("status", [3, 0], ids=["failed", "good"])
 def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, tmp_path, status):
     """One that failed while it stopped has said why; for one that did not, nobody waits."""
     patience(0.2)
     supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
     spoke(supervisor)
+    supervisor.dismiss("sampler-0")
     heard_s = []
 
     def tend():

@@ -137,6 +137,12 @@ def test_why_a_worker_ends_is_said(end, capsys, error, fatal):
     assert str(error) in capsys.readouterr().err
 
 
+def test_a_worker_does_not_leave_in_silence(end, capsys):
+    """A game or an algorithm that exits has failed, whatever the status, and the log shows where."""
+    assert end(SystemExit(0)).sent == [(COORDINATOR, Failure(error="SystemExit: 0", fatal=False))]
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_why_a_worker_ends_is_said_when_its_log_is_on_a_full_disk(end, monkeypatch):
     """The traceback is lost, the line is not."""
 

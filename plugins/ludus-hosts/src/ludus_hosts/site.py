@@ -202,6 +202,7 @@ class Site:
             self._supervisor.progressed(worker)
             self._proven.add(worker)
         elif isinstance(message, Stop):
+            self._supervisor.dismiss(worker)
             self._stopping, self.over = True, message.reason or "the run was stopped"
             self._waiting[worker] = deque(left for left in self._waiting[worker] if not isinstance(left, Fixtures))
         self._waiting[worker].append(message)
@@ -251,6 +252,7 @@ class Site:
         self._stopping = True
         if not self.over:
             for worker in self.workers:
+                self._supervisor.dismiss(worker)
                 self._endpoint.send(worker, Stop(reason="interrupted"))
 
     def close(self) -> None:

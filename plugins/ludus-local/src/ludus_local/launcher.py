@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus.wire import CheckpointAck, Progress, ResultsAck
+from ludus.wire import CheckpointAck, Progress, ResultsAck, Stop
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
@@ -73,6 +73,8 @@ class LocalCrew:
         """Send to a worker without waiting."""
         if isinstance(message, CheckpointAck | ResultsAck):  # what is acknowledged is committed
             self._supervisor.progressed(peer)
+        elif isinstance(message, Stop):
+            self._supervisor.dismiss(peer)
         return self._endpoint.send(peer, message)
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:

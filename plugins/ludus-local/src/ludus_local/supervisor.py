@@ -33,6 +33,8 @@ class _Process:
     launched: LocalProcess
     started_s: float
     ended_s: float = 0.0  # when that was noticed first
+    asked: bool = False  # to stop
+    told: bool = False  # of its end
     deaths: deque[float] = field(factory=deque)  # of the last minute of life
     in_vain: int = 0  # deaths since its work was last of use
 
@@ -59,6 +61,7 @@ class Supervisor:
     _back_s: float = field(init=False, default=0.0)
     _served_s: float = field(init=False, default=0.0)  # when a service was last away
     _heard_s: Mapping[str, float] = field(init=False, factory=dict)  # when each worker was heard last
+    _errors: Mapping[str, str] = field(init=False, factory=dict)  # why workers said they would end
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
         """Start the workers.
@@ -106,7 +109,7 @@ class Supervisor:
         Raises:
             WorkerError: A worker dies again and again.
         """
-        self._heard_s = heard_s
+        self._heard_s, self._errors = heard_s, errors
         now = time.monotonic()
         if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
             self._back_s = now
@@ -129,7 +132,7 @@ class Supervisor:
                 return ""
             process.launched.terminate()  # it writes to its log what it is doing, if it still can
             time.sleep(_SHOW_S)
-            _end([process.launched])
+            self._end([name])
             # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
             process.deaths = deque(death + silent_s for death in process.deaths)
             return f"was silent for {silent_s:.0f} s and was killed"
@@ -143,9 +146,15 @@ class Supervisor:
         if name in self._processes:
             self._processes[name].in_vain = 0
 
+    def dismiss(self, name: str) -> None:
+        """Take note that a worker was asked to stop: if it still runs, it may end with status 0."""
+        if name in self.alive:
+            self._processes[name].asked = True
+
     def _restart(self, process: _Process, why: str, now: float) -> None:
         name = process.spec.name
         log = self._log(name)
+        process.told = True
         process.deaths.append(now)
         if now - process.started_s >= _EARLY_S:
             process.in_vain = 0
@@ -160,30 +169,47 @@ class Supervisor:
         self.restarts += 1
         self.session.say(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
-        process.started_s, process.ended_s = now, 0.0
+        process.started_s, process.ended_s, process.told = now, 0.0, False
 
     def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`.
 
         Those that still start have done nothing that could be lost, and are not waited for.
         """
-        _end([self._processes[name].launched for name in self._awaited if self._starts(name)])
-        deadline, asked = time.monotonic() + timeout_s, self._awaited
+        self._end([name for name in self._awaited if self._starts(name)])
+        deadline = time.monotonic() + timeout_s
         while (awaited := self._awaited) and time.monotonic() < deadline:
             if self._orphaned(awaited):
                 deadline = min(deadline, time.monotonic() + _ORPHANED_S)
             tend()
-        killed = self._awaited
-        statuses = {name: self._processes[name].launched.poll() or 0 for name in asked}
-        if any(status > 0 for status in statuses.values()):  # one failed, and has said why
-            heard_s = time.monotonic() + _LAST_WORDS_S
-            while time.monotonic() < heard_s:
-                tend()
-        for name, status in statuses.items():
-            if status < 0:
-                self.session.say(f"{name}: {_ended(status)} while it stopped; see {self._log(name)}")
-        _end([self._processes[name].launched for name in self.alive])
+        killed, heard_s = self._awaited, time.monotonic() + _LAST_WORDS_S
+        while self._untold and time.monotonic() < heard_s:  # one that failed has said why
+            tend()
+        for name, status in self._untold.items():
+            stopping = " while it stopped" if self._processes[name].asked else ""
+            self.session.say(f"{name}: {_ended(status)}{stopping}; see {self._log(name)}")
+            self._processes[name].told = True
+        self._end(self.alive)
         return killed
+
+    @property
+    def _untold(self) -> dict[str, int]:
+        """Return the exit statuses of workers that ended otherwise than asked, and of which nobody has heard."""
+        ended = {}
+        for name, process in self._processes.items():
+            status = process.launched.poll()
+            as_asked = status == 0 and process.asked
+            if not (status is None or as_asked or process.told or name in self._errors):
+                ended[name] = status
+        return ended
+
+    def _end(self, names: Sequence[str]) -> None:
+        """Kill workers and wait until they are gone, so that their names and sockets are free."""
+        for process in (processes := [self._processes[name] for name in names]):
+            process.told = True
+            process.launched.kill()
+        while any(process.launched.poll() is None for process in processes):
+            time.sleep(0.01)
 
     @property
     def _awaited(self) -> list[str]:
@@ -215,11 +241,3 @@ def serves(name: str) -> bool:
 
 def _ended(status: int) -> str:
     return f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"
-
-
-def _end(processes: list[LocalProcess]) -> None:
-    """Kill processes and wait until they are gone, so that their names and sockets are free."""
-    for process in processes:
-        process.kill()
-    while any(process.poll() is None for process in processes):
-        time.sleep(0.01)

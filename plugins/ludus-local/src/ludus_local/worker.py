@@ -106,7 +106,7 @@ def run(make: Callable[[Command, ZmqEndpoint], tuple[Worker, HostLink]], argumen
             serve(worker, link)
         finally:
             worker.close()
-    except Exception as error:  # noqa: BLE001 - plugin code may raise anything, and the coordinator tells it
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - plugin code may raise anything; the coordinator tells it
         with suppress(OSError):  # the log may be on the disk that is full, and the coordinator is to be told of that
             traceback.print_exc()
         fatal = isinstance(error, ConfigError | PluginError | RunError)
