@@ -90,6 +90,31 @@ def test_the_run_hears_of_hosts_in_its_own_words(crew, gateway, eventually):
     assert crew.alive == ["sampler-box-0"]
 
 
+def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(crew, gateway, eventually):
+    """It comes by another way than the word that its host is gone, and may be later; nobody would take it back."""
+    sampler = ZmqEndpoint("sampler-box-0")
+    sampler.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    report, received = MetricsReport(values={"decisions_per_s": 13_668.0}), []
+
+    def hear():
+        received.extend(crew.receive(0.05))
+
+    def say(*messages):
+        for message in messages:
+            sampler.send(COORDINATOR, message)
+
+    try:
+        for hosts, expected in (({"box": 1}, [report]), ({}, []), ({"box": 1}, [report])):
+            gateway.send(COORDINATOR, Hosts(hosts=hosts))
+            eventually(lambda hosts=hosts: crew._hosts == hosts, meanwhile=hear)
+            received.clear()
+            say(report, Progress(count=1))
+            eventually(lambda: ("sampler-box-0", Progress(count=1)) in received, meanwhile=hear)
+            assert [message for _, message in received[:-1]] == expected
+    finally:
+        sampler.close()
+
+
 def test_only_the_gateway_says_who_takes_part(crew, eventually, said):
     """A worker that says so may be one of another machine."""
     endpoint = ZmqEndpoint("sampler-0")

@@ -69,9 +69,15 @@ class HostsCrew(LocalCrew):
         """Return what workers said, waiting so long for the first."""
         received: list[tuple[str, Any]] = []
         for peer, message in super().receive(timeout_s):
-            ours = peer == GATEWAY and isinstance(message, Hosts)
-            received += self._meet(message) if ours else [(peer, message)]
+            if peer == GATEWAY and isinstance(message, Hosts):
+                received += self._meet(message)
+            elif not isinstance(message, MetricsReport) or self._takes_part(peer):
+                received.append((peer, message))
         return received
+
+    def _takes_part(self, worker: str) -> bool:
+        """Return whether a worker is one of those here or elsewhere; what one reported last may come after its end."""
+        return worker in self._supervisor.pids or worker in _samplers(self._hosts)
 
     def _meet(self, message: Hosts) -> list[tuple[str, Any]]:
         """Take note of who takes part; samplers that are gone report nothing any more."""
