@@ -177,3 +177,29 @@ def test_what_was_kept_another_time_counts(desk):
     assert again.asked == []
     again.fetch(b"cccc")
     assert again.kept() == {b"aaaa", b"cccc"}
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone"])
+def test_what_was_kept_another_time_and_is_damaged_is_fetched_again(desk, caplog, damage):
+    """When it is needed; a join that was killed or lost its power goes on as if it had never kept it."""
+    for content in (b"aaaa", b"bbbb"):
+        desk.fetch(content)
+    path = desk.folder / f"{digest_of(b'aaaa')}.safetensors"
+    path.write_bytes(b"aa")
+    again = Desk(desk.folder, 10)
+    if damage == "gone":
+        path.unlink()
+    assert again.models.has(fixtures([b"bbbb"]))
+    assert again.asked == []
+    assert not again.models.has(fixtures([b"aaaa"]))
+    assert again.asked == [ModelWanted(hash=digest_of(b"aaaa"))]
+    assert f"{path} is damaged" in caplog.text
+    again.models.keep(file(b"aaaa"))
+    assert again.models.has(fixtures([b"aaaa"]))
+    assert again.kept() == {b"aaaa", b"bbbb"}
+
+
+def test_a_file_that_a_killed_join_was_writing_goes(desk):
+    """It would stay for ever, outside of the budget."""
+    (desk.folder / f".{digest_of(b'aaaa')}.safetensors.1.partial").write_bytes(b"aa")
+    assert Desk(desk.folder, 10).kept() == set()

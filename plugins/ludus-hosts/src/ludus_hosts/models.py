@@ -26,7 +26,7 @@ class Models:
     """The models that samplers of this host have been given fixtures for.
 
     Args:
-        folder: Where samplers look for them.
+        folder: Where samplers look for them. What another time has left there is believed as what comes: by its hash.
         budget_bytes: Of files kept, also from another time; the one that no fixture has named for the longest time goes
             first, and none that one has named just now.
         ask: Tells the run.
@@ -35,8 +35,11 @@ class Models:
     def __init__(self, folder: Path, budget_bytes: int, ask: Callable[[Message], None]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._budget, self._ask = folder, budget_bytes, ask
+        for partial in folder.glob(".*.partial"):
+            partial.unlink(missing_ok=True)
         left = sorted((path.stat().st_mtime, path) for path in folder.glob("*.safetensors"))
         self._sizes = OrderedDict((path.stem, path.stat().st_size) for _, path in left)
+        self._unchecked = set(self._sizes)
         self._named_s: dict[str, float] = {}
         self._asked: dict[str, tuple[float, float]] = {}  # when to ask again, and after how long that was
 
@@ -45,6 +48,8 @@ class Models:
         if not isinstance(message, Fixtures):
             return True
         named = {digest for fixture in message.fixtures for digest in fixture.models.values()}
+        for digest in named & self._unchecked:
+            self._check(digest)
         missing = named - self._sizes.keys()
         now = time.monotonic()
         self._named_s |= dict.fromkeys(named, now)
@@ -56,6 +61,18 @@ class Models:
                 self._asked[digest] = (now + 2 * wait_s, 2 * wait_s)
                 self._ask(ModelWanted(hash=digest))
         return not missing
+
+    def _check(self, digest: str) -> None:
+        """Forget a model that was left damaged; it is not missed before somebody needs it."""
+        self._unchecked.discard(digest)
+        path = self._path(digest)
+        try:
+            whole = hashlib.sha256(path.read_bytes()).hexdigest() == digest
+        except OSError:
+            whole = False
+        if not whole:
+            _log.warning("%s is damaged; fetched again", path)
+            self._sizes.pop(digest, None)
 
     def keep(self, message: ModelFile) -> None:
         """Write a model's file; one that the run does not have either is left for the sampler to complain about.
@@ -79,7 +96,7 @@ class Models:
         partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             partial.write_bytes(data)
-            partial.replace(path)
+            partial.replace(path)  # not synced first: what a power failure makes of it is found by its hash
         except OSError as error:
             raise RunError(f"{self._folder}: {error.strerror}; make room there, or choose another --folder") from None
 
