@@ -60,8 +60,12 @@ class LeagueRunner:
         self._center = self._endpoint(COORDINATOR)
         assembly = self._assembly()
         self.coordinator = assembly.coordinator(self.store, link=self._center, clock=self.clock)
-        for spec in assembly.workers(cores=1):
-            self.start(spec.name)
+        try:
+            for spec in assembly.workers(cores=1):
+                self.start(spec.name)
+        except BaseException:
+            self.close()
+            raise
 
     def _assembly(self) -> Assembly:
         config = evolve(self.config, run=evolve(self.config.run, workers=0))  # one process

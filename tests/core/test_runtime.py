@@ -1,0 +1,24 @@
+"""A league in one process leaves nothing behind."""
+
+from __future__ import annotations
+
+import pytest
+from ludus.errors import ConfigError
+from ludus_dummy.count import Count
+
+
+def test_workers_are_closed_where_the_next_cannot_be_made(league, monkeypatch):
+    """Whoever is there already may hold processes, files and memory."""
+    held, make, close = [], Count.__init__, Count.close
+
+    def made(game, config, *, num_matches):
+        if num_matches == 7:
+            raise ConfigError("no room for an evaluator")
+        make(game, config, num_matches=num_matches)
+        held.append(game)
+
+    monkeypatch.setattr(Count, "__init__", made)
+    monkeypatch.setattr(Count, "close", lambda game: [held.remove(game), close(game)])
+    with pytest.raises(ConfigError, match="no room for an evaluator"):
+        league(evaluation={"matches": 7})
+    assert held == []
