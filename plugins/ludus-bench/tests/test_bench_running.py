@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 
 import pytest
 from ludus.errors import RunError
@@ -77,6 +78,21 @@ def test_a_run_that_learns_nothing_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "executable", str(_sleeper(tmp_path)))
     with start_run("") as run, pytest.raises(RunError, match="learned too little in 0 s"):
         run.wait(lambda _: False, within_s=0.3)
+
+
+def test_what_a_killed_measurement_has_left_goes_with_the_next(tmp_path, monkeypatch):
+    """It may be a run of any size; that of one which goes on stays, and so does what a person has called like it."""
+    monkeypatch.setattr(sys, "executable", str(_sleeper(tmp_path)))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, other = tmp_path / "ludus-bench-left", tmp_path / "ludus-bench-results"
+    for folder in (left, other):
+        folder.mkdir()
+    (left / ".ludus-bench").touch()
+    with start_run("") as first, start_run("") as second:
+        assert not left.exists()
+        assert first.output.exists()
+        assert second.output.exists()
+    assert list(tmp_path.glob("ludus-bench-*")) == [other]
 
 
 def _sleeper(folder):

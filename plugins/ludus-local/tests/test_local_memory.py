@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from ludus.errors import LinkError
 from ludus_local import memory
-from ludus_local.memory import Layout, SharedFolder, hold, remove, remove_stale, shared_path
+from ludus_local.memory import Layout, SharedFolder, hold, remove, remove_stale, shared_path, temporary_folder
 
 # -- no space --------------------------------------------------------------------------------------------------------
 
@@ -140,6 +141,42 @@ def test_folders_that_somebody_holds_stay(tmp_path):
         assert (folder / "sampler-0.7.0").exists()
     remove_stale(tmp_path)
     assert not folder.exists()
+
+
+TEMPORARY = """
+import time
+from ludus_local.memory import temporary_folder
+with temporary_folder("ludus-x") as folder:
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_temporary_folder_of_a_killed_process_goes_with_the_next(monkeypatch, tmp_path):
+    """Not before the process has ended, and nothing else that is called like it."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "ludus-x-of-a-person").mkdir()
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", TEMPORARY], stdout=subprocess.PIPE, env=environment) as process:
+        left = Path(process.stdout.readline().decode().strip())
+        with temporary_folder("ludus-x") as own:
+            assert left.exists()
+        assert not own.exists()
+        process.kill()
+    with temporary_folder("ludus-x"):
+        assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["ludus-x-of-a-person"]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_temporary_folder_is_kept_without_its_mark(monkeypatch, tmp_path, kept):
+    """For what is to be read after a failure."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder("ludus-x") as folder:
+        if kept:
+            (folder / ".ludus-x").unlink()
+    with temporary_folder("ludus-x"):
+        assert folder.exists() == kept
 
 
 def test_a_worker_holds_the_folder(monkeypatch, tmp_path):

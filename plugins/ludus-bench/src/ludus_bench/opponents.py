@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
-from pathlib import Path
+
+from ludus_local.memory import temporary_folder
 
 from ludus_bench._pieces import Setup
 from ludus_bench.machine import describe, limit_threads
@@ -30,8 +30,7 @@ def bench_opponents(
     """
     numbers = sorted({1, *counts})
     with limit_threads(settings.threads), ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ludus-bench-")))
-        everyone = setup.freeze(numbers[-1], folder)
+        everyone = setup.freeze(numbers[-1], stack.enter_context(temporary_folder("ludus-bench")))
         samplers = {
             count: stack.enter_context(
                 closing(

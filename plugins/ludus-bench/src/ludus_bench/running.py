@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 from attrs import define, field, frozen
 from ludus.errors import RunError
+from ludus_local.memory import temporary_folder
 
 from ludus_bench._pieces import read_metrics
 from ludus_bench.machine import ProcessUse, process_tree
@@ -139,9 +139,9 @@ def start_run(toml: str) -> Iterator[WatchedRun]:
     Args:
         toml: The text of its configuration.
     """
-    with tempfile.TemporaryDirectory(prefix="ludus-bench-") as place:
-        folder, output = Path(place) / "run", Path(place) / "output.txt"
-        path = Path(place) / "bench.toml"
+    with temporary_folder("ludus-bench") as place:
+        folder, output = place / "run", place / "output.txt"
+        path = place / "bench.toml"
         path.write_text(toml, encoding="utf-8")
         _log.info("starting a run")
         ludus = [sys.executable, "-m", "ludus_bench.following", str(os.getpid())]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,8 +18,8 @@ from ludus_hosts.config import HostsConfig, tcp_address
 
 __all__ = ["join", "keys"]
 
-_MARK = ".ludus-join"
-_TEMPORARY = "ludus-join-"
+_NAME = "ludus-join"
+_MARK = f".{_NAME}"
 
 
 @click.command()
@@ -116,22 +115,15 @@ def _claimed(folder: Path | None) -> Iterator[Path]:
         _claim(folder)
         yield folder
         return
-    from ludus_local.memory import hold, remove, remove_unheld  # noqa: PLC0415 - only here: help must be fast
+    from ludus_local.memory import temporary_folder  # noqa: PLC0415 - only here: help must be fast
 
-    for mark in Path(tempfile.gettempdir()).glob(f"{_TEMPORARY}*/{_MARK}"):  # of those that were killed
-        remove_unheld(mark.parent)
-    place = Path(tempfile.mkdtemp(prefix=_TEMPORARY))
-    hold(place)
-    _claim(place)
-    try:
-        yield place
-    except Exception:
-        if (place / "logs").exists():
-            _keep_logs(place)
-        raise
-    finally:
-        if (place / _MARK).exists():  # not after a failure with logs
-            remove(place)
+    with temporary_folder(_NAME) as place:
+        try:
+            yield place
+        except Exception:
+            if (place / "logs").exists():
+                _keep_logs(place)
+            raise
 
 
 def _keep_logs(place: Path) -> None:

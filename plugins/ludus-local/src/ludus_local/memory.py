@@ -25,8 +25,9 @@ import re
 import shutil
 import stat
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -48,6 +49,7 @@ __all__ = [
     "remove_stale",
     "remove_unheld",
     "shared_path",
+    "temporary_folder",
 ]
 
 _MAGIC = int.from_bytes(b"LUDSHM\x00\x01", sys.byteorder)  # its last byte is the version of the format
@@ -136,6 +138,25 @@ def remove_unheld(folder: Path) -> None:
                     shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(descriptor)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """Provide a folder ``NAME-…`` that is removed in the end, by the next one of that name if this process is killed.
+
+    The file ``.NAME`` in it tells it from what a person has called so; where that is removed, the folder is kept.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{name}-*/.{name}"):
+        remove_unheld(left.parent)
+    place = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+    hold(place)
+    mark = place / f".{name}"
+    mark.touch()
+    try:
+        yield place
+    finally:
+        if mark.exists():
+            remove(place)
 
 
 def is_running(pid: int) -> bool:
