@@ -159,6 +159,13 @@ def prune_checkpoints(folder: Path, keep: int) -> None:
         path.unlink(missing_ok=True)
 
 
+def remove_partial(run_dir: Path) -> None:
+    """Delete the files that killed writers of a run have left half written; nobody may be writing it."""
+    for pattern in (".run.toml.*.partial", "models/.*.partial", "learners/*/.*.partial"):
+        for path in run_dir.glob(pattern):
+            path.unlink(missing_ok=True)
+
+
 def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays in C order; safetensors writes the memory of any other array as if it were in that order."""
     return {name: np.asarray(array, order="C") for name, array in arrays.items()}

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from ludus import _database
 from ludus._match_log import MatchLog
 from ludus._messages import Checkpoint
+from ludus._models import remove_partial
 from ludus._records import ModelRecord, PoolRecord, record_of, row_of
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
@@ -83,6 +84,7 @@ class Store(MatchLog, AbstractContextManager["Store"]):
     def _locked(cls, run_dir: Path, *, create: bool) -> Store:
         lock = _database.RunLock(run_dir)
         try:
+            remove_partial(run_dir)
             return cls(run_dir, _database.connect_writer(run_dir, create=create), lock=lock)
         except BaseException:
             lock.release()

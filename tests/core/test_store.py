@@ -196,6 +196,23 @@ def test_a_closed_store_gives_the_folder_free(tmp_path):
     Store.open(tmp_path).close()
 
 
+def test_what_killed_writers_have_left_goes_with_the_next_writer(tmp_path):
+    """A model or a checkpoint may be large; who only reads leaves alone what somebody may be writing."""
+    folder = tmp_path / "run"
+    make(folder).close()
+    left = [folder / name for name in (".run.toml.7.partial", "models/.a.json.7.partial", "learners/main/.1.7.partial")]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    Store.read(folder).close()
+    assert all(path.exists() for path in left)
+    with Store.open(folder):
+        left[1].write_bytes(b"half")
+        with pytest.raises(RunError, match="in use"):
+            Store.open(folder)
+    assert [path.exists() for path in left] == [False, True, False]
+
+
 def test_every_commit_reaches_the_disk(store):
     """The database runs with a write-ahead log and full synchronisation."""
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
