@@ -207,11 +207,15 @@ class LiveActor(PolicyActor):
         self._column = np.full(self.streams, -1, np.int64)
 
     def quiet(self) -> PolicyActor:
-        """Return the same policy as an opponent of which nothing is recorded."""
+        """Return the same policy as an opponent of which nothing is recorded, with recurrent state of its own."""
         return PolicyActor(policy=self.policy, interface=self.interface, rng=self.rng, streams=self.streams)
 
     def load(self, weights: Weights, version: int) -> None:
-        """Take newer weights; only right after a block was full, so that a segment has one version."""
+        """Take newer weights; only right after a block was full, so that a segment has one version.
+
+        Recurrent state stays: matches that run go on with what the weights before have left, also where the player has
+        started anew in between, which samplers are not told. Segments record the state that they begin with.
+        """
         self.policy.load(weights)
         self.version = version
 
