@@ -94,6 +94,8 @@ class Bids:
             raise RuntimeError("the engine is gone")
         if self.trouble == "die":
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.trouble == "deaf":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(60)
 
     def close(self):
@@ -309,6 +311,19 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
     assert not children()
     with pytest.raises(WorkerError, match="were closed"):
         copies.reset(seeds(0), rows=np.array([2]))
+
+
+def test_many_that_hang_are_ended_together(make, monkeypatch) -> None:
+    """One after another they would take minutes, and whoever waits for them would be taken for hanging too."""
+    monkeypatch.setattr("ludus_copies.workers._CLOSE_TIMEOUT_S", 1.0)
+    copies = make(4, 4, timeout_s=0.5, trouble="deaf")
+    copies.reset(seeds(*range(4)))
+    copies.step(bids(copies))
+    start_s = time.monotonic()
+    with pytest.raises(WorkerError, match="matches 0 to 0 did not answer"):
+        copies.step(bids(copies))
+    assert time.monotonic() - start_s < 5
+    assert not children()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -107,8 +108,10 @@ class WorkerPool:
         """End all workers, by force where asking does not help."""
         for worker in self._workers:
             worker.hang_up()
-        for worker in self._workers:
-            worker.join()
+        for end in (_Worker.terminate, _Worker.kill):
+            deadline_s = time.monotonic() + _CLOSE_TIMEOUT_S  # for all together
+            for worker in [worker for worker in self._workers if not worker.ended(deadline_s)]:
+                end(worker)
         self._workers = []
 
 
@@ -170,7 +173,7 @@ class _Worker:
             raise self._error(f"died ({self._death()}); the game's library may have crashed, see its messages above")
 
     def _death(self) -> str:
-        if not self._ended():
+        if not self.ended(time.monotonic() + _CLOSE_TIMEOUT_S):
             return "closed its socket"
         code = self._process.returncode
         return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
@@ -182,17 +185,19 @@ class _Worker:
         """Tell the worker to end by closing its socket."""
         self._socket.close()
 
-    def join(self) -> None:
-        """Wait until the process has ended; terminate it, then kill it, when it takes too long."""
-        if not self._ended():
-            self._process.terminate()
-        if not self._ended():
-            self._process.kill()
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        self._process.terminate()
+
+    def kill(self) -> None:
+        """End the process."""
+        self._process.kill()
         self._process.wait()
 
-    def _ended(self) -> bool:
+    def ended(self, deadline_s: float) -> bool:
+        """Return whether the process has ended, waiting until a time of the monotonic clock."""
         try:
-            self._process.wait(_CLOSE_TIMEOUT_S)
+            self._process.wait(max(0.0, deadline_s - time.monotonic()))
         except subprocess.TimeoutExpired:
             return False
         return True
