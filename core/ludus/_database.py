@@ -65,6 +65,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     path = run_dir / DATABASE if create else _existing(run_dir)
     again = create and unused(run_dir)
     with sound(path):
+        _check_length(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -103,6 +104,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     uri = f"file:{quote(str(path.resolve()))}?{mode}"
     with sound(path):
+        _check_length(path)
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
         connection.execute("BEGIN")
         return _checked(connection, path)
@@ -130,6 +132,29 @@ def sound(path: Path) -> Iterator[None]:
             cure = f"make room or rights there and go on with `ludus resume {path.parent}`"
             raise StoreError(f"{path}: {error}; {cure}") from error
         raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
+
+
+def _check_length(path: Path) -> None:
+    """Check that a database is not cut off in a page, which SQLite would take for one that ends in zeros.
+
+    Where there is a log of writes, the end may be in that.
+
+    Raises:
+        sqlite3.DatabaseError: It is.
+    """
+    size = _num_bytes(path)
+    if size and not _num_bytes(path.with_name(f"{path.name}-wal")):
+        with path.open("rb") as file:
+            page = int.from_bytes(file.read(18)[16:], "big")
+        if page and size % page:  # 1 stands for 65536, which is never made here
+            raise sqlite3.DatabaseError("it is cut off")
+
+
+def _num_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:

@@ -175,6 +175,27 @@ def test_another_file_is_refused(tmp_path, open_store, data):
         open_store(tmp_path)
 
 
+@pytest.mark.parametrize("open_store", [Store.open, Store.read])
+def test_a_database_that_is_cut_off_is_refused(tmp_path, open_store):
+    """SQLite would read zeros where the rest was, and the next writer make them last."""
+    make(tmp_path).close()
+    path = tmp_path / "league.sqlite"
+    os.truncate(path, path.stat().st_size - 10)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"league\.sqlite: not a sound league database: it is cut off; restore it"):
+            open_store(tmp_path)
+    assert path.stat().st_size % 4096 == 4096 - 10
+
+
+def test_a_database_whose_end_is_in_the_log_of_writes_is_sound(store, tmp_path):
+    """As after a power failure while that log was being written back."""
+    copy = tmp_path / "copy"
+    shutil.copytree(store.run_dir, copy)
+    os.truncate(copy / "league.sqlite", (copy / "league.sqlite").stat().st_size - 10)
+    with Store.open(copy) as opened:
+        assert opened.players() == store.players() == PLAYERS
+
+
 def test_a_second_writer_is_refused(store):
     """The message names the process that holds the folder."""
     with pytest.raises(RunError, match=f"is in use by pid {os.getpid()}"):
