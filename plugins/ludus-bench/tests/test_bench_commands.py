@@ -14,8 +14,9 @@ import numpy as np
 import psutil
 import pytest
 from ludus.__main__ import main
-from ludus.errors import ContractError
+from ludus.errors import ConfigError, ContractError
 from ludus_bench._pieces import Source, open_setup
+from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import process_tree
 from ludus_bench.parts import Acting, Updating, harmonic, rows_of
 from ludus_bench.play import RandomPlay
@@ -327,6 +328,19 @@ def setup_of(*overrides, algorithm="ppo"):
     )
 
 
+def acting_of(setup, **how):
+    """Return six decisions of a configuration."""
+    with closing(setup.sampling(matches=4)) as sampling:
+        return Acting(learned=setup.learned(**how), rows=rows_of(sampling.record(8), 6))
+
+
+def updating_of(setup, **how):
+    """Return an update of a configuration."""
+    learned = setup.learned(**how)
+    with closing(setup.sampling(matches=4)) as sampling:
+        return Updating.of(learned, sampling.record(learned.trainer.batch_decisions))
+
+
 def test_random_play_is_legal_and_goes_on_for_ever():
     """Rows that end start anew; the environment raises at an illegal action."""
     play = RandomPlay(setup_of().environment(3), Stopwatch("wall"))
@@ -363,21 +377,73 @@ def test_an_update_takes_about_one_batch():
 
 def test_acting_decides_for_all_rows():
     """And says for how many."""
-    setup = setup_of()
-    sampling = setup.sampling(matches=4)
-    acting = Acting(learned=setup.learned(), rows=rows_of(sampling.record(8), 6))
-    sampling.close()
+    acting = acting_of(setup_of())
     assert acting.work() == 6.0
-    assert len(acting.gemms()) == 4
-    assert len(acting.gemms(backward=True)) == 4 + 4 + 3
+    assert len(acting.rows["action"]) == 6
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+def test_a_decision_has_the_products_of_the_networks_that_act(algorithm):
+    """Two layers and the heads; the critics of sac have nothing to say then."""
+    pytest.importorskip(f"ludus_{algorithm}")
+    setup = setup_of(algorithm=algorithm)
+    heads = {"ppo": 2, "sac": 1}[algorithm]
+    assert len(acting_of(setup, plain=True).gemms()) == 2 + heads
+
+
+@pytest.mark.parametrize("kernels", ["auto", "numpy", "onednn"])
+def test_an_update_has_the_products_of_every_pass(kernels):
+    """Forwards, and backwards to the weights and to all inputs but the first, whatever the kernels are."""
+    options = {"epochs": 3, "num_minibatches": 2, "batch_decisions": 32, "segment_decisions": 4, "cpu_kernels": kernels}
+    setup = setup_of(*(f"players.main_agent.ppo.{name}={value}" for name, value in options.items()))
+    assert len(updating_of(setup, plain=True).gemms()) == 3 * 2 * (4 + 4 + 3)
+
+
+def test_networks_that_only_make_targets_have_no_gradients():
+    """Deep Q-learning runs three networks with as many rows, and learns one."""
+    pytest.importorskip("ludus_dqn")
+    options = {"updates_per_batch": 5, "minibatch_size": 16, "learning_starts": 1, "double": "true"}
+    setup = setup_of(*(f"players.main_agent.dqn.{name}={value}" for name, value in options.items()), algorithm="dqn")
+    gemms = updating_of(setup, plain=True).gemms()
+    forward, backward = 3, 5
+    assert len(gemms) == 5 * (3 * forward + backward)
+
+
+def test_a_gradient_step_has_the_samples_that_it_draws(capsys):
+    """From a memory, as its options say."""
+    pytest.importorskip("ludus_dqn")
+    options = {"learning_starts": 20, "batch_decisions": 64, "minibatch_size": 16, "updates_per_batch": 3}
+    sets = [f"--set=players.main_agent.dqn.{name}={value}" for name, value in options.items()]
+    found = result_of(capsys, "update", "--env", "dummy-count", "--algorithm", "dqn", *sets, *TINY)
+    figure, _ = checked(found, "update", ["samples_per_s", "updates_per_s"])
+    assert figure["minibatch"] == 16
+    assert found["passes"] == pytest.approx(3 * 16 / figure["decisions"])
+    assert figure["limit"] is not None
+
+
+@pytest.mark.parametrize("part", ["forward", "update"])
+def test_critics_that_read_actions_are_measured(capsys, part):
+    """Which are no part of what is observed."""
+    pytest.importorskip("ludus_sac")
+    pytest.importorskip("ludus_gymnasium")
+    pendulum = ["--env", "gymnasium", "--set", "environment.gymnasium.id=Pendulum-v1", "--algorithm", "sac"]
+    sizes = ["--set", "sampling.matches=4", "--set", "players.main_agent.sac.updates_per_batch=1"]
+    found = result_of(capsys, part, *pendulum, *sizes, *TINY)
+    assert all(figure["limit"] > 0 for figure in found["figures"])
 
 
 def test_a_network_runs_alone_on_a_device():
     """With its inputs taken there and its heads taken back."""
     setup = setup_of()
-    with closing(setup.sampling(matches=4)) as sampling:
-        acting = Acting(learned=setup.learned(), rows=rows_of(sampling.record(8), 6))
-    assert on_device(acting, "cpu")() == 6.0
+    work = on_device(acting_of(setup), setup.network(), "cpu")
+    assert work() == 6.0
+    assert len(trace_gemms(work)) == 4
+
+
+def test_without_a_network_there_is_nothing_to_run_alone():
+    """Which is said with the algorithm's name."""
+    with pytest.raises(ConfigError, match="'dummy-gradient' runs no network"):
+        setup_of(algorithm="dummy-gradient").network()
 
 
 def test_a_game_in_which_nobody_acts_is_said_instead_of_played_for_ever(monkeypatch):

@@ -58,6 +58,23 @@ def test_a_recurrent_layer_has_a_product_per_step():
     assert flops(found) == 3 * 2 * 8 * 20 * (6 + 5)
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_layers_without_gradients_are_seen_too(kind):
+    """In inference mode torch dispatches them as a whole."""
+    linear, recurrent = nn.Linear(6, 5), kind(6, 5)
+
+    def run():
+        with torch.inference_mode():
+            linear(torch.randn(8, 6))
+            recurrent(torch.randn(3, 8, 6))
+
+    gates = {nn.LSTM: 4, nn.GRU: 3}[kind] * 5
+    layer, inputs, *steps = trace_gemms(run)
+    assert layer == Gemm(m=8, k=6, n=5)
+    assert inputs == Gemm(m=3 * 8, k=6, n=gates)
+    assert steps == [Gemm(m=8, k=5, n=gates)] * 3
+
+
 @pytest.mark.parametrize("make", [numpy_work, torch_work])
 @pytest.mark.parametrize("gemm", [Gemm(m=4, k=3, n=2), Gemm(m=4, k=3, n=2, batch=2)])
 def test_a_work_counts_its_units(make, gemm):

@@ -6,35 +6,32 @@ be run alone — an environment, a policy with its trainer, a sampler without it
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from attrs import define, field, frozen
+from attrs import frozen
 from ludus import load_plugins
 from ludus._assembly import Assembly
-from ludus._build import learned_role, make_algorithm, make_environment, player_role
+from ludus._build import learned_role, make_algorithm, make_environment, make_networks, player_role
 from ludus._compute import prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
 from ludus._models import save_arrays
-from ludus._sections import Chosen
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
-from ludus.algorithm import Algorithm, GroupTrainer, Policy, Trainer, Weights
+from ludus.algorithm import GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
-from ludus.network import NetworkRequest
+from ludus.service import Network
 from ludus_local.process import available_cores
 
 from ludus_bench._sampling import Dealer, Opponents, Sampling
 
 if TYPE_CHECKING:
     from ludus._plugins import Plugins
-    from torch import nn
 
 __all__ = [
     "Learned",
@@ -49,6 +46,9 @@ __all__ = [
 
 #: What a default configuration takes where it is installed; else the first of its kind.
 _PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
+
+#: By which options an algorithm that has them computes in plain torch.
+_PLAIN = {"cpu_kernels": "torch", "compile": False}
 
 
 @frozen(kw_only=True)
@@ -133,27 +133,6 @@ def _usual(plugins: Plugins, kind: str) -> str:
     return _PREFERRED[kind] if _PREFERRED[kind] in installed or not installed else next(iter(installed))
 
 
-@define
-class _Watched:
-    """A network component that keeps copies of the modules it made, as they were before an algorithm changed them."""
-
-    component: Any
-    made: list[tuple[nn.Module, NetworkRequest]] = field(factory=list)
-
-    def load_factory(self) -> Callable[..., nn.Module]:
-        factory = self.component.load_factory()
-
-        def make(config: Any, *, request: NetworkRequest, **more: Any) -> nn.Module:
-            module: nn.Module = factory(config, request=request, **more)
-            self.made.append((copy.deepcopy(module), request))
-            return module
-
-        return make
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.component, name)
-
-
 @frozen(kw_only=True)
 class Learned:
     """What one player is made of.
@@ -163,14 +142,12 @@ class Learned:
         role: The role as it sees it.
         policy: With the trainer's weights.
         trainer: Fresh.
-        networks: Copies of the modules that the trainer trains, on the CPU, with what was asked of them.
     """
 
     player: str
     role: Role
     policy: Policy
     trainer: Trainer
-    networks: tuple[tuple[nn.Module, NetworkRequest], ...]
 
 
 @frozen(kw_only=True)
@@ -207,20 +184,35 @@ class Setup:
         finally:
             environment.close()
 
-    def learned(self, *, device: str = "cpu") -> Learned:
+    def learned(self, *, device: str = "cpu", plain: bool = False) -> Learned:
         """Make policy and trainer of the first player.
 
         Args:
             device: The trainer's torch device.
+            plain: They compute in plain torch, so that `trace_gemms` sees all that they multiply.
         """
         name, player = next(iter(self.config.players.items()))
         role, _ = player_role(player, learned_role(player, self.spec()))
-        algorithm, watched = _watched_algorithm(player, role, self.config.inference)
+        if plain:
+            player = _in_plain_torch(player)
+        algorithm = make_algorithm(player, role, runtime=None if plain else self.config.inference)
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
-        networks = tuple(watched.made) if watched else ()
         policy = algorithm.make_policy()
         policy.load(trainer.weights())
-        return Learned(player=name, role=role, policy=policy, trainer=trainer, networks=networks)
+        return Learned(player=name, role=role, policy=policy, trainer=trainer)
+
+    def network(self) -> Network:
+        """Make the network by which the first player acts; the first one where its policy runs several.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        player = next(iter(self.config.players.values()))
+        role, _ = player_role(player, learned_role(player, self.spec()))
+        made = make_networks(player, role)
+        if not made:
+            raise ConfigError(f"the algorithm {player.algorithm.name!r} runs no network that could be measured alone")
+        return made[0]
 
     def sampling(self, *, matches: int, opponents: Opponents | None = None, rows_per_fixture: int = 0) -> Sampling:
         """Make a sampler whose learners take everything at once and whose coordinator is never short of fixtures.
@@ -327,9 +319,7 @@ def _nudged(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.asarray(array + 1e-3 * rng.standard_normal(array.shape), array.dtype)
 
 
-def _watched_algorithm(player: PlayerConfig, role: Role, runtime: Chosen | None) -> tuple[Algorithm, _Watched | None]:
-    if player.network is None:
-        return make_algorithm(player, role, runtime=runtime), None
-    watched = _Watched(player.network.component)
-    network: Chosen = attrs.evolve(player.network, component=watched)  # type: ignore[arg-type]
-    return make_algorithm(attrs.evolve(player, network=network), role, runtime=runtime), watched
+def _in_plain_torch(player: PlayerConfig) -> PlayerConfig:
+    config = player.algorithm.config
+    changes = {name: value for name, value in _PLAIN.items() if hasattr(config, name)}
+    return attrs.evolve(player, algorithm=attrs.evolve(player.algorithm, config=attrs.evolve(config, **changes)))

@@ -123,7 +123,7 @@ def env(name: str, overrides: tuple[str, ...], matches: tuple[int, ...], as_json
 def forward(rows: tuple[int, ...], as_json: bool, **given: Any) -> None:
     """The acting path: from observations to actions.
 
-    The limit is the time of the network's matrix products alone.
+    The limit is the time of the same matrix products alone.
     """
     from ludus_bench.single import bench_forward  # noqa: PLC0415 - help must be fast
 
@@ -140,7 +140,7 @@ def forward(rows: tuple[int, ...], as_json: bool, **given: Any) -> None:
 def update(as_json: bool, **given: Any) -> None:
     """The learning path: updates on recorded segments.
 
-    The limit is the time of the matrix products alone, those of gradients included.
+    The limit is the time of the same matrix products alone, those of gradients included.
     """
     from ludus_bench.single import bench_update  # noqa: PLC0415 - help must be fast
 

@@ -38,7 +38,8 @@ def trace_gemms(run: Callable[[], object]) -> list[Gemm]:
     """Return the products that `run` makes in torch, forwards and backwards, in order.
 
     Args:
-        run: Called once, with gradients enabled; it may call `backward`.
+        run: Called once, with gradients enabled; it may call `backward`. What it does in other threads, by other
+            libraries and in kernels of its own is not seen.
     """
     recorder = _Recorder()
     with torch.enable_grad(), recorder:
@@ -56,8 +57,13 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignor
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
         read = _READERS.get(func.overloadpacket.__name__)
+        if read is None:
+            with self:  # in inference mode torch dispatches a whole layer, which is made of products
+                result = func.decompose(*args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **(kwargs or {}))
         if read is not None:
             self.gemms += read(args, result)
         return result
@@ -107,6 +113,8 @@ _READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
     "convolution_backward": _convolution_backward,
     "mkldnn_rnn_layer": _recurrent,
     "mkldnn_rnn_layer_backward": _recurrent_backward,
+    "_cudnn_rnn": lambda args, _: _recurrent((args[0], *args[1]), None),
+    "_cudnn_rnn_backward": lambda args, _: _recurrent_backward((args[0], *args[1]), None),
 }
 
 

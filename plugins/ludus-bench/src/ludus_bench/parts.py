@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
+from ludus.algorithm import UpdateResult
 from ludus.segment import SegmentBatch
 
 from ludus_bench._pieces import Learned, Setup
@@ -19,7 +20,6 @@ from ludus_bench.timing import Clock, Plan, Rate, Stopwatch, measure
 
 if TYPE_CHECKING:
     from ludus.network import NetworkRequest
-    from torch import nn
 
 __all__ = [
     "Acting",
@@ -29,7 +29,6 @@ __all__ = [
     "gemm_limit",
     "gemm_works",
     "harmonic",
-    "minibatch_rows",
     "rate_parts",
     "rows_of",
 ]
@@ -98,17 +97,9 @@ class Acting:
         )
         return float(self.count)
 
-    def gemms(self, *, backward: bool = False) -> list[Gemm]:
-        """Return the matrix products of the player's networks for these rows.
-
-        Args:
-            backward: Those of gradients, too; of what the networks read there are none.
-        """
-        found: list[Gemm] = []
-        for module, request in self.learned.networks:
-            inputs = self.inputs(request, next(module.parameters()).device)
-            found += trace_gemms(lambda: _through(module, inputs, backward=backward))  # noqa: B023 - called at once
-        return found
+    def gemms(self) -> list[Gemm]:
+        """Return the matrix products of deciding once; of a plain policy they are all seen, see `Setup.learned`."""
+        return trace_gemms(self.work)
 
     def inputs(self, request: NetworkRequest, device: torch.device | str) -> tuple[dict[str, torch.Tensor], ...]:
         """Return the observation, the privileged leaves and the state of these rows as a network reads them."""
@@ -120,15 +111,6 @@ class Acting:
         return tuple({name: torch.from_numpy(a).to(device) for name, a in leaves.items()} for leaves in groups)
 
 
-def _through(module: nn.Module, inputs: tuple[dict[str, torch.Tensor], ...], *, backward: bool) -> None:
-    heads, _ = module(*inputs)
-    if backward:
-        total = torch.stack([head.sum() for head in heads.values()]).sum()
-        torch.autograd.backward(total)
-        for parameter in module.parameters():
-            parameter.grad = None
-
-
 @frozen(kw_only=True)
 class Updating:
     """What a learner does with one batch.
@@ -136,16 +118,18 @@ class Updating:
     Args:
         learned: The player.
         batch: About as many decisions as the trainer wants.
+        first: What the first update came to.
     """
 
     learned: Learned
     batch: SegmentBatch
+    first: UpdateResult
 
     @classmethod
     def of(cls, learned: Learned, recorded: Sequence[SegmentBatch]) -> Updating:
-        """Take one batch from recorded segments."""
-        whole = SegmentBatch.concatenate(list(recorded))
-        return cls(learned=learned, batch=whole.split(learned.trainer.batch_decisions)[0])
+        """Take one batch from recorded segments and update by it once."""
+        batch = SegmentBatch.concatenate(list(recorded)).split(learned.trainer.batch_decisions)[0]
+        return cls(learned=learned, batch=batch, first=learned.trainer.update(batch, progress=0.0))
 
     @property
     def decisions(self) -> int:
@@ -157,9 +141,19 @@ class Updating:
         self.learned.trainer.update(self.batch, progress=0.0)
         return float(self.decisions)
 
+    @property
     def samples_per_decision(self) -> float:
-        """Return how often an update trains on each decision, by making one."""
-        return self.learned.trainer.update(self.batch, progress=0.0).samples / self.decisions
+        """Return how many samples an update trains on for every decision of the batch."""
+        return self.first.samples / self.decisions
+
+    @property
+    def minibatch(self) -> int:
+        """Return the samples of one gradient step."""
+        return round(self.first.samples / max(1, self.first.gradient_steps))
+
+    def gemms(self) -> list[Gemm]:
+        """Return the matrix products of one update; of a plain trainer they are all seen, see `Setup.learned`."""
+        return trace_gemms(self.work)
 
 
 def gemm_works(
@@ -252,22 +246,19 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
         matches: Matches at once.
         plan: How long.
     """
-    learned = setup.learned()
+    learned, plain = setup.learned(), setup.learned(plain=True)
     with closing(setup.sampling(matches=matches)) as sampling:
         recorded = sampling.record(learned.trainer.batch_decisions)
     with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
         rows = alone.rows_at_once()
         acting = Acting(learned=learned, rows=rows_of(recorded, rows))
         updating = Updating.of(learned, recorded)
-        minibatch = minibatch_rows(setup, updating.decisions)
-        training = Acting(learned=learned, rows=rows_of(recorded, minibatch))
-        passes = updating.samples_per_decision()
         works = {
             "env": alone.play.step,
             "forward": acting.work,
             "update": updating.work,
-            **gemm_works(acting.gemms(), rows, prefix="forward "),
-            **gemm_works(training.gemms(backward=True), minibatch / passes, prefix="update "),
+            **gemm_works(evolve(acting, learned=plain).gemms(), rows, prefix="forward "),
+            **gemm_works(Updating.of(plain, recorded).gemms(), updating.decisions, prefix="update "),
         }
         rates = measure(works, plan, inside={"env": alone.play.inside})
         return Rates(
@@ -275,15 +266,9 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
             forward=rates["forward"],
             update=rates["update"],
             rows=rows,
-            minibatch=minibatch,
+            minibatch=updating.minibatch,
             limits={name: gemm_limit(rates, prefix=f"{name} ") for name in ("forward", "update")},
         )
-
-
-def minibatch_rows(setup: Setup, decisions: int) -> int:
-    """Return the rows of one gradient step, as far as the first player's algorithm has an option that says so."""
-    player = next(iter(setup.config.players.values()))
-    return max(1, decisions // int(getattr(player.algorithm.config, "num_minibatches", 1)))
 
 
 def rows_of(batches: Iterable[SegmentBatch], rows: int) -> dict[str, np.ndarray]:

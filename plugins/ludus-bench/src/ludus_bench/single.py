@@ -7,12 +7,13 @@ from contextlib import closing
 from typing import Any
 
 import torch
-from attrs import frozen
-from ludus.errors import ConfigError
+from attrs import evolve, frozen
 from ludus.segment import SegmentBatch
+from ludus.service import Network
 
 from ludus_bench._pieces import Setup, open_environment
 from ludus_bench.bare import bare_library
+from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import describe, limit_threads
 from ludus_bench.parts import (
     Acting,
@@ -21,7 +22,6 @@ from ludus_bench.parts import (
     gemm_limit,
     gemm_works,
     harmonic,
-    minibatch_rows,
     rows_of,
 )
 from ludus_bench.play import RandomPlay
@@ -107,33 +107,30 @@ def bench_forward(setup: Setup, *, rows: Sequence[int], settings: Settings) -> R
     """
     figures = []
     with limit_threads(settings.threads):
-        learned = setup.learned(device=settings.device)
+        learned, plain = setup.learned(), setup.learned(plain=True)
+        network = None if settings.device == "cpu" else setup.network()
         recorded = record(setup, max(rows))
         for count in rows:
             acting = Acting(learned=learned, rows=rows_of(recorded, count))
-            work = acting.work if settings.device == "cpu" else on_device(acting, settings.device)
-            works = {"forward": work, **gemm_works(acting.gemms(), count, device=settings.device)}
-            rates = measure(works, settings.plan)
+            if network is None:
+                work, gemms = acting.work, evolve(acting, learned=plain).gemms()
+            else:
+                work = on_device(acting, network, settings.device)
+                gemms = trace_gemms(work)
+            rates = measure({"forward": work, **gemm_works(gemms, count, device=settings.device)}, settings.plan)
             figures.append(figure_of("decisions_per_s", rates["forward"], limit=gemm_limit(rates), at={"rows": count}))
     return Report(
         command="forward", figures=tuple(figures), machine=describe(), config={**said_of(setup), **settings.said()}
     )
 
 
-def on_device(acting: Acting, device: str) -> Callable[[], float]:
-    """Return a work that runs the network alone on a device, from arrays to arrays.
-
-    Raises:
-        ConfigError: There is no network.
-    """
-    if not acting.learned.networks:
-        raise ConfigError("--device: the algorithm trains no network that could run there")
-    network, request = acting.learned.networks[0]
-    module = network.to(device)
+def on_device(acting: Acting, network: Network, device: str) -> Callable[[], float]:
+    """Return a work that runs a network alone on a device, from arrays to arrays."""
+    module = network.module.to(device)
 
     def work() -> float:
         with torch.inference_mode():
-            heads, _ = module(*acting.inputs(request, device))
+            heads, _ = module(*acting.inputs(network.request, device))
             for head in heads.values():
                 head.cpu()
         return float(acting.count)
@@ -165,19 +162,18 @@ def bench_update(setup: Setup, *, settings: Settings) -> Report:
     """Measure the trainer on recorded segments."""
     with limit_threads(settings.threads):
         learned = setup.learned(device=settings.device)
-        updating = Updating.of(learned, record(setup, learned.trainer.batch_decisions))
-        passes = updating.samples_per_decision()
-        minibatch = minibatch_rows(setup, updating.decisions)
-        acting = Acting(learned=learned, rows=rows_of([updating.batch], minibatch))
-        gemms = acting.gemms(backward=True)
-        works = {"update": updating.work, **gemm_works(gemms, minibatch, device=settings.device)}
+        recorded = record(setup, learned.trainer.batch_decisions)
+        updating = Updating.of(learned, recorded)
+        gemms = Updating.of(setup.learned(device=settings.device, plain=True), recorded).gemms()
+        works = {"update": updating.work, **gemm_works(gemms, updating.decisions, device=settings.device)}
         rates = measure(works, settings.plan)
-    at = {"decisions": updating.decisions, "minibatch": minibatch}
+    passes = updating.samples_per_decision
+    at = {"decisions": updating.decisions, "minibatch": updating.minibatch}
     samples = _scaled(rates["update"], passes)
     per_update = _scaled(rates["update"], 1 / updating.decisions)
     figures = (
-        figure_of("samples_per_s", samples, limit=gemm_limit(rates), at=at),
-        figure_of("updates_per_s", per_update, limit=gemm_limit(rates, scale=1 / (passes * updating.decisions)), at=at),
+        figure_of("samples_per_s", samples, limit=gemm_limit(rates, scale=passes), at=at),
+        figure_of("updates_per_s", per_update, limit=gemm_limit(rates, scale=1 / updating.decisions), at=at),
     )
     values = {"passes": passes, "products": len(gemms)}
     return Report(
