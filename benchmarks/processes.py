@@ -84,9 +84,8 @@ def _update(
     config = configure(path, width=width, processes=processes, threads=threads)
     setup = Setup(config=config, plugins=load_plugins())
     with limit_threads(threads):
-        learned = setup.learned()
-        whole = Updating.of(learned, record(setup, learned.trainer.batch_decisions)).batch
-        trainer, group = learned.trainer, _meet(rank, processes, folder)
+        trainer, group = setup.learned().trainer, _meet(rank, processes, folder)
+        whole = Updating.of(setup.learned(), record(setup, trainer.batch_decisions)).batch
         assert isinstance(trainer, GroupTrainer)
         trainer.join(group)
         part, updates, began_s = whole.divide(processes)[rank], -1, 0.0  # the first one does not count

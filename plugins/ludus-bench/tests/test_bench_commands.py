@@ -409,16 +409,25 @@ def test_networks_that_only_make_targets_have_no_gradients():
     assert len(gemms) == 5 * (3 * forward + backward)
 
 
-def test_a_gradient_step_has_the_samples_that_it_draws(capsys):
-    """From a memory, as its options say."""
+def test_a_trainer_with_a_memory_is_measured_while_it_learns(capsys):
+    """Not while it only remembers; a gradient step draws what its options say."""
     pytest.importorskip("ludus_dqn")
-    options = {"learning_starts": 20, "batch_decisions": 64, "minibatch_size": 16, "updates_per_batch": 3}
+    options = {"learning_starts": 200, "batch_decisions": 64, "minibatch_size": 16, "updates_per_batch": 3}
     sets = [f"--set=players.main_agent.dqn.{name}={value}" for name, value in options.items()]
     found = result_of(capsys, "update", "--env", "dummy-count", "--algorithm", "dqn", *sets, *TINY)
     figure, _ = checked(found, "update", ["samples_per_s", "updates_per_s"])
     assert figure["minibatch"] == 16
     assert found["passes"] == pytest.approx(3 * 16 / figure["decisions"])
     assert figure["limit"] is not None
+
+
+def test_a_trainer_that_never_learns_is_said_instead_of_measured(monkeypatch):
+    """With how long it was waited for."""
+    pytest.importorskip("ludus_dqn")
+    monkeypatch.setattr("ludus_bench.parts._MOST_UPDATES", 3)
+    setup = setup_of("players.main_agent.dqn.learning_starts=90_000", algorithm="dqn")
+    with pytest.raises(ConfigError, match=r"player 'main_agent': the first 3 updates, with .* learned nothing"):
+        updating_of(setup)
 
 
 @pytest.mark.parametrize("part", ["forward", "update"])

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from attrs import define, evolve, field, frozen
 from ludus.algorithm import UpdateResult
+from ludus.errors import ConfigError
 from ludus.segment import SegmentBatch
 
 from ludus_bench._pieces import Learned, Setup
@@ -111,6 +112,10 @@ class Acting:
         return tuple({name: torch.from_numpy(a).to(device) for name, a in leaves.items()} for leaves in groups)
 
 
+#: Of a trainer that fills a memory before it learns.
+_MOST_UPDATES = 1_000
+
+
 @frozen(kw_only=True)
 class Updating:
     """What a learner does with one batch.
@@ -118,7 +123,7 @@ class Updating:
     Args:
         learned: The player.
         batch: About as many decisions as the trainer wants.
-        first: What the first update came to.
+        first: What the first update came to that learned from anything.
     """
 
     learned: Learned
@@ -127,9 +132,20 @@ class Updating:
 
     @classmethod
     def of(cls, learned: Learned, recorded: Sequence[SegmentBatch]) -> Updating:
-        """Take one batch from recorded segments and update by it once."""
+        """Take one batch from recorded segments and update by it until the trainer learns.
+
+        Raises:
+            ConfigError: It has not after a thousand updates.
+        """
         batch = SegmentBatch.concatenate(list(recorded)).split(learned.trainer.batch_decisions)[0]
-        return cls(learned=learned, batch=batch, first=learned.trainer.update(batch, progress=0.0))
+        for _ in range(_MOST_UPDATES):
+            result = learned.trainer.update(batch, progress=0.0)
+            if result.samples:
+                return cls(learned=learned, batch=batch, first=result)
+        raise ConfigError(
+            f"player {learned.player!r}: the first {_MOST_UPDATES:,} updates, with {batch.num_decisions:,} decisions "
+            f"each, learned nothing — let the algorithm begin to learn earlier, or with larger batches"
+        )
 
     @property
     def decisions(self) -> int:
