@@ -16,6 +16,7 @@ import pytest
 from ludus.__main__ import main
 from ludus.errors import ConfigError, ContractError
 from ludus_bench._pieces import Source, open_setup
+from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import process_tree
 from ludus_bench.parts import Acting, Updating, harmonic, rows_of
@@ -463,11 +464,46 @@ def test_a_game_in_which_nobody_acts_is_said_instead_of_played_for_ever(monkeypa
             sampling.record(1)
 
 
+def test_without_another_team_there_are_no_opponents(capsys):
+    """Whatever the algorithm is."""
+    pytest.importorskip("ludus_gymnasium")
+    assert main(["bench", "opponents", "--env", "gymnasium"]) == 1
+    assert capsys.readouterr().err == "error: environment 'gymnasium' has one team, so nobody is an opponent there\n"
+
+
 def test_opponents_differ_from_each_other(tmp_path):
     """Each has a file of its own."""
     found = setup_of().freeze(3, tmp_path)
     assert len(set(found.hashes.values())) == 3
-    assert list(found.first(2).hashes) == ["main_agent@1", "main_agent@2"]
+    assert list(found.hashes) == ["main_agent@1", "main_agent@2", "main_agent@3"]
+
+
+def test_opponents_are_models_of_the_player_that_learns_their_role(tmp_path):
+    """Both roles in turn, each against every model of the other one."""
+    setup = open_setup(Source(environment="dummy-guess"))
+    hider, seeker = setup.players
+    frozen = setup.freeze(3, tmp_path)
+    roles = [seat.role for seat in setup.spec().seats]
+    dealer = Dealer(((0, hider), (1, seeker)), 16, frozen.first(2))
+    assert roles == [hider, seeker]
+    fixtures = dealer.deal(4).fixtures
+    assert [(fixture.player, *fixture.seats) for fixture in fixtures] == [
+        (hider, f"{hider}@0+", f"{seeker}@2"),
+        (seeker, f"{hider}@1", f"{seeker}@0+"),
+        (seeker, f"{hider}@2", f"{seeker}@0+"),
+        (hider, f"{hider}@0+", f"{seeker}@1"),
+    ]
+    for fixture in fixtures:
+        (model,) = set(fixture.seats) & set(frozen.hashes)
+        assert fixture.models == {model: frozen.hashes[model]}
+
+
+def test_opponents_of_other_roles_see_what_their_role_sees(capsys):
+    """In a game where the roles observe different things."""
+    pytest.importorskip("ludus_chase")
+    counts = ["--count", "2", "--matches", "4", "--rows-per-fixture", "2"]
+    found = result_of(capsys, "opponents", "--env", "chase", *counts, *TINY)
+    checked(found, "opponents", ["decisions_per_s"])
 
 
 def test_a_minibatch_becomes_a_number_of_minibatches():

@@ -219,7 +219,8 @@ class Setup:
 
         Args:
             matches: Matches at once.
-            opponents: Frozen models that fill the other teams; None: all seats learn.
+            opponents: Frozen models that fill the seats of all teams but one, each in its player's role; None: all
+                seats learn.
             rows_per_fixture: Rows that play one fixture; 0: as configured.
 
         Raises:
@@ -233,16 +234,18 @@ class Setup:
         config = attrs.evolve(self.config, sampling=section)
         folder = opponents.folder if opponents else Path()
         assembly = Assembly(config=config, plugins=self.plugins, run_dir=folder)
-        return Sampling(config, assembly, self._dealer(config, opponents), self._first_weights())
+        dealer = Dealer(self._seats(), config.sampling.fixture_matches, opponents)
+        return Sampling(config, assembly, dealer, self._first_weights())
 
-    def _dealer(self, config: RunConfig, opponents: Opponents | None) -> Dealer:
+    def _seats(self) -> tuple[tuple[int, str], ...]:
+        """Return team and player of every seat: the first player that learns its role."""
         seats = []
         for seat in self.spec().seats:
-            player = next((name for name, p in config.players.items() if p.role in ("", seat.role)), None)
+            player = next((name for name, p in self.config.players.items() if p.role in ("", seat.role)), None)
             if player is None:
                 raise ConfigError(f"role {seat.role!r}: no player learns it, so matches cannot be filled")
-            seats.append((seat.team, f"{player}@0+"))
-        return Dealer(tuple(seats), config.sampling.fixture_matches, opponents)
+            seats.append((seat.team, player))
+        return tuple(seats)
 
     def _trainers(self) -> Iterator[tuple[str, Trainer]]:
         spec = self.spec()
@@ -280,21 +283,23 @@ class Setup:
         return Setup(config=parse_config(data, source="bench", plugins=self.plugins), plugins=self.plugins)
 
     def freeze(self, count: int, folder: Path) -> Opponents:
-        """Write so many different models of the first player into a folder.
+        """Write so many different models of every player that has a seat into a folder.
 
         Args:
-            count: How many.
+            count: How many of each.
             folder: A run folder; models go below it.
+
+        Raises:
+            ConfigError: Nobody learns one of the roles.
         """
         (folder / "models").mkdir(parents=True, exist_ok=True)
-        player = self.players[0]
-        weights = self._first_weights()[player]
-        hashes = {}
-        for number in range(1, count + 1):
-            rng = np.random.default_rng(number)
-            changed = {name: _nudged(array, rng) for name, array in weights.items()}
-            hashes[f"{player}@{number}"] = save_arrays(folder / "models", changed, {"player": player})
-        return Opponents(folder=folder, hashes=hashes)
+        weights, hashes = self._first_weights(), {}
+        for player in dict.fromkeys(player for _, player in self._seats()):
+            for number in range(1, count + 1):
+                rng = np.random.default_rng(number)
+                changed = {name: _nudged(array, rng) for name, array in weights[player].items()}
+                hashes[f"{player}@{number}"] = save_arrays(folder / "models", changed, {"player": player})
+        return Opponents(folder=folder, count=count, hashes=hashes)
 
     def dump(self, **sections: Mapping[str, Any]) -> str:
         """Return the configuration as TOML with some values of some sections replaced, and without metric sinks.

@@ -29,21 +29,22 @@ _MOST_IDLE = 10_000
 
 @frozen(kw_only=True)
 class Opponents:
-    """Frozen models: participant to hash, and the run folder they lie in."""
+    """Frozen models, numbered from 1 for each player: how many, participant to hash, and the run folder they lie in."""
 
     folder: Path
+    count: int
     hashes: Mapping[str, str]
 
     def first(self, count: int) -> Opponents:
-        """Return only the first so many."""
-        return attrs.evolve(self, hashes=dict(list(self.hashes.items())[:count]))
+        """Return only the first so many of each player."""
+        return attrs.evolve(self, count=count)
 
 
 @define
 class Dealer:
     """Makes fixtures without end; the learning side changes its team from one to the next."""
 
-    seats: tuple[tuple[int, str], ...]  # team and live participant
+    seats: tuple[tuple[int, str], ...]  # team and player
     matches: int
     opponents: Opponents | None
     dealt: int = 0
@@ -53,24 +54,22 @@ class Dealer:
 
     def _next(self) -> Fixture:
         self.dealt += 1
-        live = tuple(participant for _, participant in self.seats)
+        learning, frozen = {team for team, _ in self.seats}, ""
         hashes: Mapping[str, str] = {}
         if self.opponents is not None:
-            names = list(self.opponents.hashes)
-            name = names[self.dealt % len(names)]
-            teams = sorted({team for team, _ in self.seats})
-            mine = teams[self.dealt // len(names) % len(teams)]
-            live = tuple(participant if team == mine else name for team, participant in self.seats)
-            hashes = {name: self.opponents.hashes[name]}
+            turn, number = divmod(self.dealt, self.opponents.count)
+            learning, frozen = {sorted(learning)[turn % len(learning)]}, f"@{number + 1}"
+            hashes = self.opponents.hashes
+        seats = tuple(player + ("@0+" if team in learning else frozen) for team, player in self.seats)
         return Fixture(
             id=self.dealt,
             kind="train",
-            player=live[0].partition("@")[0],
-            seats=live,
+            player=next(player for team, player in self.seats if team in learning),
+            seats=seats,
             seed=self.dealt,
             matches=self.matches,
             reason="bench",
-            models=hashes,
+            models={seat: hashes[seat] for seat in seats if seat in hashes},
         )
 
 

@@ -7,6 +7,8 @@ from contextlib import ExitStack, closing
 
 from ludus_local.memory import temporary_folder
 
+from ludus.errors import ConfigError
+
 from ludus_bench._pieces import Setup
 from ludus_bench.machine import describe, limit_threads
 from ludus_bench.report import Limit, Report, figure_of
@@ -27,7 +29,12 @@ def bench_opponents(
         matches: Matches at once.
         rows_per_fixture: Rows that play one fixture, so that ``matches / rows_per_fixture`` opponents play at once.
         settings: How to measure.
+
+    Raises:
+        ConfigError: Nobody is an opponent of anybody.
     """
+    if setup.spec().num_teams < 2:
+        raise ConfigError(f"environment {setup.config.environment.name!r} has one team, so nobody is an opponent there")
     numbers = sorted({1, *counts})
     with limit_threads(settings.threads), ExitStack() as stack:
         everyone = setup.freeze(numbers[-1], stack.enter_context(temporary_folder("ludus-bench")))
