@@ -199,6 +199,12 @@ def test_weights_reach_every_sampler(capsys):
     assert found["config"]["parameters"] == 10_000
 
 
+def test_the_help_of_weights_asks_for_one_number(capsys):
+    """Other commands take several with commas between them."""
+    assert main(["bench", "weights", "--help"]) == 0
+    assert "--parameters N " in capsys.readouterr().out
+
+
 def test_tune_ends_with_lines_of_toml(capsys, tmp_path):
     """Which a configuration accepts."""
     found = result_of(capsys, "tune", *PPO, *SMALL, "--seconds", "1")

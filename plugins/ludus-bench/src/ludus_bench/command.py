@@ -258,7 +258,7 @@ def transport(as_json: bool, **given: Any) -> None:
 
 
 @bench.command()
-@click.option("--parameters", type=_NUMBERS, default="5e6", help="Numbers in the model (5e6).")
+@click.option("--parameters", metavar="N", type=_NUMBERS, default="5e6", help="Numbers in the model (5e6).")
 @click.option("--samplers", type=click.IntRange(min=1), default=8, help="Processes that take them (8).")
 @_plan
 @_json
