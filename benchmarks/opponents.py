@@ -2,18 +2,18 @@
 
 Connect Four with random weights, an MLP 84-256-256, 1,024 matches at once in fixtures of 16 rows. One seat is the
 learning player's and is recorded, the other one of N frozen models. Rates are decisions of both seats per CPU second of
-the whole sampling loop, and the ratio is to one opponent in the same run. Arguments: opponents, then the cache in MB.
+the whole sampling loop, and the ratio is to one opponent in the same run.
 """
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -114,9 +114,20 @@ class Workload:
         return (self.play.decisions - decisions) / (time.process_time() - start)
 
 
-def main() -> None:
+def read(arguments: Sequence[str] | None) -> Sequence[tuple[int, int]]:
+    """Read the command line and return opponents and megabytes of every case, one opponent first."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("opponents", type=int, nargs="?", help="default: the cases of the recorded table")
+    parser.add_argument("cache_mb", type=int, nargs="?", default=256, help="memory for their weights (256)")
+    given = parser.parse_args(arguments)
+    if given.opponents is None:
+        return CASES
+    return list(dict.fromkeys([(1, given.cache_mb), (given.opponents, given.cache_mb)]))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
-    cases = [tuple(map(int, sys.argv[1:3]))] if len(sys.argv) > 2 else CASES
+    cases = read(arguments)
     titles = ("opponents", "cache MB", "inference", "decisions/s", "spread", "ratio", "loaded MB")
     print("".join(f"{title:>12}" for title in titles))
     for inference in ("lean", "eager"):
