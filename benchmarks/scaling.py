@@ -8,8 +8,8 @@ that it may be compared where the cores are oversubscribed. What must not happen
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -56,10 +56,15 @@ def pool(setup: Setup) -> Curve:
 SWEEPS: dict[str, Callable[[Setup], Curve]] = {"matches": matches, "samplers": samplers, "pool": pool}
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sweeps named on the command line, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=f"default: all of {', '.join(SWEEPS)}")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.sweeps if name not in SWEEPS]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
+    wanted = given.sweeps or list(SWEEPS)
     setup = open_setup(Source(environment="connect4"))
-    wanted = sys.argv[1:] or list(SWEEPS)
     figure, axes = plt.subplots(1, len(wanted), figsize=(4 * len(wanted), 3), squeeze=False)
     for name, axis in zip(wanted, axes[0], strict=True):
         curve = SWEEPS[name](setup)
