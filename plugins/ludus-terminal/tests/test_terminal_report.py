@@ -10,7 +10,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from ludus.runs import open_run
-from ludus_terminal.report import _player, _show, report
+from ludus_terminal.report import _data, _show, report
 
 
 @pytest.fixture
@@ -61,12 +61,19 @@ def test_for_programs_it_is_json(folder):
     assert data["players"]["idle"] == {"newest": "", "records": {}, "ratings": []}
 
 
-def test_a_model_that_met_nobody_has_no_table(folder):
-    """A line says so instead of a header without rows."""
+@pytest.mark.parametrize(
+    ("teams", "said"),
+    [
+        (2, "main@3: no evaluation matches"),
+        (1, "main@3: a game of one team has no ratings; ludus eval RUN main@3 tells what it scores"),
+    ],
+)
+def test_a_model_that_met_nobody_has_no_table(folder, teams, said):
+    """A line says so, and whether it could have, instead of a header without rows."""
     with open_run(folder) as run:
-        data = {"elapsed_s": 1.0, "decisions": 1, "matches": 1, "players": {"main": _player(run, "main")}}
+        data = _data(run)
     data["players"]["main"]["records"] = {}
-    assert list(_show(data))[1] == "main@3: no evaluation matches"
+    assert list(_show({**data, "teams": teams}))[1] == said
 
 
 def test_nobody_has_to_read_it_to_its_end(folder):

@@ -40,6 +40,7 @@ def _data(run: Run) -> dict[str, Any]:
         "elapsed_s": counters.get("elapsed_s", 0.0),
         "decisions": sum(player.decisions for player in run.league.players.values()),
         "matches": int(counters.get("matches", 0)),
+        "teams": run.league.num_teams,
         "players": {name: _player(run, name) for name in run.league.players},
     }
 
@@ -66,12 +67,19 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         if not player["newest"]:
             yield f"{escape(name)}: no model frozen yet"
             continue
-        yield _records(player) if player["records"] else f"{escape(player['newest'])}: no evaluation matches"
+        yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
         ratings = player["ratings"]
         if len(ratings) > 1:
             chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]
             rise = " → ".join(f"{rating['mean']:.0f}" for rating in chosen)
             yield f"rating {rise} (± {2 * chosen[-1]['deviation']:.0f})"
+
+
+def _unrated(model: str, *, teams: int) -> str:
+    name = escape(model)
+    if teams > 1:
+        return f"{name}: no evaluation matches"
+    return f"{name}: a game of one team has no ratings; ludus eval RUN {name} tells what it scores"
 
 
 def _records(player: dict[str, Any]) -> Table:
