@@ -57,5 +57,5 @@ def bench_opponents(
         machine=describe(),
         config={**said_of(setup), "matches": matches, "rows_per_fixture": rows_per_fixture, **settings.said()},
         values={"relative": {str(count): rates[count].median / one.value for count in numbers}},
-        notes=(f"at most {at_once} opponents play at once, one in every {rows_per_fixture} matches",),
+        notes=(f"opponents at once: at most {at_once}, one in every {rows_per_fixture} matches",),
     )
