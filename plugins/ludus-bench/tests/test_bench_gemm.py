@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from attrs import evolve
 from ludus_bench.gemm import Gemm, flops, numpy_work, torch_work, trace_gemms
 from torch import nn
 
@@ -73,6 +74,21 @@ def test_layers_without_gradients_are_seen_too(kind):
     assert layer == Gemm(m=8, k=6, n=5)
     assert inputs == Gemm(m=3 * 8, k=6, n=gates)
     assert steps == [Gemm(m=8, k=5, n=gates)] * 3
+
+
+def test_products_in_half_precision_are_made_in_it():
+    """Where the processor has units for it, 32 bits would be no limit."""
+    module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+
+    def run():
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = module(torch.randn(8, 6))
+        out.float().sum().backward()
+
+    gemms = trace_gemms(run)
+    assert {gemm.dtype for gemm in gemms} == {torch.bfloat16}
+    assert trace_gemms(torch_work(gemms[:1], 1.0)) == gemms[:1]
+    assert trace_gemms(torch_work(gemms[:1], 1.0, dtype=torch.float32)) == [evolve(gemms[0], dtype=torch.float32)]
 
 
 @pytest.mark.parametrize("make", [numpy_work, torch_work])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from attrs import frozen
+from attrs import evolve, frozen
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -27,6 +27,7 @@ class Gemm:
     k: int
     n: int
     batch: int = 1
+    dtype: torch.dtype = torch.float32
 
 
 def flops(gemms: Iterable[Gemm]) -> int:
@@ -65,7 +66,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignor
                 return result
         result = func(*args, **(kwargs or {}))
         if read is not None:
-            self.gemms += read(args, result)
+            self.gemms += [evolve(gemm, dtype=args[0].dtype) for gemm in read(args, result)]
         return result
 
 
@@ -119,7 +120,7 @@ _READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
 
 
 def numpy_work(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
-    """Return a function that makes these products in numpy, without allocating, and returns `units`."""
+    """Return a function that makes these products in numpy, in 32 bits, without allocating, and returns `units`."""
     rng = np.random.default_rng(0)
     jobs = []
     for gemm, count in Counter(gemms).items():
@@ -138,7 +139,7 @@ def numpy_work(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
 
 
 def torch_work(
-    gemms: Iterable[Gemm], units: float, *, device: str = "cpu", dtype: torch.dtype = torch.float32
+    gemms: Iterable[Gemm], units: float, *, device: str = "cpu", dtype: torch.dtype | None = None
 ) -> Callable[[], float]:
     """Return a function that makes these products in torch, without allocating, and returns `units`.
 
@@ -146,13 +147,14 @@ def torch_work(
         gemms: What to multiply.
         units: What to return.
         device: Where; a GPU is waited for.
-        dtype: In which precision.
+        dtype: In which precision; None: each in its own.
     """
     jobs = []
     for gemm, count in Counter(gemms).items():
         lead = (gemm.batch,) if gemm.batch > 1 else ()
-        left = torch.randn(*lead, gemm.m, gemm.k, device=device, dtype=dtype)
-        right = torch.randn(*lead, gemm.k, gemm.n, device=device, dtype=dtype)
+        kind = dtype or gemm.dtype
+        left = torch.randn(*lead, gemm.m, gemm.k, device=device, dtype=kind)
+        right = torch.randn(*lead, gemm.k, gemm.n, device=device, dtype=kind)
         jobs.append((left, right, torch.matmul(left, right), range(count)))
     wait = torch.cuda.synchronize if device.startswith("cuda") else None
 
