@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 
-from ludus_local.memory import temporary_folder
-
 from ludus.errors import ConfigError
+from ludus_local.memory import temporary_folder
 
 from ludus_bench._pieces import Setup
 from ludus_bench.machine import describe, limit_threads
