@@ -59,14 +59,15 @@ class Scenario:
 
 
 def checked_scenarios(
-    scenarios: Sequence[Scenario] | None, count: int, *, known: Mapping[str, Collection[str]]
+    scenarios: Sequence[Scenario] | None, count: int, *, known: Mapping[str, Collection[str] | None]
 ) -> Sequence[Scenario]:
     """Return the scenarios of new matches, none where all matches are to be plain; for `Environment.reset`.
 
     Args:
         scenarios: What `reset` was given.
         count: How many matches start.
-        known: Which scenarios there are besides ``"default"``, and the names of the parameters that each takes.
+        known: Which scenarios there are besides ``"default"``, and the names of the parameters that each takes; None
+            where they are not known here.
 
     Raises:
         ContractError: A scenario or parameter is unknown, or their number is wrong.
@@ -78,7 +79,7 @@ def checked_scenarios(
             raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
         taken = known.get(scenario.name, ())
         for name in scenario.parameters:
-            if name not in taken:
+            if taken is not None and name not in taken:
                 takes = f"the parameters {', '.join(taken)}" if taken else "no parameters"
                 raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
     return scenarios or ()

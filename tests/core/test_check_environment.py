@@ -69,8 +69,8 @@ class Clash:
     def start(self, row, seed, scenario):
         if scenario.name == "head-start":
             self.lead[row] = int(seed % 3) - 1
-        elif scenario.name != "default":
-            raise ContractError(f"unknown scenario {scenario.name}")
+        elif scenario != Scenario():
+            raise ContractError(f"unknown scenario {scenario}")
 
     def limit(self):
         return 4 + (self.seeds % np.uint64(4)).astype(int)
@@ -141,7 +141,7 @@ class Pile:
         self.ended = np.zeros(num_matches, bool)
 
     def reset(self, seeds, *, rows=None, scenarios=None):
-        if any(scenario.name != "default" for scenario in scenarios or ()):
+        if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("unknown scenario")
         rows = np.arange(self.num_matches) if rows is None else rows
         self.pile[rows] = 8 + (seeds % np.uint64(9)).astype(int)
@@ -632,6 +632,13 @@ class AnyScenario(Clash):
         pass
 
 
+class AnyParameter(Clash):
+    """Does not look at the parameters of a scenario."""
+
+    def start(self, row, seed, scenario):
+        super().start(row, seed, Scenario(name=scenario.name))
+
+
 class RandomScenario(Clash):
     """The scenario starts differently each time."""
 
@@ -747,7 +754,8 @@ ROLLOUTS = {
     ResetsAll: "row [02], .* reset changed a row it was not asked for: player .* differs",
     KeepsLead: "row 1, .* reset left something of the old match: player .* differs",
     OtherDefault: "scenario 'default' is not what scenarios=None starts",
-    AnyScenario: "accepted the unknown scenario",
+    AnyScenario: "accepted the unknown scenario 'no-such-scenario'; expected ContractError",
+    AnyParameter: "accepted the parameter 'no-such-parameter' of the scenario 'default'; expected ContractError",
     RandomScenario: "scenario 'head-start' starts differently with the same seeds",
     CrashesOnIllegal: "an illegal action raised IndexError: list index out of range; expected ContractError",
     AdvancesBeforeRefusing: "a refused step must not advance any match",

@@ -429,7 +429,7 @@ def test_matchmaker_with_wrong_answers(path, monkeypatch, opponents, problem):
     [
         (Scenario(name="start-at", parameters={"count": 3}), None),
         (Scenario(name="start"), "asked for Scenario.*'start'.*; dummy-count has the scenarios default, start-at$"),
-        (Scenario(name="start-at", parameters={"begin": 3}), "dummy-count: scenario start-at expected.*'begin'"),
+        (Scenario(name="start-at", parameters={"begin": 3}), "scenario start-at takes .*; got 'begin'"),
     ],
 )
 def test_scenarios_that_are_seldom_played_are_tried(path, monkeypatch, scenario, problem):

@@ -71,6 +71,14 @@ def test_scenarios_that_a_game_has_are_those_of_its_matches():
     assert checked_scenarios(None, 2, known=FOG) == ()
 
 
+def test_parameters_that_are_not_known_are_left_to_the_game():
+    """A scenario with None for its parameters takes any; the default one still takes none."""
+    given = [Scenario(name="fog", parameters={"far": 1})]
+    assert checked_scenarios(given, 1, known={"fog": None}) == given
+    with pytest.raises(ContractError, match="scenario default takes no parameters"):
+        checked_scenarios([Scenario(parameters={"far": 1})], 1, known={"fog": None})
+
+
 @pytest.mark.parametrize("name", ["", "Cat", "a cat", "../cat", "c" * 65])
 def test_names_are_checked(name):
     """Names of environments, roles and scenarios are plain words."""

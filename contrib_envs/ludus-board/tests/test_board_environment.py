@@ -244,6 +244,7 @@ def test_a_long_opening_stops_before_every_move_would_end_the_match():
     "scenario",
     [
         Scenario(name="endgame"),
+        Scenario(parameters={"plies": 1}),
         Scenario(name="random-opening", parameters={"ply": 1}),
         Scenario(name="random-opening", parameters={"plies": 2.5}),
         Scenario(name="random-opening", parameters={"plies": 42}),

@@ -241,16 +241,25 @@ def test_seeds_above_63_bits(make) -> None:
     assert tick.roles["bidder"].observation["clock"][0, 0, 1] == 4 + large % 3
 
 
-def test_unknown_scenario(make) -> None:
-    """A scenario that the game does not offer is refused by name."""
-    with pytest.raises(ContractError, match="no scenario 'boss'; it has default, brief"):
-        make(1).reset(seeds(0), scenarios=[Scenario(name="boss")])
+@pytest.mark.parametrize(
+    ("scenario", "problem"),
+    [
+        (Scenario(name="boss"), "unknown scenario 'boss'; there are default, brief"),
+        (Scenario(parameters={"ticks": 1.0}), "scenario default takes no parameters; got 'ticks'"),
+    ],
+)
+def test_unknown_scenario(make, scenario, problem) -> None:
+    """A scenario that the game does not offer is refused by name, and so are parameters of the default one."""
+    with pytest.raises(ContractError, match=problem):
+        make(1).reset(seeds(0), scenarios=[scenario])
 
 
 def test_reset_of_different_lengths(make) -> None:
-    """There must be as many seeds as rows."""
-    with pytest.raises(ContractError, match="2 rows, 1 seeds and 2 scenarios"):
+    """There must be as many seeds, and scenarios if any, as rows."""
+    with pytest.raises(ContractError, match="one seed for each of 2 rows, got 1"):
         make(2).reset(seeds(0))
+    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+        make(2).reset(seeds(0, 0), scenarios=[Scenario()])
 
 
 @pytest.mark.parametrize("actions", [{}, {"bidder": np.zeros((1, 2, 1), np.int64)}])

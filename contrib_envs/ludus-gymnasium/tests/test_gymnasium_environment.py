@@ -324,10 +324,17 @@ def test_not_native(make, options) -> None:
         make(vectorized="native", **options)
 
 
-def test_unknown_scenario(make) -> None:
-    """Native environments have no scenarios either."""
-    with pytest.raises(ContractError, match="no scenarios besides"):
-        make().reset(seeds(0), scenarios=[Scenario(name="windy")])
+@pytest.mark.parametrize(
+    ("scenario", "problem"),
+    [
+        (Scenario(name="windy"), "unknown scenario 'windy'"),
+        (Scenario(parameters={"wind": 1.0}), "scenario default takes no parameters; got 'wind'"),
+    ],
+)
+def test_unknown_scenario(make, scenario, problem) -> None:
+    """Native environments have no scenarios either, and the default one has no parameters."""
+    with pytest.raises(ContractError, match=problem):
+        make().reset(seeds(0), scenarios=[scenario])
 
 
 def test_an_ended_native_row_stays_silent(make) -> None:

@@ -279,7 +279,7 @@ def test_mistakes_are_told_in_one_line(options, message):
 
 def test_there_are_no_scenarios():
     """An unknown scenario is refused."""
-    with pytest.raises(ContractError, match="no scenario 'storm'"):
+    with pytest.raises(ContractError, match="unknown scenario 'storm'"):
         make().reset(seeds(1), scenarios=[Scenario(name="storm")])
 
 

@@ -86,8 +86,11 @@ def test_a_mistyped_action_says_what_can_be_typed(make, name):
 def test_there_is_no_scenario_but_the_default(make, name):
     """Also the default one takes no parameters."""
     environment = make(name)
-    for scenario in (Scenario(name="late"), Scenario(parameters={"plies": 1})):
-        with pytest.raises(ContractError, match=f"{name}: .*scenario"):
+    for scenario, problem in (
+        (Scenario(name="late"), "unknown scenario 'late'"),
+        (Scenario(parameters={"plies": 1}), "scenario default takes no parameters; got 'plies'"),
+    ):
+        with pytest.raises(ContractError, match=problem):
             environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
 
 

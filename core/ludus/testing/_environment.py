@@ -182,7 +182,7 @@ class _Kit:
         fresh.close()
 
     def check_scenarios(self) -> None:
-        """Check that the scenarios offered can be played, others are refused, and "default" is the default."""
+        """Check that the scenarios offered can be played, "default" is the default, and what is unknown is refused."""
         environment = self.make(len(_LINES))
         seeds = np.array([match_seed(self.seed, line, 0) for line in _LINES])
         plain = picture(environment.reset(seeds))
@@ -191,12 +191,17 @@ class _Kit:
         self._require_equal(found, "scenario 'default' is not what scenarios=None starts", tick=0)
         for name in self.spec.scenarios:
             self._check_scenario(environment, seeds, name)
+        for unknown in (Scenario(name="no-such-scenario"), Scenario(parameters={"no-such-parameter": 1.0})):
+            self._check_refused(environment, seeds, unknown)
+        environment.close()
+
+    def _check_refused(self, environment: Environment, seeds: np.ndarray, unknown: Scenario) -> None:
         try:
-            environment.reset(seeds, scenarios=[Scenario(name="no-such-scenario")] * len(_LINES))
+            environment.reset(seeds, scenarios=[unknown] * len(_LINES))
         except ContractError:
-            environment.close()
-        else:
-            self.fail("reset accepted the unknown scenario 'no-such-scenario'; expected ContractError")
+            return
+        what = "parameter 'no-such-parameter' of the" if unknown.parameters else "unknown"
+        self.fail(f"reset accepted the {what} scenario {unknown.name!r}; expected ContractError")
 
     def _check_scenario(self, environment: Environment, seeds: np.ndarray, name: str) -> None:
         watch = Watch(spec=self.spec, rows=len(_LINES), max_idle_ticks=self.max_idle_ticks)

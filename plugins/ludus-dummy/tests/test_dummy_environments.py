@@ -91,7 +91,7 @@ def test_count_refuses_an_illegal_action():
 def test_count_refuses_unknown_parameters(parameters):
     """A start outside the game, or a parameter it does not have, is an error."""
     game = Count(CountConfig(), num_matches=1)
-    with pytest.raises(ContractError, match="count in"):
+    with pytest.raises(ContractError, match="start-at takes"):
         game.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name="start-at", parameters=parameters)])
 
 

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
+from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.interface import Identity, Spaces, View, stack
 from ludus.spaces import leaf_spaces
@@ -52,7 +52,7 @@ class Cards:
         return EnvironmentSpec(name="cards", roles=(role,), turn=turn, zero_sum=True, reward_range=(-4, 4))
 
     def reset(self, seeds, *, rows=None, scenarios=None):
-        if scenarios is not None and any(s.name != "default" for s in scenarios):
+        if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("cards has no scenarios")
         self.late_spec = False
         rows = np.arange(self.num_matches) if rows is None else rows

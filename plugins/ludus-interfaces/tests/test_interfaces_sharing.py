@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
-from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Tick
+from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
 from ludus_interfaces.config import TeamRewardConfig
@@ -36,7 +36,7 @@ class Purse:
         self.closed = False
 
     def reset(self, seeds, *, rows=None, scenarios=None):
-        if any(scenario.name != "default" for scenario in scenarios or ()):
+        if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("purse has no scenarios")
         rows = np.arange(self.num_matches) if rows is None else rows
         self.ticks[rows], self.running[rows], self.ended[rows] = 0, True, False

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ludus.environment import EnvironmentSpec, Role, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
@@ -86,16 +86,14 @@ class Copies:
         """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: The numbers of rows, seeds and scenarios differ, or the game has no such scenario.
+            ContractError: The numbers of rows, seeds and scenarios differ, or the game has no such scenario, or the
+                default one is given parameters.
         """
         numbers = range(self._num_matches) if rows is None else rows.tolist()
-        chosen = [Scenario()] * len(numbers) if scenarios is None else scenarios
-        if not len(numbers) == len(seeds) == len(chosen):
-            raise ContractError(f"reset: {len(numbers)} rows, {len(seeds)} seeds and {len(chosen)} scenarios differ")
-        for scenario in chosen:
-            if scenario.name not in ("default", *self._spec.scenarios):
-                offered = ", ".join(("default", *self._spec.scenarios))
-                raise ContractError(f"{self._spec.name} has no scenario {scenario.name!r}; it has {offered}")
+        if len(numbers) != len(seeds):
+            raise ContractError(f"expected one seed for each of {len(numbers)} rows, got {len(seeds)}")
+        known = dict.fromkeys(self._spec.scenarios)  # what parameters they take is for the game to say
+        chosen = checked_scenarios(scenarios, len(numbers), known=known) or [Scenario()] * len(numbers)
         self._rows.reset([Start(*start) for start in zip(numbers, seeds.tolist(), chosen, strict=True)])
         return self._arrays.tick
 

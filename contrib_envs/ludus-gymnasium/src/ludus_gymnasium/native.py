@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 from ludus_copies import fold_seed
@@ -110,10 +110,9 @@ class NativeEnvironment:
         """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: A scenario other than the default is asked for.
+            ContractError: A scenario other than the default, or a parameter, is asked for.
         """
-        if any(scenario.name != "default" for scenario in scenarios or ()):
-            raise ContractError("Gymnasium environments have no scenarios besides the default one")
+        checked_scenarios(scenarios, len(seeds), known={})
         numbers = np.arange(self._num_matches) if rows is None else rows
         tick, role = self._tick, self._tick.roles[ROLE]
         folded = map(fold_seed, seeds.tolist())

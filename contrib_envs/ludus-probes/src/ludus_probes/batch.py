@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 from gymnasium import Space
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import leaf_spaces, legal_actions
 
@@ -98,11 +98,9 @@ class ProbeEnvironment:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
 
         Raises:
-            ContractError: A scenario other than the default is asked for.
+            ContractError: A scenario other than the default, or a parameter, is asked for.
         """
-        for scenario in scenarios or ():
-            if scenario != Scenario():
-                raise ContractError(f"{self.spec.name}: unknown scenario {scenario.name!r}; there is only 'default'")
+        checked_scenarios(scenarios, len(seeds), known={})
         at: Rows = slice(None) if rows is None else np.asarray(rows, np.int64)
         self._game.start(at, np.asarray(seeds, np.uint64))
         self._running[at] = True

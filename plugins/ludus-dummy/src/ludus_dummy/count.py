@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from gymnasium import spaces
 from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.environment import checked_scenarios
 
 from ludus_dummy.config import CountConfig
 
@@ -58,7 +59,8 @@ class Count:
         rows = self._rows if rows is None else rows
         counts = _start_counts(seeds, min(self.config.most + 1, self.config.target - 1))
         if scenarios is not None:
-            starts = zip(scenarios, counts, strict=True)
+            checked = checked_scenarios(scenarios, len(rows), known={"start-at": ("count",)})
+            starts = zip(checked, counts, strict=True)
             counts = np.array([self._start_of(scenario, int(drawn)) for scenario, drawn in starts], np.int64)
         self._count[rows] = counts
         self._ticks[rows] = 0
@@ -132,14 +134,11 @@ class Count:
         return self._tick
 
     def _start_of(self, scenario: Scenario, drawn: int) -> int:
-        if scenario.name == "default" and not scenario.parameters:
+        if scenario.name == "default":
             return drawn
-        if scenario.name != "start-at":
-            raise ContractError(f"dummy-count has no scenario {scenario.name!r}; it has default, start-at")
         count = scenario.parameters.get("count", 0)
-        if scenario.parameters.keys() - {"count"} or not 0 <= count < self.config.target:
-            expected = f"one parameter, count in [0, {self.config.target})"
-            raise ContractError(f"dummy-count: scenario start-at expected {expected}, got {dict(scenario.parameters)}")
+        if not 0 <= count < self.config.target:
+            raise ContractError(f"scenario start-at takes a count in [0, {self.config.target}); got {count}")
         return int(count)
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.environment import checked_scenarios
 
 from ludus_dummy.config import GuessConfig
 
@@ -49,7 +50,7 @@ class Guess:
 
     def reset(
         self,
-        seeds: np.ndarray,  # noqa: ARG002 - nothing in this game is drawn
+        seeds: np.ndarray,
         *,
         rows: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
@@ -59,9 +60,7 @@ class Guess:
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
         """
-        for scenario in scenarios or ():
-            if scenario.name != "default" or scenario.parameters:
-                raise ContractError(f"dummy-guess has the scenario default without parameters only, got {scenario}")
+        checked_scenarios(scenarios, len(seeds), known={})
         chosen = slice(None) if rows is None else rows
         self._round[chosen] = 0
         for role in self._tick.roles.values():
