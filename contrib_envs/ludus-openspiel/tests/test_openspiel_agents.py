@@ -23,9 +23,18 @@ class Anybody:
         pass
 
 
-def returns(game, agents, matches, seed=0):
+class Wanderer(Anybody):
+    """Moves the cursor of Cursor Go about at length before it places a stone."""
+
+    def act(self, observation, *, action_mask, streams, rng):
+        moves = action_mask & [True, True, True, True, rng.random() < 0.1, False]
+        moves |= action_mask & ~moves.any(axis=1, keepdims=True)  # the rules let it go so far only
+        return super().act(observation, action_mask=moves, streams=streams, rng=rng)
+
+
+def returns(game, agents, matches, seed=0, **options):
     """Return the mean returns per seat of a batch of matches between one agent per seat."""
-    env = make_environment(OpenSpielConfig(game=game), num_matches=matches)
+    env = make_environment(OpenSpielConfig(game=game, **options), num_matches=matches)
     rng, seats = np.random.default_rng(seed), len(agents)
     tick, total = env.reset(np.arange(matches, dtype=np.uint64) + seed * 1000), np.zeros((matches, seats))
     streams = np.arange(matches)[:, None] * seats + np.arange(seats)
@@ -79,6 +88,14 @@ def test_mcts_follows_players_who_move_again():
     assert returns("dots_and_boxes", agents, 10)[1] > 0.2
 
 
+@pytest.mark.parametrize("seat", [0, 1])
+def test_mcts_follows_players_who_move_often_before_its_turn(seat):
+    """Ten moves of the other and more, between two decisions or before the first one."""
+    agents = [Wanderer(), Wanderer()]
+    agents[seat] = searcher("cursor_go", simulations=2)
+    assert returns("cursor_go", agents, 2, max_ticks=250).tolist() == [0, 0]  # nobody has won yet
+
+
 def test_mcts_forgets_the_last_match():
     """A new match on the same stream begins at the beginning, whatever was played before."""
     agent = searcher("tic_tac_toe", simulations=20)
@@ -108,6 +125,13 @@ def test_mcts_refuses_to_guess():
 def test_mcts_plays_games_of_turns_without_secrets_or_dice(game):
     """Hidden cards, moves at once, rewards on the way and chance are not for it."""
     with pytest.raises(ConfigError, match="expected a turn-based game of perfect information without chance"):
+        searcher(game)
+
+
+@pytest.mark.parametrize("game", ["quoridor(board_size=5)", "hive"])
+def test_mcts_plays_games_whose_positions_are_seen(game):
+    """Walls of Quoridor and the numbers of pieces in Hive are in no tensor: what is legal would be a guess."""
+    with pytest.raises(ConfigError, match="look alike in its observation tensor"):
         searcher(game)
 
 
