@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 
 import numpy as np
@@ -29,9 +30,16 @@ def make_board(name):
     return getattr(pytest.importorskip("ludus_board.environment"), f"make_{name}")(None, num_matches=1)
 
 
+def make_targets():
+    """Make one match of a game with a mask for each of two labels."""
+    config = pytest.importorskip("ludus_probes.config").TargetsConfig()
+    return importlib.import_module("ludus_probes.targets").make_targets(config, num_matches=1)
+
+
 MAKERS = {
     "connect4": lambda: make_board("connect4"),
     "tictactoe": lambda: make_board("tictactoe"),
+    "targets": make_targets,
     "rps": lambda: make("classic/rps_v2"),
     "chase": lambda: make("toy_chase:Chase"),
     "elimination": lambda: make("toy_elimination:Elimination"),
@@ -58,7 +66,7 @@ def test_aec_seeds(game) -> None:
     seed_test(lambda: to_aec(MAKERS[game]()), num_cycles=60)
 
 
-@pytest.mark.parametrize("game", ["rps", "chase"])
+@pytest.mark.parametrize("game", ["rps", "chase", "targets"])
 def test_parallel_api(game) -> None:
     """PettingZoo's own tests of Parallel environments pass."""
     parallel_api_test(to_parallel(MAKERS[game]()), num_cycles=60)
@@ -94,6 +102,16 @@ def test_mask_of_who_waits_is_empty() -> None:
     env.reset(seed=0)
     assert env.observe("player_0")["action_mask"].sum() == 7
     assert env.observe("player_1")["action_mask"].sum() == 0
+
+
+def test_masks_are_what_spaces_sample_with() -> None:
+    """A game of several labels has a mask for each of them."""
+    env = to_aec(make_targets())
+    env.reset(seed=0)
+    observation, space = env.last()[0], env.action_space(env.agent_selection)
+    assert [len(mask) for mask in observation["action_mask"]] == space.nvec.tolist()
+    assert env.observation_space(env.agent_selection).contains(observation)
+    assert space.contains(space.sample(observation["action_mask"]))
 
 
 def test_truncation_is_passed_on() -> None:

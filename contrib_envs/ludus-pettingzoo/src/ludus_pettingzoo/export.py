@@ -1,7 +1,8 @@
 """ludus environments as PettingZoo environments.
 
 Agents are called ``<role>_<seat>``. Where actions are masked, an observation is a dict of ``"observation"`` and
-``"action_mask"``, as in PettingZoo's own classic games; the mask of an agent that is not to act is all 0.
+``"action_mask"``, as in PettingZoo's own classic games; the mask of an agent that is not to act is all 0. A mask is as
+the action space samples with it: ``[A] int8``, or a tuple of such arrays, one per label of a MultiDiscrete.
 """
 
 from __future__ import annotations
@@ -108,8 +109,11 @@ class _Bridge:
         observation = leaves if isinstance(role.observation_space, spaces.Dict) else leaves["obs"]
         if seen.action_mask is None:
             return observation
-        mask = seen.action_mask[0, seat].astype(np.int8)
-        return {"observation": observation, "action_mask": mask if may_act else np.zeros_like(mask)}
+        mask = (seen.action_mask[0, seat] & may_act).astype(np.int8)
+        if isinstance(role.action_space, spaces.MultiDiscrete):
+            ends = np.cumsum(label_sizes(role.action_space))
+            return {"observation": observation, "action_mask": tuple(np.split(mask, ends[:-1]))}
+        return {"observation": observation, "action_mask": mask}
 
     def render(self) -> str | None:
         return self.env.render(0) if isinstance(self.env, Playable) else None
@@ -121,7 +125,11 @@ def _exported_space(role: Role, *, masked: bool) -> Space[Any]:
         space = spaces.Dict(leaf_spaces(space))
     if not masked:
         return space
-    mask = spaces.Box(0, 1, (sum(label_sizes(role.action_space)),), np.int8)
+    sizes = label_sizes(role.action_space)
+    if isinstance(role.action_space, spaces.MultiDiscrete):
+        mask: Space[Any] = spaces.Tuple([spaces.Box(0, 1, (size,), np.int8) for size in sizes])
+    else:
+        mask = spaces.Box(0, 1, (sum(sizes),), np.int8)
     return spaces.Dict({"observation": space, "action_mask": mask})
 
 
