@@ -124,10 +124,51 @@ class Elimination(AECEnv):
         self._deads_step_first()
 '''
 
+NUMBERED = '''
+"""The highest bid wins; agents are called by a number and by a tuple."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+from pettingzoo.utils import parallel_to_aec
+
+
+class Bids(ParallelEnv):
+    metadata = {"name": "bids_v0", "is_parallelizable": True}
+    render_mode = None
+    possible_agents = [7, ("bidder", 1)]
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 1, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3)
+
+    def answer(self, rewards, ended):
+        asked = self.agents
+        seen = {agent: np.full(1, ended, np.float32) for agent in asked}
+        self.agents = [] if ended else asked
+        return seen, rewards, dict.fromkeys(asked, ended), dict.fromkeys(asked, False), {agent: {} for agent in asked}
+
+    def reset(self, seed=None, options=None):
+        self.agents = self.possible_agents[:]
+        seen, *_, infos = self.answer({}, False)
+        return seen, infos
+
+    def step(self, actions):
+        best = max(actions.values())
+        return self.answer({agent: float(bid == best) for agent, bid in actions.items()}, True)
+
+
+def in_turns():
+    return parallel_to_aec(Bids())
+'''
+
 
 @pytest.fixture(autouse=True)
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``toy_chase:Chase`` and ``toy_elimination:Elimination`` importable."""
+    """Make ``toy_chase``, ``toy_elimination`` and ``toy_numbered`` importable."""
     (tmp_path / "toy_chase.py").write_text(CHASE)
     (tmp_path / "toy_elimination.py").write_text(ELIMINATION)
+    (tmp_path / "toy_numbered.py").write_text(NUMBERED)
     monkeypatch.syspath_prepend(str(tmp_path))

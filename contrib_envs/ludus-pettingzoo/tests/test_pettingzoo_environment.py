@@ -324,6 +324,17 @@ def test_outcome_rules(make, outcome, expected) -> None:
     assert env.step(chase(1, 0, 0)).outcome.tolist() == [expected]
 
 
+@pytest.mark.parametrize("id", ["toy_numbered:Bids", "toy_numbered:in_turns"])
+@pytest.mark.parametrize("teams", [{}, {"one": ["7"], "two": ["*bidder*"]}])
+def test_agents_need_not_be_strings(make, id, teams) -> None:
+    """Numbers and tuples name agents too; patterns of teams match them as they are printed."""
+    env = make(id, teams=teams)
+    tick = env.reset(seeds(0))
+    while not tick.terminated[0]:
+        tick = env.step({"player": np.array([[[1], [2]]])})
+    assert tick.outcome[0].tolist() == [0, 1]
+
+
 def test_seed_reaches_the_environment(make) -> None:
     """Matches differ by seed and repeat with it."""
     env = make(CHASE, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ludus.environment import EnvironmentSpec, Scenario
@@ -39,13 +39,13 @@ def make_game(
     possible = getattr(env, "possible_agents", None)
     if not possible:
         raise ContractError(f"PettingZoo environment {id!r} has no possible_agents; seats must be known beforehand")
-    agents = {str(a): AgentSpaces(env.observation_space(a), env.action_space(a)) for a in possible}
+    agents = {a: AgentSpaces(env.observation_space(a), env.action_space(a)) for a in possible}
     seating = seat_agents(agents, teams=teams)
     game = ParallelGame if isinstance(env, ParallelEnv) else AecGame
     return game(env, seating, max_ticks=max_ticks, outcome=outcome)
 
 
-def _masks_in_infos(infos: Mapping[str, Mapping[str, Any]]) -> bool:
+def _masks_in_infos(infos: Mapping[Hashable, Mapping[str, Any]]) -> bool:
     return any("action_mask" in info for info in infos.values())
 
 
@@ -119,7 +119,7 @@ class AecGame:
         seat.observe(env.observe(agent), env.infos[agent])
         seat.act()
 
-    def _observe(self, agents: Iterable[str]) -> None:
+    def _observe(self, agents: Iterable[Hashable]) -> None:
         for agent in agents:
             self._match.seats[agent].observe(self._env.observe(agent), self._env.infos[agent])
 
@@ -141,8 +141,8 @@ class ParallelGame:
     def __init__(self, env: ParallelEnv[Any, Any, Any], seating: Seating, *, max_ticks: int, outcome: str) -> None:
         _, infos = env.reset(seed=0)
         self._env = env
-        self._living: list[str] = []
-        self._gone: set[str] = set()  # not every environment takes them out of its list of agents
+        self._living: list[Hashable] = []
+        self._gone: set[Hashable] = set()  # not every environment takes them out of its list of agents
         self._match = MatchRow(seating, masks_in_infos=_masks_in_infos(infos), max_ticks=max_ticks, outcome=outcome)
 
     @property
@@ -189,7 +189,7 @@ class ParallelGame:
         for agent in self._living:
             self._match.seats[agent].act()
 
-    def _observe(self, observations: Mapping[str, Any], infos: Mapping[str, Any]) -> None:
+    def _observe(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
         for agent, observation in observations.items():
             self._match.seats[agent].observe(observation, infos.get(agent, {}))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 from ludus.environment import EnvironmentSpec
@@ -73,7 +73,7 @@ class MatchRow:
 
     def __init__(self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str) -> None:
         self.masked_roles = frozenset(p.role for p in seating.placings if masks_in_infos or p.spaces.has_mask)
-        self.seats: dict[str, BoundSeat] = {}
+        self.seats: dict[Hashable, BoundSeat] = {}
         self._seating = seating
         self._max_ticks = max_ticks
         self._outcome = outcome
@@ -102,7 +102,7 @@ class MatchRow:
         self._ticks = 0
         self._total = self._nothing[:]
 
-    def add_rewards(self, rewards: Mapping[str, Any]) -> None:
+    def add_rewards(self, rewards: Mapping[Hashable, Any]) -> None:
         """Count a tick and hand out what the agents earned on it."""
         self._ticks += 1
         self._last = None

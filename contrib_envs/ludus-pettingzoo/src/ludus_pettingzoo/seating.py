@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -49,7 +49,7 @@ class AgentSpaces:
 class Placing:
     """Where one agent sits."""
 
-    agent: str
+    agent: Hashable
     role: str
     index: int  # within the role
     team: int
@@ -64,7 +64,7 @@ class Seating:
     placings: tuple[Placing, ...]
 
 
-def seat_agents(agents: Mapping[str, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
+def seat_agents(agents: Mapping[Hashable, AgentSpaces], *, teams: Mapping[str, Sequence[str]]) -> Seating:
     """Give every agent a seat: agents with equal spaces share a role.
 
     Args:
@@ -74,7 +74,7 @@ def seat_agents(agents: Mapping[str, AgentSpaces], *, teams: Mapping[str, Sequen
     Raises:
         ConfigError: An agent is in no team or in several.
     """
-    groups: list[list[str]] = []
+    groups: list[list[Hashable]] = []
     for agent, its_spaces in agents.items():
         for group in groups:
             if agents[group[0]] == its_spaces:
@@ -98,16 +98,17 @@ def seat_agents(agents: Mapping[str, AgentSpaces], *, teams: Mapping[str, Sequen
     return Seating(tuple(roles), tuple(placings))
 
 
-def _assign_teams(agents: Sequence[str], teams: Mapping[str, Sequence[str]]) -> dict[str, int]:
+def _assign_teams(agents: Sequence[Hashable], teams: Mapping[str, Sequence[str]]) -> dict[Hashable, int]:
     problems, team_of = [], {}
     for agent in agents:
-        fits = [i for i, patterns in enumerate(teams.values()) if any(fnmatch.fnmatchcase(agent, p) for p in patterns)]
+        name = str(agent)
+        fits = [i for i, patterns in enumerate(teams.values()) if any(fnmatch.fnmatchcase(name, p) for p in patterns)]
         if len(fits) == 1:
             team_of[agent] = fits[0]
         else:
             problems.append(f"teams: expected agent {agent!r} in one team, found it in {len(fits)}")
     problems += [
-        f"teams: no agent is in team {name!r}; the agents are {', '.join(agents)}"
+        f"teams: no agent is in team {name!r}; the agents are {', '.join(map(str, agents))}"
         for i, name in enumerate(teams)
         if i not in team_of.values() and not problems
     ]
@@ -116,14 +117,13 @@ def _assign_teams(agents: Sequence[str], teams: Mapping[str, Sequence[str]]) -> 
     return team_of
 
 
-def _role_names(groups: Sequence[Sequence[str]]) -> list[str]:
+def _role_names(groups: Sequence[Sequence[Hashable]]) -> list[str]:
     """Name one role ``player``; several by what their agents' names begin with, or by their first agent."""
     if len(groups) == 1:
         return ["player"]
-    names = [_valid_name(re.sub(r"[_-]?\d+$", "", group[0])) for group in groups]
-    return [
-        name if names.count(name) == 1 else _valid_name(group[0]) for name, group in zip(names, groups, strict=True)
-    ]
+    firsts = [str(group[0]) for group in groups]
+    names = [_valid_name(re.sub(r"[_-]?\d+$", "", first)) for first in firsts]
+    return [name if names.count(name) == 1 else _valid_name(first) for name, first in zip(names, firsts, strict=True)]
 
 
 def _valid_name(text: str) -> str:
