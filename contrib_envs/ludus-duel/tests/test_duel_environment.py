@@ -56,6 +56,17 @@ def test_the_spec_says_what_the_game_is():
     assert spec.symmetric
 
 
+def test_numbers_may_be_written_without_a_point():
+    """Whole numbers play the same match as real ones."""
+    for whole in ({"health": 20}, {"stamina": 100}):
+        configs = DuelConfig(**whole), DuelConfig(**{name: float(value) for name, value in whole.items()})
+        plays = (random_play(make_environment(config, num_matches=2), seed=3, steps=80) for config in configs)
+        for one, other in zip(*plays, strict=True):
+            fighters = one.roles["fighter"], other.roles["fighter"]
+            assert np.array_equal(*(fighter.observation["obs"] for fighter in fighters))
+            assert np.array_equal(*(fighter.reward for fighter in fighters))
+
+
 @pytest.mark.parametrize(("given", "taken", "zero_sum"), [(0.0, 0.0, True), (0.1, 0.1, True), (0.1, 0.0, False)])
 def test_zero_sum_is_declared_where_it_is_true(given, taken, zero_sum):
     """Equal weights of hits given and taken cancel out."""
