@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from ludus.environment import EnvironmentSpec
@@ -158,10 +160,25 @@ def test_cfr_tells_its_probabilities():
     assert (found == expected[::-1]).all()
 
 
-def test_cfr_needs_to_see_what_it_knows():
-    """Observations of the present alone do not tell information states apart."""
-    with pytest.raises(ConfigError, match='use observation = "information_state"'):
-        cfr.make_agent(CFRConfig(iterations=1), spec=spec_of("leduc_poker", "observation"), role="player")
+@pytest.mark.parametrize(
+    ("game", "observation", "problem"),
+    [
+        ("leduc_poker", "observation", 'look alike in its observation tensor; use observation = "information_state"'),
+        ("dark_hex(board_size=2)", "information_state", "in its information_state tensor; expected another game"),
+        ("nim(pile_sizes=2;2)", "auto", "in its observation tensor; expected another game"),
+    ],
+)
+def test_cfr_needs_to_see_what_it_knows(game, observation, problem, monkeypatch):
+    """A tensor that does not tell information states apart is refused before the game is solved, with what would do."""
+    monkeypatch.setattr(cfr, "solve", lambda *args, **options: pytest.fail("solved"))
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        cfr.make_agent(CFRConfig(), spec=spec_of(game, observation), role="player")
+
+
+def test_cfr_needs_information_states():
+    """OpenSpiel does not name them in every game."""
+    with pytest.raises(ConfigError, match="pig: OpenSpiel does not tell the information states"):
+        cfr.make_agent(CFRConfig(), spec=spec_of("pig"), role="player")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from ludus.environment import EnvironmentSpec, Leaves
 from ludus.errors import ConfigError
 
 from ludus_openspiel.config import CFRConfig
-from ludus_openspiel.games import load_game, load_pyspiel, require_spec
+from ludus_openspiel.games import OpenSpielSpec, load_game, load_pyspiel, require_spec
 from ludus_openspiel.tree import InformationStates, information_states
 
 __all__ = ["TableAgent", "make_agent", "solve"]
@@ -22,7 +22,19 @@ def make_agent(config: CFRConfig, *, spec: EnvironmentSpec, role: str) -> TableA
     """
     game = require_spec(spec)
     states = information_states(game)
+    _require_distinct(states, game)
     return TableAgent(solve(game.game, states, iterations=config.iterations, variant=config.variant), states=states)
+
+
+def _require_distinct(states: InformationStates, spec: OpenSpielSpec) -> None:
+    """Raise ConfigError where players see the same in different information states."""
+    if len({seen.tobytes() for seen in states.observation}) == states.count:
+        return
+    has_better = spec.tensor == "observation" and load_game(spec.game).get_type().provides_information_state_tensor
+    advice = 'use observation = "information_state"' if has_better else "expected another game"
+    raise ConfigError(
+        f"openspiel-cfr: information states of {spec.game} look alike in its {spec.tensor} tensor; {advice}"
+    )
 
 
 def solve(game: str, states: InformationStates, *, iterations: int, variant: str) -> np.ndarray:
@@ -50,19 +62,12 @@ class TableAgent:
 
     Args:
         probabilities: ``[N, A]``.
-        states: The N information states that the rows are for.
-
-    Raises:
-        ConfigError: Players see the same in two of them.
+        states: The N information states that the rows are for, no two of which look alike.
     """
 
     def __init__(self, probabilities: np.ndarray, *, states: InformationStates) -> None:
         self._probabilities = probabilities
         self._number = {seen.tobytes(): number for number, seen in enumerate(states.observation)}
-        if len(self._number) < states.count:
-            raise ConfigError(
-                'players see the same in different information states; use observation = "information_state"'
-            )
 
     def act(
         self,

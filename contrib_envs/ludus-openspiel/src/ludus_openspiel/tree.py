@@ -48,11 +48,14 @@ def information_states(spec: OpenSpielSpec, *, max_positions: int = 1_000_000) -
     """Walk through a whole game.
 
     Raises:
-        ConfigError: Players move at once, forget what they knew, or the game has more than `max_positions`.
+        ConfigError: Players move at once, forget what they knew, or the game has more than `max_positions` or no
+            information states that OpenSpiel tells.
     """
     if spec.turn != "turn-based":
         raise ConfigError(f"{spec.game}: players move at once; expected a turn-based game")
     game = load_game(spec.game)
+    if not game.get_type().provides_information_state_string:
+        raise ConfigError(f"{spec.game}: OpenSpiel does not tell the information states of this game; expected another")
     walk = _Walk(spec=spec, max_positions=max_positions)
     walk.visit(game.new_initial_state(), ((-1, 0),) * game.num_players())
     shape = spec.roles[0].observation_space.shape or ()
