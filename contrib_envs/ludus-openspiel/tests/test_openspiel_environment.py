@@ -261,6 +261,11 @@ def test_a_row_starts_again():
     [
         ({"game": "kuhn_pokr"}, "game: OpenSpiel has no game 'kuhn_pokr'; did you mean 'kuhn_poker'"),
         ({"game": "kuhn_poker(plyers=2)"}, "cannot be made: Unknown parameter 'plyers'"),
+        ({"game": "nfg_game"}, "game: 'nfg_game' cannot be made"),
+        (
+            {"game": "crossword"},
+            "observation: crossword has no observation tensor: ObservationTensorShape unimplemented",
+        ),
         ({"game": "mfg_crowd_modelling"}, "mean field game"),
         ({"game": "stones_and_gems"}, "no seed says what happens"),
         (

@@ -65,7 +65,7 @@ def load_game(name: str) -> Any:
         raise ConfigError(f"game: OpenSpiel has no game {short!r}{hint}")
     try:
         game = pyspiel.load_game(name)
-    except pyspiel.SpielError as error:
+    except (pyspiel.SpielError, IndexError) as error:  # the latter where a parameter is missing
         raise ConfigError(f"game: {name!r} cannot be made: {str(error).splitlines()[0]}") from error
     kind = game.get_type()
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
@@ -99,6 +99,20 @@ def choose_tensor(game: Any, wanted: str) -> str:
     return wanted
 
 
+def _tensor_shape(game: Any, tensor: str) -> tuple[int, ...]:
+    """Return the shape of what players see.
+
+    Raises:
+        ConfigError: The game says that it has this tensor, and has none.
+    """
+    try:
+        has_state = tensor == "information_state"
+        return tuple(game.information_state_tensor_shape() if has_state else game.observation_tensor_shape())
+    except load_pyspiel().SpielError as error:
+        name = game.get_type().short_name
+        raise ConfigError(f"observation: {name} has no {tensor} tensor: {str(error).splitlines()[0]}") from error
+
+
 def read_tensor(state: Any, tensor: str, *, player: int) -> list[float]:
     """Return what a player sees of a ``pyspiel.State``, flat."""
     if tensor == "information_state":
@@ -116,12 +130,10 @@ def make_spec(game: str, *, observation: str, max_ticks: int) -> OpenSpielSpec:
     loaded = load_game(game)
     types, kind = load_pyspiel().GameType, loaded.get_type()
     tensor = choose_tensor(loaded, observation)
-    has_state = tensor == "information_state"
-    shape = loaded.information_state_tensor_shape() if has_state else loaded.observation_tensor_shape()
     players, length = loaded.num_players(), loaded.max_game_length()
     role = Role(
         name=ROLE,
-        observation_space=spaces.Box(-np.inf, np.inf, tuple(shape), np.float32),
+        observation_space=spaces.Box(-np.inf, np.inf, _tensor_shape(loaded, tensor), np.float32),
         action_space=spaces.Discrete(loaded.num_distinct_actions()),
         teams=tuple(range(players)),
     )
