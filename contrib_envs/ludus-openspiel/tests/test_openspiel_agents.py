@@ -137,6 +137,12 @@ def test_mcts_plays_games_whose_positions_are_seen(game):
         searcher(game)
 
 
+def test_mcts_refuses_games_written_in_python():
+    """OpenSpiel's search would end the whole process."""
+    with pytest.raises(ConfigError, match="expected a game that OpenSpiel has in"):
+        searcher("python_tic_tac_toe")
+
+
 def test_cfr_plays_for_the_value_of_the_game():
     """In Kuhn poker the second seat wins 1/18 of a chip between perfect players."""
     agent = cfr.make_agent(CFRConfig(iterations=200), spec=spec_of("kuhn_poker"), role="player")

@@ -282,6 +282,19 @@ def test_mistakes_are_told_in_one_line(options, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("workers", [0, 1])
+def test_games_written_in_python_are_found(workers):
+    """They play the matches of their twins in C++."""
+    games = [make(game, 2, workers=workers) for game in ("kuhn_poker", "python_kuhn_poker")]
+    try:
+        twins = [play_randomly(game, seeds(1, 2), 4, 6) for game in games]
+    finally:
+        for game in games:
+            game.close()
+    for one, other in zip(*twins, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_there_are_no_scenarios():
     """An unknown scenario is refused."""
     with pytest.raises(ContractError, match="unknown scenario 'storm'"):

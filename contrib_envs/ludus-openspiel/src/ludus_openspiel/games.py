@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,10 @@ def load_game(name: str) -> Any:
         PluginError: OpenSpiel is not installed.
         ConfigError: There is no such game or parameter, or it cannot be played here.
     """
-    pyspiel = load_pyspiel()
-    short, known = name.partition("(")[0], pyspiel.registered_names()
+    pyspiel, short = load_pyspiel(), name.partition("(")[0]
+    if short.startswith("python_"):
+        importlib.import_module("open_spiel.python.games")  # registers those that are written in Python
+    known = pyspiel.registered_names()
     if short not in known:
         close = difflib.get_close_matches(short, known, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""

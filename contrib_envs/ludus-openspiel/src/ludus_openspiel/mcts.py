@@ -23,7 +23,7 @@ def make_agent(config: MCTSConfig, *, spec: EnvironmentSpec, role: str) -> MCTSA
     Raises:
         PluginError: OpenSpiel is not installed.
         ConfigError: It is no game of perfect information with turns, without chance, and with rewards at the end, or
-            what players see does not show the whole position.
+            what players see does not show the whole position, or it is written in Python.
     """
     game, modes = require_spec(spec), load_pyspiel().GameType.ChanceMode
     plain = load_game(game.game).get_type().chance_mode == modes.DETERMINISTIC and game.reward_range is not None
@@ -32,6 +32,8 @@ def make_agent(config: MCTSConfig, *, spec: EnvironmentSpec, role: str) -> MCTSA
             f"openspiel-mcts: expected a turn-based game of perfect information without chance and with rewards at its "
             f"end, got {game.game}"
         )
+    if game.game.startswith("python_"):  # OpenSpiel's search ends the process in them
+        raise ConfigError(f"openspiel-mcts: expected a game that OpenSpiel has in C++, got {game.game}")
     if not _shows_moves(game):
         raise ConfigError(
             f"openspiel-mcts: different moves of {game.game} look alike in its {game.tensor} tensor; expected a game "
