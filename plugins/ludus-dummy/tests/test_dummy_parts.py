@@ -123,17 +123,26 @@ def test_random_is_uniform_among_legal_actions():
     assert 200 < counts[0] < 300
 
 
-def test_random_fills_boxes():
-    """Real-valued actions lie within their bounds, on both halves."""
-    box = spaces.Box(np.array([1.0, -2.0], np.float32), np.array([3.0, 2.0], np.float32))
+@pytest.mark.parametrize(
+    ("bounds", "filled"),
+    [
+        (([1, -2], [3, 2]), ([1, -2], [3, 2])),
+        (([-np.inf, 5], [np.inf, np.inf]), ([-1, 5], [1, 7])),
+        (([-np.inf, -np.inf], [5, -9]), ([-1, -11], [5, -9])),
+    ],
+)
+def test_random_fills_boxes(bounds, filled):
+    """Real-valued actions lie within their bounds, on both halves; bounds that are missing are set near 0."""
+    box = spaces.Box(*(np.array(bound, np.float32) for bound in bounds))
     role = Role(name="player", observation_space=spaces.Discrete(2), action_space=box, teams=(0,))
     spec = EnvironmentSpec(name="any", roles=(role,), turn="simultaneous")
     agent = Random(None, spec=spec, role="player")
     chosen = agent.act({}, action_mask=None, streams=STREAMS, rng=np.random.default_rng(0))
     assert chosen.dtype == np.float32
-    assert (chosen.min(0) >= [1, -2]).all()
-    assert (chosen.max(0) <= [3, 2]).all()
-    assert chosen.mean(0) == pytest.approx([2, 0], abs=0.2)
+    low, high = np.array(filled)
+    assert (chosen.min(0) >= low).all()
+    assert (chosen.max(0) <= high).all()
+    assert chosen.mean(0) == pytest.approx((low + high) / 2, abs=0.3)
 
 
 @pytest.mark.parametrize(("missing", "added"), [(1, 1), (3, 3), (5, 1), (10, 2)])

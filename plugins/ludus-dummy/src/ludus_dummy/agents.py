@@ -14,7 +14,7 @@ __all__ = ["Perfect", "Random"]
 
 
 class Random:
-    """Chooses uniformly among legal actions; real-valued actions uniformly in their box."""
+    """Chooses uniformly among legal actions; real-valued actions uniformly in their box, near 0 where it is open."""
 
     def __init__(self, config: None, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - the kind's signature
         self._space = spec.role(role).action_space
@@ -32,7 +32,10 @@ class Random:
         rows = len(streams)
         if is_continuous(self._space):
             assert isinstance(self._space, spaces.Box)
-            return rng.uniform(self._space.low, self._space.high, (rows, *self._space.shape)).astype(np.float32)
+            low, high = self._space.low.astype(np.float64), self._space.high.astype(np.float64)
+            low = np.where(np.isfinite(low), low, np.minimum(high, 1.0) - 2.0)
+            high = np.where(np.isfinite(high), high, np.maximum(low, -1.0) + 2.0)
+            return rng.uniform(low, high, (rows, *self._space.shape)).astype(np.float32)
         sizes = label_sizes(self._space)
         noise = rng.random((rows, sum(sizes)))
         if action_mask is not None:
