@@ -276,7 +276,8 @@ class Environment(Protocol):
                 are neither written to nor kept.
 
         Raises:
-            ContractError: An action is illegal and the rules do not say what follows from it; no match has advanced.
+            ContractError: A choice is out of range, or an action is illegal and the rules do not say what follows from
+                it; no match has advanced.
         """
 
     def close(self) -> None:

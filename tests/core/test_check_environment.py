@@ -693,6 +693,16 @@ class PunishesAll(Clash):
         return self.tick()
 
 
+class TakesAnything(Pile):
+    """Masks nothing, so that all choices are legal, and takes what is out of range as well."""
+
+    def tick(self):
+        tick = super().tick()
+        for seen in tick.roles.values():
+            seen.action_mask = None
+        return tick
+
+
 class FavoursSeatOne(Clash):
     """A draw is a point for seat 1."""
 
@@ -761,6 +771,7 @@ ROLLOUTS = {
     AdvancesBeforeRefusing: "a refused step must not advance any match",
     AdvancesOthersBeforeRefusing: "row 1, .* an illegal action in row 0 disturbed a match",
     PunishesAll: "row 1, .* an illegal action in row 0 disturbed a match",
+    TakesAnything: "row 0, tick 0: a choice out of range was accepted; expected ContractError",
     FavoursSeatOne: "symmetric is declared, but with the seats exchanged: .* differs",
     SeedsNumpy: "changed Python's or numpy's global random state",
     ClosesOnce: "closing twice raised OSError: closed already",

@@ -11,7 +11,7 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus.component import Component
-from ludus.environment import Environment, EnvironmentSpec, Playable, Scenario, Tick
+from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 from ludus.testing._other_process import Rollout, digests_elsewhere, maker
@@ -217,14 +217,20 @@ class _Kit:
         self._require_equal(found, f"scenario {name!r} starts differently with the same seeds", tick=0)
 
     def check_illegal_action(self) -> None:
-        """Check that an illegal action is refused with ContractError or concerns its own row only."""
+        """Check that a masked action is refused with ContractError or concerns its own row only.
+
+        Where nothing is masked, a choice out of range must be refused: no rules can be about it.
+        """
         played, control = self.make(len(_LINES)), self.make(len(_LINES))
         play, reference = self.play(played), self.play(control)
-        masked = any(seen.action_mask is not None for seen in play.tick.roles.values())
-        for tick in range(self.steps if masked else 0):
+        masked = [role for role in self.spec.roles if play.tick.roles[role.name].action_mask is not None]
+        spoiled = masked or [role for role in self.spec.roles if not is_continuous(role.action_space)]
+        for tick in range(self.steps if spoiled else 0):
             actions = play.actions()
-            if _spoil(self.spec, play, actions):
-                self._check_after_illegal(play, reference, actions, tick)
+            if any(_spoil(role, play.tick.roles[role.name], actions[role.name]) for role in spoiled):
+                refused = self._check_after_illegal(play, reference, actions, tick)
+                if not (refused or masked):
+                    self.fail("a choice out of range was accepted; expected ContractError", row=0, tick=tick)
                 break
             for each in (play, reference):
                 each.advance()
@@ -232,12 +238,13 @@ class _Kit:
         played.close()
         control.close()
 
-    def _check_after_illegal(self, play: Play, reference: Play, actions: dict[str, np.ndarray], tick: int) -> None:
-        rows = tuple((row, row) for row in (1, 2))
+    def _check_after_illegal(self, play: Play, reference: Play, actions: dict[str, np.ndarray], tick: int) -> bool:
+        """Return whether the action was refused."""
+        rows, refused = tuple((row, row) for row in (1, 2)), False
         try:
             play.advance(actions)
         except ContractError:
-            rows = _same(_LINES)
+            rows, refused = _same(_LINES), True
             self._advance_after_refusal(play, tick)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the wrong answer
             problem = f"an illegal action raised {type(error).__name__}: {error}"
@@ -245,6 +252,7 @@ class _Kit:
         reference.advance()
         found = difference(picture(play.tick), picture(reference.tick), rows)
         self._require_equal(found, "an illegal action in row 0 disturbed a match", tick=tick)
+        return refused
 
     def _advance_after_refusal(self, play: Play, tick: int) -> None:
         try:
@@ -288,20 +296,16 @@ def _next_team(teams: tuple[int, ...], num_teams: int) -> list[int]:
     return [members[(team + 1) % num_teams][members[team].index(seat)] for seat, team in enumerate(teams)]
 
 
-def _spoil(spec: EnvironmentSpec, play: Play, actions: dict[str, np.ndarray]) -> bool:
-    """Make one action in row 0 illegal where a mask allows to, and return whether it did."""
-    for role in spec.roles:
-        seen = play.tick.roles[role.name]
-        if seen.action_mask is None or is_continuous(role.action_space):
-            continue
-        first = 0
-        for label, size in enumerate(label_sizes(role.action_space)):
-            for seat in np.flatnonzero(seen.acting[0]):
-                masked = np.flatnonzero(~seen.action_mask[0, seat, first : first + size])
-                if len(masked):
-                    actions[role.name][0, seat, label] = masked[0]
-                    return True
-            first += size
+def _spoil(role: Role, seen: RoleTick, actions: np.ndarray) -> bool:
+    """Make one action in row 0 illegal, by the mask or else by its range, and return whether anybody's could be."""
+    first = 0
+    for label, size in enumerate(label_sizes(role.action_space)):
+        for seat in np.flatnonzero(seen.acting[0]):
+            masked = [size] if seen.action_mask is None else np.flatnonzero(~seen.action_mask[0, seat, first:][:size])
+            if len(masked):
+                actions[0, seat, label] = masked[0]
+                return True
+        first += size
     return False
 
 

@@ -144,6 +144,16 @@ def test_guess_shows_where_the_other_was():
     assert tick.roles["seeker"].privileged["score"][0, 0].tolist() == [-0.5]
 
 
+@pytest.mark.parametrize("places", [(3, 0), (0, -1)])
+def test_guess_refuses_a_place_that_there_is_not(places):
+    """Of three places; it names the match, and nothing has moved."""
+    game = Guess(GuessConfig(), num_matches=1)
+    left = game.reset(np.zeros(1, np.uint64)).roles["hider"].observation["left"]
+    with pytest.raises(ContractError, match="in match 0; expected 0 to 2"):
+        guess(game, *places)
+    assert left[0, 0, 0] == 1.0
+
+
 def test_guess_has_no_scenario():
     """A scenario it does not offer is an error."""
     game = Guess(GuessConfig(), num_matches=1)

@@ -45,6 +45,8 @@ class Purse:
         return self.show()
 
     def step(self, actions):
+        if any(((given < 0) | (given > 9)).any() for given in actions.values()):
+            raise ContractError("nobody may put more than 9 into the purse")
         self.ticks += self.running
         for name, earned in self.earned.items():
             earned[:] = actions[name][..., 0] / 10 * self.running[:, None]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.environment import checked_scenarios
 
 from ludus_dummy.config import GuessConfig
@@ -72,9 +72,20 @@ class Guess:
         return self._show()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        """Compare both choices; see `ludus.Environment`."""
+        """Compare both choices; see `ludus.Environment`.
+
+        Raises:
+            ContractError: An acting seat chose a place that there is not.
+        """
         running = self._round < self.config.rounds
         hidden, sought = actions[_HIDER][:, 0, 0], actions[_SEEKER][:, 0, 0]
+        chosen = np.stack([hidden, sought], axis=1)
+        unknown = running & ((chosen < 0) | (chosen >= self.config.places)).any(axis=1)
+        if unknown.any():
+            row = int(unknown.argmax())
+            raise ContractError(
+                f"dummy-guess: places {chosen[row].tolist()} in match {row}; expected 0 to {self.config.places - 1}"
+            )
         earned = np.where(hidden == sought, 1.0, -1.0 / (self.config.places - 1)) * running
         for name, gain, other in ((_HIDER, -earned, sought), (_SEEKER, earned, hidden)):
             role = self._tick.roles[name]
