@@ -91,8 +91,8 @@ class League:
 
     @property
     def num_teams(self) -> int:
-        """Return the number of teams in a match."""
-        return 1 + max(seat.team for seat in self.seats)
+        """Return the number of teams in a match; 0 where a run was stopped before it began."""
+        return 1 + max((seat.team for seat in self.seats), default=-1)
 
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""
