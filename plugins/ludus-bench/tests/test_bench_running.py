@@ -87,7 +87,7 @@ def test_what_a_killed_measurement_has_left_goes_with_the_next(tmp_path, monkeyp
     left, other = tmp_path / "ludus-bench-left", tmp_path / "ludus-bench-results"
     for folder in (left, other):
         folder.mkdir()
-    (left / ".ludus-bench").touch()
+    (left / ".temporary").touch()
     with start_run("") as first, start_run("") as second:
         assert not left.exists()
         assert first.output.exists()

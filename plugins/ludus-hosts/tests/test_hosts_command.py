@@ -110,6 +110,15 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path):
         command._claim(other)
 
 
+def test_a_folder_of_a_person_stays_wherever_it_is(tmp_path, monkeypatch):
+    """Also where temporary ones are, and called like them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    mine = tmp_path / "ludus-join-mine"
+    for folder in (mine, None):
+        with command._claimed(folder):
+            assert mine.exists()
+
+
 @pytest.mark.parametrize(
     ("error", "logs", "left"),
     [
@@ -155,7 +164,7 @@ def joining(keys, tmp_path, eventually):
             )
             stack.callback(process.wait)
             stack.callback(process.kill)
-            (mark,) = eventually(lambda: [p for p in tmp_path.glob("*/.ludus-join") if p.parent not in known])
+            (mark,) = eventually(lambda: [p for p in tmp_path.glob("*/.temporary") if p.parent not in known])
             return process, mark.parent
 
         yield start

@@ -174,7 +174,7 @@ def test_a_temporary_folder_is_kept_without_its_mark(monkeypatch, tmp_path, kept
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with temporary_folder("ludus-x") as folder:
         if kept:
-            (folder / ".ludus-x").unlink()
+            (folder / ".temporary").unlink()
     with temporary_folder("ludus-x"):
         assert folder.exists() == kept
 

@@ -18,8 +18,7 @@ from ludus_hosts.config import HostsConfig, tcp_address
 
 __all__ = ["join", "keys"]
 
-_NAME = "ludus-join"
-_MARK = f".{_NAME}"
+_MARK = ".ludus-join"  # of folders that a person has named
 
 
 @click.command()
@@ -117,7 +116,7 @@ def _claimed(folder: Path | None) -> Iterator[Path]:
         return
     from ludus_local.memory import temporary_folder  # noqa: PLC0415 - only here: help must be fast
 
-    with temporary_folder(_NAME) as place:
+    with temporary_folder("ludus-join") as place:
         try:
             yield place
         except Exception:

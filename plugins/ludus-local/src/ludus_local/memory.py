@@ -59,6 +59,7 @@ _SPARE = 8  # so much of the file system, 1/8, stays free
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only folders with mode 0700 are made there
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
+_TEMPORARY = ".temporary"
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _numbers = itertools.count()  # of the files this process makes
 _held: dict[Path, int] = {}  # folders that this process keeps from being removed, and the descriptors by which it does
@@ -144,13 +145,13 @@ def remove_unheld(folder: Path) -> None:
 def temporary_folder(name: str) -> Iterator[Path]:
     """Provide a folder ``NAME-…`` that is removed in the end, by the next one of that name if this process is killed.
 
-    The file ``.NAME`` in it tells it from what a person has called so; where that is removed, the folder is kept.
+    The file ``.temporary`` in it tells it from what a person has called so; where that is removed, the folder is kept.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{name}-*/.{name}"):
+    for left in Path(tempfile.gettempdir()).glob(f"{name}-*/{_TEMPORARY}"):
         remove_unheld(left.parent)
     place = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     hold(place)
-    mark = place / f".{name}"
+    mark = place / _TEMPORARY
     mark.touch()
     try:
         yield place
