@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
-from ludus.option import name as any_name
 from ludus.runs import Run, change_pool, open_run, score
 from rich.console import RenderableType
 from rich.markup import escape
@@ -21,7 +20,7 @@ from ludus_terminal.views import View, table
 __all__ = ["CANDIDATES", "PROMOTED", "enter"]
 
 Data: TypeAlias = Any  # JSON values
-_NO_POOLS = ("own", "anchors")
+_NO_POOLS = ("", "own", "anchors", "*")
 
 
 def enter(folder: Path, model: str, pool: str) -> Data:
@@ -31,11 +30,10 @@ def enter(folder: Path, model: str, pool: str) -> Data:
         ConfigError: There is no such model, it is in the pool already, or no pool can have that name.
         RunError: The run is going on.
     """
-    first, *rest = pool.split("/", 1)
-    if first in _NO_POOLS or not all(map(any_name().accepts, (first, *rest))):
+    if pool.partition("/")[0] in _NO_POOLS or not pool.isprintable():
         raise ConfigError(
-            f"pool {pool!r}: expected NAME or NAME/SUFFIX of a-z 0-9 . _ -, such as chosen or main_agent/superior, and "
-            f"not {' or '.join(_NO_POOLS)}, which matchmakers take for something else"
+            f"pool {pool!r}: expected a name such as chosen or main_agent/superior, and not own, anchors or *, which "
+            f"matchmakers take for something else"
         )
     with open_run(folder) as run:
         chosen = run.resolve(model)
