@@ -104,9 +104,10 @@ def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
 
 
 def _players_of(store: Store) -> dict[str, Mapping[str, Any]]:
-    """Return the tables of the players that a run had at first, and of those with models as their newest was made."""
-    first: dict[str, Mapping[str, Any]] = tomllib.loads(store.meta("config", "")).get("players", {})
-    return first | {model.player: model.manifest["config"] for model in store.models() if "config" in model.manifest}
+    """Return the tables of players that have saved something: as their newest model was made, or as a run had them."""
+    known: dict[str, Mapping[str, Any]] = tomllib.loads(store.meta("config", "")).get("players", {})
+    known |= {model.player: model.manifest["config"] for model in store.models() if "config" in model.manifest}
+    return {name: known[name] for name in store.saved_decisions() if name in known}
 
 
 def _lasting(plugins: Plugins, player: str, table: Mapping[str, Any]) -> dict[str, object]:

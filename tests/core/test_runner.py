@@ -218,6 +218,15 @@ def test_options_of_what_models_rest_on_stay(run, tmp_path):
         again(folder)
 
 
+def test_a_player_that_has_saved_nothing_may_become_another(run, tmp_path, monkeypatch):
+    """As where its network was too large for the first update; no model of it would play differently."""
+    with monkeypatch.context() as broken:
+        broken.setattr("ludus_dummy.algorithm.GradientTrainer.update", lambda trainer, batch, progress: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            run(tmp_path / "run")
+    assert again(tmp_path / "run", "players.main.interfaces=['dummy-scale']").reason == "2,000 decisions are learned"
+
+
 def test_a_player_that_comes_back_is_as_its_models_are(run, toml, tmp_path):
     """One that was added later and removed since, too."""
     folder, both = tmp_path / "run", {"main": {}, "second": {"interfaces": ["dummy-scale"]}}
