@@ -180,6 +180,7 @@ class _Run:
     say: Callable[[str], None] = field(converter=_unhindered)
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
+    _reason: str = field(init=False, default="")  # why it is over
     _sinks: list[MetricSink] = field(init=False, factory=list)
     _report_due_s: float = field(init=False, default=0.0)
     _standstill: Standstill = field(init=False)
@@ -205,7 +206,7 @@ class _Run:
                     coordinator = self._drive(crew)
                 finally:
                     crew.close()
-                reason = self._signal or coordinator.finished
+                reason = self._signal or self._reason
                 if coordinator.failure:
                     raise RunError(coordinator.failure)
                 if not self._signal:
@@ -246,7 +247,8 @@ class _Run:
         while not (self._signal or self._failure):
             tend()
             coordinator.miss(crew.alive)
-            if coordinator.finished:  # at once: who has just failed for good is not to be restarted
+            if reason := coordinator.finished:  # at once: who has just failed for good is not to be restarted
+                self._reason = reason  # a learner that is lost while it stops does not change it
                 break
             with self._survivable():
                 crew.check(heard_s=coordinator.heard_s, errors=coordinator.errors)

@@ -545,6 +545,26 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
     assert [2000 <= decisions < 3000 for _, _, decisions in traces(tmp_path / "run")["models"]] == [True]
 
 
+def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path, monkeypatch):
+    """Its successor begins where it was saved, below the limit that was reached."""
+
+    class Mortal(InTurn):
+        def __init__(self, workers, make):
+            super().__init__(workers, make)
+            self.make = make
+
+        def finish(self, **given):
+            (learner, link), *others = self._workers
+            self._workers = [(self.make(learner.name, link), link), *others]
+            self._workers[0][0].start()
+            return super().finish(**given)
+
+    monkeypatch.setattr(_runner, "InTurn", Mortal)
+    outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
+    assert outcome.reason == "2,000 decisions are learned"
+    assert outcome.summary["decisions"] < 2000
+
+
 # -- signals ---------------------------------------------------------------------------------------------------------
 
 
