@@ -9,7 +9,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -144,7 +144,8 @@ def _check_length(path: Path) -> None:
     """
     size = _num_bytes(path)
     if size and not _num_bytes(path.with_name(f"{path.name}-wal")):
-        with path.open("rb") as file:
+        page = 0
+        with suppress(PermissionError), path.open("rb") as file:  # SQLite says who may not
             page = int.from_bytes(file.read(18)[16:], "big")
         if page and size % page:  # 1 stands for 65536, which is never made here
             raise sqlite3.DatabaseError("it is cut off")

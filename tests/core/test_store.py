@@ -187,6 +187,13 @@ def test_a_database_that_is_cut_off_is_refused(tmp_path, open_store):
     assert path.stat().st_size % 4096 == 4096 - 10
 
 
+def test_whether_a_database_may_be_read_sqlite_decides(tmp_path, monkeypatch):
+    """The store has words for its errors."""
+    make(tmp_path).close()
+    monkeypatch.setattr("pathlib.Path.open", lambda *_: (_ for _ in ()).throw(PermissionError))
+    Store.read(tmp_path).close()
+
+
 def test_a_database_whose_end_is_in_the_log_of_writes_is_sound(store, tmp_path):
     """As after a power failure while that log was being written back."""
     copy = tmp_path / "copy"
