@@ -9,6 +9,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from ludus._store import Store
 from ludus.runs import open_run
 from ludus_terminal.report import _data, _show, report
 
@@ -50,6 +51,12 @@ def test_it_shows_records_and_the_rise(folder):
     assert rise.count("→") == 1
     assert "(± " in rise
     assert idle == "idle: no model frozen yet"
+
+
+def test_a_run_that_was_stopped_while_it_started_has_come_to_nothing(tmp_path):
+    """Its store knows neither players nor seats yet."""
+    Store.create(tmp_path, {"seed": 3, "environment": "dummy-count"}).close()
+    assert shown(tmp_path) == "0 s, 0 decisions, 0 training matches\n"
 
 
 def test_for_programs_it_is_json(folder):
