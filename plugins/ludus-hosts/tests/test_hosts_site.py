@@ -451,6 +451,19 @@ def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrup
     assert dismissed == [FIRST]
 
 
+def test_a_sampler_that_fails_while_it_stops_is_told(place):
+    """Once; its last matches are lost."""
+    sampler = place.sampler()
+    place.site.check()
+    place.site.stop()
+    sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
+    place.until(lambda: place.site._errors)
+    place.site._supervisor._processes[FIRST].launched.kill()
+    place.until(lambda: not place.site.alive)
+    place.site.close()
+    assert place.said == [f"{FIRST}: the game crashed, while it stopped; what it had not reported is lost"]
+
+
 def test_nothing_is_left(settle_in, is_alive):
     """Neither processes nor sockets nor shared memory; closing twice is fine."""
     place = settle_in()

@@ -92,7 +92,7 @@ class Site:
         self, options: Options, joined: Joined, *, say: Callable[[str], None], ask: Callable[[Message], None]
     ) -> None:
         self.run, self.over = joined.run, ""
-        self._ways = joined.ways
+        self._ways, self._say = joined.ways, say
         (options.folder / "run.toml").write_text(joined.config, encoding="utf-8")
         self._models = Models(options.folder / "models", options.cache_bytes, ask)
         needs = outpost(options.folder)
@@ -178,6 +178,8 @@ class Site:
                 self._errors[worker] = message.error
                 if message.fatal and worker not in self._proven:
                     raise WorkerError(f"{worker}: {message.error}")
+                if self._stopping:  # nobody starts it again, and tells why
+                    self._say(f"{worker}: {message.error}, while it stopped; what it had not reported is lost")
 
     def check(self) -> None:
         """Restart workers that ended or hang, unless they are to end.
