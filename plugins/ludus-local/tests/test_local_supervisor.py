@@ -456,6 +456,19 @@ def test_a_worker_that_ended_before_it_was_asked_to_is_told(supervise, tmp_path,
     assert said == [f"sampler-0: {how}; see {tmp_path / 'logs' / 'sampler-0.log'}"]
 
 
+def test_a_worker_that_was_restarted_and_ends_again_is_told_again(supervise):
+    """Its first end was another one."""
+    supervisor, said = supervise(KILL)
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})
+    wait_dead(supervisor)
+    supervisor.finish(timeout_s=60, tend=pytest.fail)
+    assert [line.partition(" see")[0] for line in said] == [
+        "sampler-0: was killed by signal 9 — restarted;",
+        "sampler-0: was killed by signal 9;",
+    ]
+
+
 @pytest.mark.parametrize(("status", "told"), [(3, " ended by itself with status 3 while it stopped;"), (0, "")])
 def test_a_worker_that_was_asked_to_stop_may_end_well(supervise, tmp_path, status, told):
     """With any other status it has failed."""
