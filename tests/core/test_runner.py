@@ -218,6 +218,14 @@ def test_options_of_what_models_rest_on_stay(run, tmp_path):
         again(folder)
 
 
+def test_a_player_keeps_its_role(run, tmp_path):
+    """Also where weights would fit the other one."""
+    players = {"main": {"role": "hider"}, "other": {"role": "seeker"}}
+    run(tmp_path / "run", run={"decisions": 64}, environment="dummy-guess", players=players)
+    with pytest.raises(ConfigError, match=r"players\.main\.role: was 'hider', got 'seeker'"):
+        again(tmp_path / "run", "players.main.role='seeker'", "players.other.role='hider'")
+
+
 def test_a_player_that_has_saved_nothing_may_become_another(run, tmp_path, monkeypatch):
     """As where its network was too large for the first update; no model of it would play differently."""
     with monkeypatch.context() as broken:
