@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, evolve
+from attrs import evolve, fields
 
 from ludus._assembly import Assembly
 from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
@@ -119,8 +119,8 @@ def _lasting(plugins: Plugins, player: str, table: Mapping[str, Any]) -> dict[st
         lasting["role"] = values["role"]
     for chosen in (section.choose("network", "network"), *section.choose_many("interface", "interfaces")):
         if chosen is not None and chosen.config is not None:
-            options = asdict(chosen.config, recurse=False)
-            lasting |= {f"{chosen.name}.{option}": value for option, value in options.items()}
+            options = [field for field in fields(type(chosen.config)) if not field.metadata.get("learning")]
+            lasting |= {f"{chosen.name}.{field.name}": getattr(chosen.config, field.name) for field in options}
     return lasting
 
 

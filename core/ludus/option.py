@@ -48,7 +48,14 @@ class Check:
             raise ValueError(f"{attribute.name}: expected {self.expected}, got {value!r}")
 
 
-def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: str, scheduled: bool = False) -> Any:
+def option(
+    default: Any = attrs.NOTHING,
+    check: Check | None = None,
+    *,
+    help: str,
+    scheduled: bool = False,
+    learning: bool = False,
+) -> Any:
     """Declare one configuration field: default, check, and a line of meaning, unit and range.
 
     Args:
@@ -57,8 +64,10 @@ def option(default: Any = attrs.NOTHING, check: Check | None = None, *, help: st
         help: The line.
         scheduled: Whether every other value than the default makes something follow the training budget. A run without
             a budget says that it does not.
+        learning: Of interfaces and networks: whether it is about learning alone, as rewards are. What changes what a
+            model sees or does stays as it was when a run is resumed.
     """
-    metadata = {"help": help} | ({"unscheduled": default} if scheduled else {})
+    metadata = {"help": help, "learning": learning} | ({"unscheduled": default} if scheduled else {})
     if isinstance(default, list | dict | set):
         factory = type(default)
         return attrs.field(factory=lambda: factory(default), validator=check, metadata=metadata)

@@ -199,14 +199,15 @@ def test_a_setting_that_the_saved_state_refuses_is_not_written(run, tmp_path, mo
 
 
 def test_options_of_what_models_rest_on_stay(run, tmp_path):
-    """Whoever sets them, and however; to what they are already is no change, and an algorithm's own may change."""
+    """Whoever sets them, and however; to what they are already is no change, and what is learned may change."""
     folder = tmp_path / "run"
     scaled = {"interfaces": ["dummy-scale"]}
     run(folder, run={"decisions": 64}, players={"main": scaled, "other": {}})
     other = r"players\.main\.dummy-scale\.observation: was 1\.0, got 2\.0: models of 'main' would play differently"
     with pytest.raises(ConfigError, match=rf"--set {other}"):
         again(folder, "players.main.dummy-scale.observation=2.0")
-    again(folder, "players.main.dummy-scale.observation=1.0", "players.main.dummy-gradient.learning_rate=1.0")
+    same, changed = "dummy-scale.observation=1.0", ("dummy-scale.reward=0.5", "dummy-gradient.learning_rate=1.0")
+    again(folder, *(f"players.main.{setting}" for setting in (same, *changed)))
     text = (folder / "run.toml").read_text()
     (folder / "run.toml").write_text(text.replace("observation = 1.0", "observation = 2.0"))
     with pytest.raises(ConfigError, match=rf"run\.toml:{other}"):

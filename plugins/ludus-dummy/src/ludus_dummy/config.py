@@ -46,7 +46,7 @@ class ScaleConfig:
     """Options of the interface ``dummy-scale``."""
 
     observation: float = option(1.0, between(1e-6, 1e6), help="factor on every real-valued observation leaf")
-    reward: float = option(1.0, between(1e-6, 1e6), help="factor on rewards")
+    reward: float = option(1.0, between(1e-6, 1e6), help="factor on rewards", learning=True)
 
 
 @frozen(kw_only=True)

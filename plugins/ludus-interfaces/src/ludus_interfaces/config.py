@@ -33,7 +33,9 @@ class FrameStackConfig:
 class MergeLabelsConfig:
     """Options of ``merge-labels``."""
 
-    max_choices: int = option(10_000, at_least(1), help="Most choices the merged label may have; more is an error.")
+    max_choices: int = option(
+        10_000, at_least(1), help="Most choices the merged label may have; more is an error.", learning=True
+    )
 
 
 @frozen(kw_only=True)
@@ -51,14 +53,16 @@ class RewardPartsConfig:
         {},
         Check("a table of finite numbers", _are_weights),
         help="Factors of reward parts, by name; others keep what they earned.",
+        learning=True,
     )
     fade: dict[str, float] = option(
         {},
         Check("shares of the training budget in (0, 1]", _are_shares),
         help="When the factor of a part has fallen to 0, by name, as a share of the training budget.",
         scheduled=True,
+        learning=True,
     )
-    once: tuple[str, ...] = option((), help="Parts of which only the first one in a match counts.")
+    once: tuple[str, ...] = option((), help="Parts of which only the first one in a match counts.", learning=True)
 
 
 @frozen(kw_only=True)
@@ -74,8 +78,10 @@ class ScaleObservationConfig:
 class ScaleRewardConfig:
     """Options of ``scale-reward``."""
 
-    factor: float = option(1.0, finite(), help="Rewards are multiplied by this.")
-    clip: float = option(0.0, at_least(0.0), help="Scaled rewards are clipped to [-clip, clip]; 0: no clipping.")
+    factor: float = option(1.0, finite(), help="Rewards are multiplied by this.", learning=True)
+    clip: float = option(
+        0.0, at_least(0.0), help="Scaled rewards are clipped to [-clip, clip]; 0: no clipping.", learning=True
+    )
 
 
 @frozen(kw_only=True)
