@@ -91,6 +91,16 @@ def test_products_in_half_precision_are_made_in_it():
     assert trace_gemms(torch_work(gemms[:1], 1.0, dtype=torch.float32)) == [evolve(gemms[0], dtype=torch.float32)]
 
 
+def test_a_work_keeps_the_order_of_its_products(monkeypatch):
+    """As an update makes them: one product several times in a row would be faster."""
+    one, other = Gemm(m=4, k=3, n=2), Gemm(m=2, k=3, n=4)
+    assert trace_gemms(torch_work([one, other, one, other], 1.0)) == [one, other, one, other]
+    made = []
+    monkeypatch.setattr("numpy.matmul", lambda left, right, out: made.append(out.shape))
+    numpy_work([one, other, one, other], 1.0)()
+    assert made == [(4, 2), (2, 4), (4, 2), (2, 4)]
+
+
 @pytest.mark.parametrize("make", [numpy_work, torch_work])
 @pytest.mark.parametrize("gemm", [Gemm(m=4, k=3, n=2), Gemm(m=4, k=3, n=2, batch=2)])
 def test_a_work_counts_its_units(make, gemm):

@@ -6,9 +6,8 @@ bookkeeping around them come on top.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +16,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["Gemm", "flops", "numpy_work", "torch_work", "trace_gemms"]
+
+_Job = TypeVar("_Job")
 
 
 @frozen(kw_only=True)
@@ -119,20 +120,31 @@ _READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
 }
 
 
+def _in_order(gemms: Iterable[Gemm], job: Callable[[Gemm], _Job]) -> list[_Job]:
+    """Return the job of every product; equal ones share theirs.
+
+    They are not grouped: made several times in a row, a product would find its numbers in the processor's cache.
+    """
+    gemms = list(gemms)
+    jobs = {gemm: job(gemm) for gemm in dict.fromkeys(gemms)}
+    return [jobs[gemm] for gemm in gemms]
+
+
 def numpy_work(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
     """Return a function that makes these products in numpy, in 32 bits, without allocating, and returns `units`."""
     rng = np.random.default_rng(0)
-    jobs = []
-    for gemm, count in Counter(gemms).items():
+
+    def job(gemm: Gemm) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         lead = (gemm.batch,) if gemm.batch > 1 else ()
         left = rng.standard_normal((*lead, gemm.m, gemm.k), dtype=np.float32)
         right = rng.standard_normal((*lead, gemm.k, gemm.n), dtype=np.float32)
-        jobs.append((left, right, np.empty((*lead, gemm.m, gemm.n), np.float32), range(count)))
+        return left, right, np.empty((*lead, gemm.m, gemm.n), np.float32)
+
+    jobs = _in_order(gemms, job)
 
     def work() -> float:
-        for left, right, out, times in jobs:
-            for _ in times:
-                np.matmul(left, right, out=out)
+        for left, right, out in jobs:
+            np.matmul(left, right, out=out)
         return units
 
     return work
@@ -149,20 +161,20 @@ def torch_work(
         device: Where; a GPU is waited for.
         dtype: In which precision; None: each in its own.
     """
-    jobs = []
-    for gemm, count in Counter(gemms).items():
-        lead = (gemm.batch,) if gemm.batch > 1 else ()
-        kind = dtype or gemm.dtype
+
+    def job(gemm: Gemm) -> tuple[Tensor, Tensor, Tensor]:
+        lead, kind = (gemm.batch,) if gemm.batch > 1 else (), dtype or gemm.dtype
         left = torch.randn(*lead, gemm.m, gemm.k, device=device, dtype=kind)
         right = torch.randn(*lead, gemm.k, gemm.n, device=device, dtype=kind)
-        jobs.append((left, right, torch.matmul(left, right), range(count)))
+        return left, right, torch.matmul(left, right)
+
+    jobs = _in_order(gemms, job)
     wait = torch.cuda.synchronize if device.startswith("cuda") else None
 
     def work() -> float:
         with torch.inference_mode():
-            for left, right, out, times in jobs:
-                for _ in times:
-                    torch.matmul(left, right, out=out)
+            for left, right, out in jobs:
+                torch.matmul(left, right, out=out)
         if wait is not None:
             wait()
         return units
