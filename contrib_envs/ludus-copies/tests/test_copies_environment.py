@@ -446,6 +446,19 @@ def test_observations_of_another_dtype_are_converted(found) -> None:
     assert view.tolist() == [0, 255]
 
 
+def test_whole_numbers_are_written_as_they_are(monkeypatch) -> None:
+    """Of Python, too: the way by an array takes ten times as long, and games of one number are quick themselves."""
+    view = np.zeros((), np.uint8)
+    write = observation_writer(spaces.Box(0, 255, (), np.uint8), {"obs": view})
+    for too_much in (-1, 256):
+        with pytest.raises(ContractError, match=f"observation leaf 'obs': expected uint8, got {too_much} to"):
+            write(too_much)
+    monkeypatch.setattr("ludus_copies.spaces._write_checked", lambda *_: pytest.fail("an array was made"))
+    for number in (255, np.uint8(7), 0):
+        write(number)
+        assert view == number
+
+
 @pytest.mark.parametrize(
     ("found", "problem"),
     [

@@ -61,9 +61,12 @@ def observation_writer(space: Space[Any], views: Mapping[str, np.ndarray]) -> Ca
 
 def _leaf_writer(name: str, view: np.ndarray) -> Callable[[Any], None]:
     shape, dtype = view.shape, view.dtype
+    is_whole = not shape and dtype.kind in "iu"
+    held = range(np.iinfo(dtype).min, np.iinfo(dtype).max + 1) if is_whole else ()
 
     def write(part: Any) -> None:
-        if getattr(part, "dtype", None) is dtype and part.shape == shape:
+        # Games of Discrete observations return Python's numbers: an array of each would take as long as their step.
+        if (getattr(part, "dtype", None) is dtype and part.shape == shape) or (type(part) is int and part in held):
             view[...] = part
         else:
             _write_checked(name, view, np.asarray(part))
