@@ -77,6 +77,11 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
     return digest
 
 
+def is_hash(name: str) -> bool:
+    """Return whether a model can be called so."""
+    return _HASH.fullmatch(name) is not None
+
+
 def load_arrays(folder: Path, hash: str) -> dict[str, np.ndarray]:
     """Return the arrays of a model after comparing its bytes with its hash.
 
@@ -176,7 +181,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def _model_path(folder: Path, hash: str, suffix: str) -> Path:
-    if not _HASH.fullmatch(hash):
+    if not is_hash(hash):
         raise ModelError(f"model hash {hash!r}: expected 64 hexadecimal digits")
     return folder / f"{hash}{suffix}"
 

@@ -27,7 +27,7 @@ from ludus._evaluation import play_matches
 from ludus._league import League
 from ludus._messages import Fixture
 from ludus._metrics import read_metrics
-from ludus._models import check_model, load_arrays, load_checkpoint, load_manifest
+from ludus._models import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
 from ludus._plugins import Plugins, load_plugins
 from ludus._records import FixtureRecord, MatchRecord, ModelRecord, PoolRecord
 from ludus._report import evenly, milestones
@@ -304,6 +304,8 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
     from ludus._assembly import Assembly  # noqa: PLC0415 - imports torch
 
     path = Path(file)
+    if not is_hash(path.stem):
+        raise ModelError(f"{path}: expected …/<hash>.safetensors, a file of a run's folder models under its own name")
     weights, manifest = load_arrays(path.parent, path.stem), load_manifest(path.parent, path.stem)
     learned = manifest.get("environment")
     if learned != spec.name:

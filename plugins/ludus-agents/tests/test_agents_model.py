@@ -228,6 +228,13 @@ def test_the_option_is_a_path(file):
         ModelConfig(file=file)
 
 
+def test_a_file_with_another_name_is_an_error(plain, tmp_path):
+    """The name is the hash by which the file is checked; the line says which file it is and what it should be."""
+    config = ModelConfig(file=str(tmp_path / "best.safetensors"))
+    with pytest.raises(ModelError, match=r"best.safetensors: expected …/<hash>.safetensors, a file of a run's folder"):
+        make_model(config, spec=spec_of(plain), role="player")
+
+
 def test_a_missing_file_is_an_error(plain, tmp_path):
     """With its name."""
     name = f"{'0' * 64}.safetensors"
