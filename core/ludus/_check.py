@@ -35,7 +35,7 @@ def check(assembly: Assembly, store: Store | None = None) -> None:
         LudusError: The run would not start.
     """
     if store is not None:
-        check_unchanged(assembly, store)
+        _check_unchanged(assembly, store)
     check_options(assembly)
     config, spec = assembly.config, assembly.spec
     for player, chosen in config.players.items():
@@ -74,7 +74,7 @@ def _check_saved(assembly: Assembly, player: str, saved: Checkpoint) -> None:
         raise ModelError(f"player {player!r} in environment {assembly.config.environment.name!r}: {error}") from error
 
 
-def check_unchanged(assembly: Assembly, store: Store) -> None:
+def _check_unchanged(assembly: Assembly, store: Store) -> None:
     """Compare the game and the players with those of a run's models, which would otherwise play differently.
 
     Args:
