@@ -24,7 +24,7 @@ from ludus._build import (
     player_role,
 )
 from ludus._compute import prepare_to_compute
-from ludus._config import PlayerConfig, RunConfig, load_config
+from ludus._config import RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._helpers import Helper, Meeting
 from ludus._league import League
@@ -240,18 +240,24 @@ class Assembly:
         chosen = self.config.inference
         assert chosen is not None
         assert self.sockets is not None
-
-        def networks(player: PlayerConfig) -> list[Network]:
-            return make_networks(player, player_role(player, learned_role(player, self.spec))[0])
-
         given = ServiceContext(
             name=name,
             sockets=self.sockets,
-            networks={player: partial(networks, config) for player, config in self.config.players.items()},
+            networks={player: partial(self.networks, player) for player in self.config.players},
             link=context.link,
             clock=context.clock,
         )
         return make_service(chosen, given)
+
+    def networks(self, player: str) -> list[Network]:
+        """Make the networks that a policy of a player runs.
+
+        Raises:
+            ConfigError: The player has none and needs one, or it cannot be made with these options.
+            PluginError: A factory raised something else.
+        """
+        chosen = self.config.players[player]
+        return make_networks(chosen, player_role(chosen, learned_role(chosen, self.spec))[0])
 
     @property
     def _serves(self) -> bool:

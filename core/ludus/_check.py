@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, fields
 
 from ludus._assembly import Assembly
-from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
+from ludus._build import blamed, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import arrays_of
 from ludus._messages import Checkpoint
 from ludus._models import load_checkpoint
 from ludus._plugins import Plugins
-from ludus._sections import Reader
+from ludus._sections import Chosen, Reader
 from ludus._store import Store
 from ludus._structuring import Problem
 from ludus.algorithm import GroupTrainer
@@ -93,6 +93,13 @@ def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
     if (before := store.meta("environment", game)) != game:
         text = f"was {before!r}, got {game!r}: the run's matches and models are of that game — start a new run"
         yield Problem(("environment", "name"), text)
+    began = Reader(assembly.plugins).section(tomllib.loads(store.meta("config", "")), "environment")
+    games = began.choose("environment", "name"), config.environment
+    was, is_now = (_options(chosen, lambda metadata: metadata.get("lasting", False)) for chosen in games)
+    for key, now in is_now.items():
+        if was.get(key, now) != now:
+            text = f"was {was[key]!r}, got {now!r}: the run's matches and models are of that game — start a new run"
+            yield Problem(("environment", *key.split(".", 1)), text)
     known = _players_of(store)
     cure = 'start a new run, or add a player; its init = "…" may name a model whose weights fit'
     for name, table in config.data["players"].items():
@@ -118,10 +125,16 @@ def _lasting(plugins: Plugins, player: str, table: Mapping[str, Any]) -> dict[st
     if values.get("role"):  # where it may be left out there is one only
         lasting["role"] = values["role"]
     for chosen in (section.choose("network", "network"), *section.choose_many("interface", "interfaces")):
-        if chosen is not None and chosen.config is not None:
-            options = [field for field in fields(type(chosen.config)) if not field.metadata.get("learning")]
-            lasting |= {f"{chosen.name}.{field.name}": getattr(chosen.config, field.name) for field in options}
+        lasting |= _options(chosen, lambda metadata: not metadata.get("learning"))
     return lasting
+
+
+def _options(chosen: Chosen | None, wanted: Callable[[Mapping[str, Any]], bool]) -> dict[str, object]:
+    """Return the options of a component whose metadata are wanted, by its name and theirs."""
+    if chosen is None or chosen.config is None:
+        return {}
+    options = [field.name for field in fields(type(chosen.config)) if wanted(field.metadata)]
+    return {f"{chosen.name}.{name}": getattr(chosen.config, name) for name in options}
 
 
 def check_options(assembly: Assembly) -> None:
@@ -157,7 +170,7 @@ def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
         yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
     for name, player in players.items():
         try:
-            learned_role(player, spec)
+            assembly.networks(name)
             if player.init and not Path(player.init).is_file():
                 yield Problem(("players", name, "init"), f"{player.init}: no such file")
             elif (player.init or player.learner_processes > 1) and not device:

@@ -55,6 +55,7 @@ def option(
     help: str,
     scheduled: bool = False,
     learning: bool = False,
+    lasting: bool = False,
 ) -> Any:
     """Declare one configuration field: default, check, and a line of meaning, unit and range.
 
@@ -66,8 +67,12 @@ def option(
             a budget says that it does not.
         learning: Of interfaces and networks: whether it is about learning alone, as rewards are. What changes what a
             model sees or does stays as it was when a run is resumed.
+        lasting: Of environments: whether models rest on it, as on which game an adapter plays. It stays as it was when
+            a run is resumed; other options, the rules of the game, may change.
     """
-    metadata = {"help": help, "learning": learning} | ({"unscheduled": default} if scheduled else {})
+    metadata = {"help": help, "learning": learning, "lasting": lasting} | (
+        {"unscheduled": default} if scheduled else {}
+    )
     if isinstance(default, list | dict | set):
         factory = type(default)
         return attrs.field(factory=lambda: factory(default), validator=check, metadata=metadata)

@@ -182,6 +182,16 @@ def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, p
     assert again(tmp_path / "run").reason == "64 decisions are learned"
 
 
+def test_a_run_whose_player_lacks_its_network_does_not_begin(toml, tmp_path):
+    """The folder is not made either."""
+    path, plugins = toml(), load_plugins()
+    path.write_text(re.sub(r"\n\[players\.main\.dummy-gradient\][^[]*", "\n", path.read_text()))
+    config = load_config(path, plugins=plugins, overrides=["players.main.algorithm='ppo'"])
+    with pytest.raises(ConfigError, match=r"run\.toml:players\.main\.network: missing; .*'ppo' needs a network"):
+        train(config, plugins=plugins, run_dir=tmp_path / "run", say=str)
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_setting_that_the_saved_state_refuses_is_not_written(run, tmp_path, monkeypatch):
     """Whatever the trainer raises; here one that remembers how large its batches were."""
 

@@ -175,3 +175,15 @@ def test_self_play_approaches_an_equilibrium(tmp_path):
     assert result["samples"] == 0
     assert result["models"] >= 10
     assert result["exploitability"] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("key", "was", "now"), [("game", "kuhn_poker", "leduc_poker"), ("observation", "auto", "observation")]
+)
+def test_a_run_goes_on_with_its_game_only(folder, key, was, now):
+    """Where the weights would fit another one, too."""
+    setting = f"environment.openspiel.{key}='{now}'"
+    command = [sys.executable, "-m", "ludus", "resume", str(folder), "--set", setting]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 1
+    assert f"--set environment.openspiel.{key}: was {was!r}, got {now!r}: " in result.stderr

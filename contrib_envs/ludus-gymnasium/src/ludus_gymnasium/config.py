@@ -21,12 +21,15 @@ _RETURN = Check("a number", lambda value: value is None or at_least(float("-inf"
 class GymnasiumConfig:
     """Which Gymnasium environment, and how it becomes a ludus environment."""
 
-    id: str = option("CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first')
+    id: str = option(
+        "CartPole-v1", help='an id of Gymnasium\'s registry; "module:id" imports a module first', lasting=True
+    )
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
     wrappers: Sequence[str] = option(
         (),
         _WRAPPERS,
         help="Gymnasium wrappers around each copy, innermost first; none that learns from match to match",
+        lasting=True,
     )
     workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
     vectorized: str = option(

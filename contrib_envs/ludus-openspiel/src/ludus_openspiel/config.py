@@ -20,13 +20,17 @@ class OpenSpielConfig:
     """Which OpenSpiel game, and what its players see."""
 
     game: str = option(
-        "kuhn_poker", _GAME, help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"'
+        "kuhn_poker",
+        _GAME,
+        help='name and parameters as OpenSpiel writes them: "goofspiel(num_cards=4)"',
+        lasting=True,
     )
     observation: str = option(
         "auto",
         one_of("auto", "information_state", "observation"),
         help="which tensor players see: all that they know, or the present only; auto: the information state in games "
         "of imperfect information that have one, otherwise the observation",
+        lasting=True,
     )
     workers: int = option(0, at_least(0), help="processes to spread the matches over; 0 plays them one after another")
     max_ticks: int = option(0, at_least(0), help="truncate matches after so many ticks; 0 leaves it to the rules")

@@ -25,6 +25,7 @@ class PettingZooConfig:
         "classic/connect_four_v3",
         _ID,
         help='an id of PettingZoo\'s registry ("family/name"), the module of an environment, or "module:function"',
+        lasting=True,
     )
     options: Mapping[str, Any] = option({}, help="keyword arguments of the environment's constructor")
     api: str = option(
