@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 
+import attrs
 import numpy as np
 import pytest
+from ludus._participants import inherited
+from ludus._payoffs import Payoffs
 from ludus.errors import ContractError
 from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
@@ -176,6 +179,27 @@ def test_fake_payoffs_are_mirrored():
     assert league.payoff("main@1", ["main@2", "main@3"]).tolist() == [[3, 2, 1], [0, 0, 0]]
     assert league.payoff("main@2", ["main@1"]).tolist() == [[1, 2, 3]]
     assert league.payoff("main@2", []).shape == (0, 3)
+
+
+def test_fake_live_weights_inherit_as_those_of_a_league_do():
+    """Their payoffs are those that the core counts for the same results, on either side; `recent` has their own."""
+    cat, mouse = fake_player("cat", 4, team=0), attrs.evolve(fake_player("mouse", 2, team=1), births=(0, 1))
+    results = {
+        ("cat@4+", "mouse@2+"): (1, 2, 4),
+        ("cat@4+", "mouse@2"): (8, 16, 32),
+        ("cat@3", "mouse@1+"): (64, 128, 256),
+        ("mouse@0+", "cat@4"): (512, 1024, 2048),
+        ("cat@3+", "cat@1"): (5, 6, 7),
+    }
+    league = FakeLeague(players=[cat, mouse], results=results)
+    core = Payoffs(lambda participant: inherited(participant, league.players))
+    for (one, other), count in results.items():
+        core.add(one, other, np.array(count))
+        core.add(other, one, np.array(count[::-1]))
+    everybody = [name for view in (cat, mouse) for name in (*view.models, view.live)]
+    for participant in everybody:
+        np.testing.assert_array_equal(league.payoff(participant, everybody), core.payoff(participant, everybody))
+    assert league.recent("cat", ["mouse@2", "mouse@2+"]).tolist() == [[8, 16, 32], [1, 2, 4]]
 
 
 def test_fake_pools_hold_all_models_unless_given():

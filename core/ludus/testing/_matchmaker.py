@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import attrs
 import numpy as np
 from attrs import field, frozen
 
+from ludus._participants import inherited
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, Rating
 
@@ -41,7 +43,8 @@ class FakeLeague:
     Args:
         players: Views (see `fake_player`), plain or by name.
         anchors: Scripted participants.
-        results: Wins, draws, losses of the first against the second; the reverse follows by itself.
+        results: Wins, draws, losses of the first against the second; the reverse follows by itself. Live weights
+            inherit those of their earlier weights, as `LeagueView.payoff` says.
         pools: Members by pool name, oldest first; a player's own pool holds all of its models unless given here.
         anchor_teams: Team of each anchor that cannot fill any.
         ratings: Ratings by participant; others have (0, 1) with 0 matches.
@@ -71,12 +74,20 @@ class FakeLeague:
         return self.players[name].models if name in self.players else ()
 
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n, 3] float64``: wins, draws, losses of `participant` against each opponent."""
-        return np.array([self._counts(participant, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
+        """Return ``[n, 3] float64``: wins, draws, losses of `participant`, earlier weights of live ones included."""
+        return np.array([self._inherited(participant, opponent) for opponent in opponents]).reshape(-1, 3)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return the payoff of the live participant: nothing is old here."""
-        return self.payoff(self.players[player].live, opponents)
+        """Return the results of the live participant itself: nothing is old here."""
+        live = self.players[player].live
+        return np.array([self._counts(live, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
+
+    def _inherited(self, one: str, other: str) -> np.ndarray:
+        total = np.zeros(3)
+        if one != other:
+            for (a, x), (b, y) in product(inherited(one, self.players), inherited(other, self.players)):
+                total += x * y * np.array(self._counts(a, b))
+        return total
 
     def _counts(self, one: str, other: str) -> tuple[float, float, float]:
         if (one, other) in self.results:

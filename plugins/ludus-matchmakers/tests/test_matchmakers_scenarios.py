@@ -119,6 +119,21 @@ def test_balance_is_that_of_the_newest_models():
     assert (rate, matches) == (0.5, 200)
 
 
+def test_every_match_counts_once_in_the_balance():
+    """Also those of models and live weights whose results live weights inherit, seen from either side."""
+    results = {
+        ("cat@4", "mouse@2"): (1, 2, 4),
+        ("cat@4+", "mouse@2"): (8, 16, 32),
+        ("mouse@2+", "cat@4"): (64, 128, 256),
+        ("cat@3+", "mouse@2"): (0, 0, 512),
+    }
+    league = balance(1000, 2000, results)
+    won, drawn, lost = 1 + 8 + 256 + 1000, 2 + 16 + 128, 4 + 32 + 64 + 2000
+    matches = won + drawn + lost
+    assert pooled_rate(league, "cat", ["mouse"], models=1) == ((won + drawn / 2 + 1) / (matches + 2), matches)
+    assert pooled_rate(league, "mouse", ["cat"], models=1) == ((lost + drawn / 2 + 1) / (matches + 2), matches)
+
+
 def test_rivals_are_those_one_can_meet():
     """The other sides of an asymmetric game, everybody else in a symmetric one."""
     assert rivals(SIDES, "cat") == ("mouse",)

@@ -30,7 +30,9 @@ def recent_rate(league: LeagueView, player: str, others: Sequence[str]) -> tuple
 
 
 def pooled_rate(league: LeagueView, player: str, others: Sequence[str], *, models: int) -> tuple[float, float]:
-    """Return the win rate of the newest models and live weights of a player against those of others, and of how many.
+    """Return the win rate of a player's live weights and newest models against those of others, and of how many.
+
+    Every match counts once: all those between two of the models, and what live weights have played of late.
 
     Args:
         league: The league.
@@ -38,11 +40,17 @@ def pooled_rate(league: LeagueView, player: str, others: Sequence[str], *, model
         others: The others.
         models: Newest frozen models of everybody that count, besides the live weights.
     """
-    met = [name for other in others for name in _newest(league, other, models)]
-    counts = np.sum([league.payoff(name, met).sum(axis=0) for name in _newest(league, player, models)], axis=0)
+    mine = _newest(league, player, models)
+    counts = np.zeros(3)
+    for other in others:
+        theirs = _newest(league, other, models)
+        counts += league.recent(player, [*theirs, league.players[other].live]).sum(axis=0)
+        counts += league.recent(other, mine).sum(axis=0)[::-1]
+        for model in mine:  # `payoff` of a live one would add its earlier weights, these models among them
+            counts += league.payoff(model, theirs).sum(axis=0)
     return float(win_rates(counts)[0]), float(counts.sum())
 
 
 def _newest(league: LeagueView, player: str, models: int) -> tuple[str, ...]:
-    view = league.players[player]
-    return (*view.models[max(0, len(view.models) - models) :], view.live)
+    frozen = league.players[player].models
+    return frozen[max(0, len(frozen) - models) :]

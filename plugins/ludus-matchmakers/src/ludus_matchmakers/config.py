@@ -248,7 +248,7 @@ class ScenariosConfig:
     enough_matches: float = option(
         20,
         at_least(1),
-        help="Matches between the sides before anybody counts as weaker; those of older weights count less.",
+        help="Matches between the sides before anybody counts as weaker; of live weights those of late.",
     )
 
 
