@@ -230,7 +230,7 @@ class LiveActor(PolicyActor):
         return bool(self.recorder.layout.noted)
 
     def note(self, streams: np.ndarray, values: np.ndarray) -> None:
-        """Note in the last decisions of its seats what the opponents think of where these led, ``[n] float32``."""
+        """Note in decisions of its seats that await it what the opponents think of where these led, ``[n] float32``."""
         self.recorder.note(self._column[streams], values)
 
     def start(self, streams: np.ndarray) -> None:

@@ -91,7 +91,7 @@ class Reader(Actor, Protocol):
     """An actor that learns from what its opponents think of the position."""
 
     def note(self, streams: np.ndarray, values: np.ndarray) -> None:
-        """Hear the opponents' evaluations ``[n] float32`` of where the last decisions of its seats led."""
+        """Hear the opponents' evaluations ``[n] float32`` of where decisions of its seats led; NaN: none will come."""
 
 
 class _RolePart:
@@ -301,10 +301,10 @@ class Play:
         decides = np.zeros(self._values.size, bool)
         for _, _, seats, _ in late:
             decides[seats.streams] = True
-        self._tell(self._values, decides)
+        self._tell(self._values, decides, decides)
         for part, reader, seats, since in late:
             self._put(part, reader, seats, reader.act(seats, since))
-        self._tell(self._values, ~decides)
+        self._tell(self._values, ~decides, decides)
 
     def _decide_role(
         self, part: _RolePart, tick: RoleTick, late: list[tuple[_RolePart, Reader, Seats, Reward]]
@@ -352,18 +352,23 @@ class Play:
         )
         return Seats(tick, index, streams, self._tables.slot.ravel().take(streams), self._values), since
 
-    def _tell(self, values: np.ndarray, whom: np.ndarray) -> None:
+    def _tell(self, values: np.ndarray, whom: np.ndarray, readers: np.ndarray) -> None:
         """Tell readers the mean evaluation of the opponents who decided on this tick, wherever some did.
 
         Args:
-            values: ``[all streams] float32``, NaN where nothing is expected.
+            values: ``[all streams] float32``, NaN where nothing is expected, or not yet.
             whom: ``[all streams] bool``.
+            readers: ``[all streams] bool``: readers who decide on this tick. Where no more is known than that they do,
+                NaN is told: what they say later is about another position.
         """
-        values = values.reshape(self._reward.shape)
+        shape = self._reward.shape
+        values = values.reshape(shape)
         known = ~np.isnan(values)
         opponents = known @ self._against  # [B, seats]: how many
-        means = (np.where(known, values, 0) @ self._against / np.maximum(opponents, 1)).ravel()
-        streams = (whom & (opponents.ravel() > 0)).nonzero()[0]
+        sums = np.where(known, values, 0) @ self._against
+        means = np.divide(sums, opponents, out=np.full(shape, np.nan, np.float32), where=opponents > 0).ravel()
+        decided = ((known | readers.reshape(shape)) @ self._against).ravel() > 0
+        streams = (whom & decided).nonzero()[0]
         for actor, chosen in self._tables.by_actor(streams):
             for reader in self.readers:
                 if reader is actor:

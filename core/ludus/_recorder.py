@@ -117,12 +117,14 @@ class Recorder:
     _last_state: Leaves = field(init=False)  # before the last decision
     _position: np.ndarray = field(init=False)  # [N] entries written
     _pending: np.ndarray = field(init=False)  # [N] the last entry awaits its outcome
+    _noted: np.ndarray = field(init=False)  # [N] entries before this one await no note
     _last_version: np.ndarray = field(init=False)  # [N] that made the last decision
     _taken: np.ndarray = field(init=False)  # [N] by a running match
 
     def __attrs_post_init__(self) -> None:
         self._position = np.zeros(self.streams, np.int64)
         self._pending = np.zeros(self.streams, bool)
+        self._noted = np.zeros(self.streams, np.int64)
         self._last_version = np.zeros(self.streams, np.int64)
         self._taken = np.zeros(self.streams, bool)
         self._last_state = {
@@ -155,6 +157,7 @@ class Recorder:
         """Return ``[count]`` streams for seats that start a match, the lowest; give them back by `close`."""
         streams = np.flatnonzero(~self._taken)[:count]
         self._taken[streams] = True
+        self._noted[streams] = self._position[streams]
         return streams
 
     def close(self, streams: np.ndarray) -> None:
@@ -206,15 +209,18 @@ class Recorder:
             target[rows] = np.ndarray(rows.size, target.dtype, whole.data)
 
     def note(self, streams: np.ndarray, values: np.ndarray) -> None:
-        """Note the opponents' evaluations ``[n] float32`` in the pending decisions of the n streams.
+        """Note the opponents' evaluations ``[n] float32`` in all decisions of n running matches that await one.
 
-        Decisions that are not pending, or have a note already, are skipped.
+        They await none any more, also where it is NaN. Decisions that have left with their block are not reached.
         """
-        pending = self._pending[streams]
-        rows, values = self._last_rows(streams[pending]), values[pending]
-        for name in self.layout.noted:
-            first = np.isnan(self._rows[name][rows])
-            self._rows[name][rows[first]] = values[first]
+        end = self._position[streams]
+        awaiting = end - self._noted[streams]
+        for back in range(1, int(awaiting.max(initial=0)) + 1):
+            held = awaiting >= back
+            rows = (end[held] - back) * self.streams + streams[held]
+            for name in self.layout.noted:
+                self._rows[name][rows] = values[held]
+        self._noted[streams] = end
 
     def settle(self, streams: np.ndarray, *, reward: np.ndarray, elapsed_ticks: np.ndarray) -> np.ndarray:
         """Give the pending decisions of these streams what their seats received since; others are skipped.
@@ -296,6 +302,7 @@ class Recorder:
             self._arrays[_STATE + name][carried] = leaf[carried]
         self._position = np.zeros_like(self._position)
         self._position[carried] = 1
+        self._noted = np.clip(self._noted - last, 0, self._position)
         used = int(np.flatnonzero(leaving["length"]).max(initial=-1)) + 1
         return SegmentBatch.from_arrays(leaving).part(0, used)
 

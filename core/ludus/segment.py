@@ -43,9 +43,11 @@ class Field:
         dtype: NumPy dtype name.
         source: Who fills it. ``"policy"``: its decisions, in their `extras`. ``"opponents"``: the sampler, with the
             opponents' own evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3]. That is
-            the mean evaluation of the opposing seats that decided first on a later tick, as long as the seat itself had
-            not decided again by then; NaN where none did, or none can evaluate. Where the seat decides on that very
-            tick, opponents that read evaluations themselves are left out. Such a field is a scalar float32.
+            the mean evaluation of the opposing seats that evaluate first on a later tick of the match; all decisions
+            that the seat made before that tick and since the last such evaluation share it [Minimax §4.2]. NaN where
+            nobody evaluates any more before the match ends, or before the segment leaves, which only a seat's newest
+            decision outlasts. Where the seat decides on that very tick, opponents that read evaluations themselves
+            are left out, and NaN stays where there are no others. Such a field is a scalar float32.
     """
 
     name: str

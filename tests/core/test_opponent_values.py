@@ -118,6 +118,50 @@ def test_the_first_answer_counts(scripted, fixture_of):
     np.testing.assert_equal(got, [10, 40, np.nan])
 
 
+def test_decisions_before_one_answer_share_it(scripted, fixture_of):
+    """[Minimax §4.2]: pairs are by time and need not be unique; after the last answer there is none."""
+    who = {0: [0], 1: [0], 2: [0], 3: [1], 4: [0], 5: [0, 1], 6: [0]}
+    game = scripted(
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
+    )
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    np.testing.assert_equal(got, [30, 30, 30, 50, np.nan, np.nan])
+
+
+def test_an_answer_does_not_reach_an_earlier_match(scripted, fixture_of):
+    """The decisions at ticks 2 and 3 of the first match, in the same stream, stay without."""
+    who = {0: [0], 1: [1], 2: [0], 3: [0]}
+    game = scripted(
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
+    )
+    got = noted(game, fixture_of("ab", matches=2), {"a": reader(), "b": bot(Judge())})
+    np.testing.assert_equal(got, [10, np.nan, np.nan] * 2)
+
+
+@pytest.mark.parametrize("decisions", [2, 3])
+def test_an_answer_does_not_reach_what_has_left(scripted, fixture_of, decisions):
+    """Full after every second or third decision, a block leaves with all but the one that is carried over."""
+    who = {0: [0], 1: [0], 2: [0], 3: [0], 4: [1], 5: [0], 6: [1]}
+    game = scripted(
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
+    )
+    actor = reader(decisions=decisions)
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        readers=[actor],
+    )
+    play.add(fixture_of("ab", matches=1))
+    while play.step():
+        pass
+    batches = [*actor.blocks, actor.recorder.flush()]
+    got = np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
+    assert got.tolist() == pytest.approx(
+        {2: [np.nan] * 2 + [40] * 2, 3: [np.nan] * 3 + [40]}[decisions] + [60], nan_ok=True
+    )
+
+
 def test_opponents_are_averaged_and_team_mates_left_out(scripted, fixture_of):
     """Against two that evaluate and one that does not; the seat beside says 99."""
     game = scripted({"player": (0, 0, 1, 1, 1)}, 1, length=lambda row: 3)
@@ -148,6 +192,16 @@ def test_readers_that_decide_at_once_do_not_hear_of_each_other(scripted, fixture
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 4)
     got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": reader(factor=10.0)})
     np.testing.assert_equal(got, [np.nan] * 4)
+
+
+def test_what_readers_that_decided_at_once_say_later_is_not_taken_for_it(scripted, fixture_of):
+    """They both decide at tick 2; at tick 3 the other speaks of where that one led, not of where tick 0 and 1 did."""
+    who = {0: [0], 1: [0], 2: [0, 1], 3: [1]}
+    game = scripted(
+        {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
+    )
+    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": reader(factor=10.0)})
+    np.testing.assert_equal(got, [np.nan, np.nan, 30])
 
 
 def test_who_waits_hears_readers_and_others_at_once(scripted, fixture_of):
