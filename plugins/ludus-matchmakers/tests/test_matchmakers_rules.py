@@ -85,6 +85,13 @@ def test_ada_follows_the_equations(old, wins, ratio):
     assert found == {"mouse": pytest.approx(ratio), "cat": pytest.approx(1 - ratio)}
 
 
+@pytest.mark.parametrize("high", [0.8, 0.0])
+def test_ada_can_leave_the_hard_side_nothing(high):
+    """Where `low` says so: far ahead, it waits, and the cat has everything."""
+    changes = decide(attrs.evolve(AETS, low=0.0, high=high), sides(88, 10, mouse=0.3, cat=0.7))
+    assert {change.player: change.share for change in changes} == {"mouse": 0.0, "cat": 1.0}
+
+
 def test_balanced_sides_keep_their_shares():
     """Nothing is said where nothing changes."""
     assert decide(AETS, sides(50, 50)) == []

@@ -60,8 +60,9 @@ class ADA:
             return []
         old = {side: league.players[side].share / total for side in sides}
         new = {side: self._ratio(old[side], *_rates(side, found)) for side in hard}
-        scale = min(1.0, self.high / sum(new.values()))
-        new = {side: ratio * scale for side, ratio in new.items()}
+        wanted = sum(new.values())
+        if wanted > self.high:
+            new = {side: ratio * self.high / wanted for side, ratio in new.items()}
         rest, before = 1 - sum(new.values()), sum(old[side] for side in easy)
         new |= {side: rest * (old[side] / before if before else 1 / len(easy)) for side in easy}
         return [Share(player=side, share=ratio * total) for side, ratio in new.items() if abs(ratio - old[side]) > 1e-9]
