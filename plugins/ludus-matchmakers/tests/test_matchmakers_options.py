@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import attrs
+import numpy as np
 import pytest
+from ludus._payoffs import Payoffs
 from ludus_matchmakers.ada import ADA
 from ludus_matchmakers.alphastar import Curriculum, Forgotten
 from ludus_matchmakers.alphastar_rule import AlphaStar
@@ -233,3 +235,14 @@ def test_defaults_of_options_are_those_of_the_objects(name):
             factory = getattr(field.default, "factory", None)
             default = field.default if factory is None else factory()
             assert default in (attrs.NOTHING, getattr(part, field.name)), field.name
+
+
+@pytest.mark.parametrize("name", ["ada", "alphastar", "freeze-when", "generations", "with-scenarios"])
+def test_more_matches_than_are_ever_counted_of_late_are_refused(name):
+    """As the weight of a match halves with every 256 later ones, a pair never has 370: who waits for them is idle."""
+    payoffs, config = Payoffs(lambda participant: [(participant, 1.0)]), COMPONENTS[name].load_config()
+    for _ in range(100):
+        payoffs.add_recent("main", "other", np.array([100, 0, 0]))
+    assert config(enough_matches=300).enough_matches < payoffs.recent("main", ["other"]).sum() < 370
+    with pytest.raises(ValueError, match=r"expected a number in \[1, 300\], got 370"):
+        config(enough_matches=370)

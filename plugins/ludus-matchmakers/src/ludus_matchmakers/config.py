@@ -247,7 +247,7 @@ class ScenariosConfig:
     )
     enough_matches: float = option(
         20,
-        at_least(1),
+        between(1, 300),
         help="Matches between the sides before anybody counts as weaker; of live weights those of late.",
     )
 

@@ -23,7 +23,9 @@ class ADAConfig:
     behind: float = option(0.25, above(0.0), help="Step per difference of win rates while a hard side is behind.")
     ahead: float = option(1.0, above(0.0), help="The same while it is ahead.")
     enough_matches: float = option(
-        50, at_least(1), help="Matches, of late, between the weights of a side and those of the others before it moves."
+        50,
+        between(1, 300),
+        help="Matches, of late, between the weights of a side and those of the others before it moves.",
     )
 
     def __attrs_post_init__(self) -> None:
