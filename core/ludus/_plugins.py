@@ -342,7 +342,9 @@ def _providers(reports: Sequence[PluginReport]) -> dict[tuple[str, str], list[_P
 def _clash(kind: str, name: str, providers: Sequence[_Provider]) -> str:
     (kept, _), (other, _) = providers[:2]
     who = " and ".join(f"{report.distribution} (plugin {report.name})" for report, _ in providers)
+    # The name of its entry point would block both where they share it.
+    blocked = other.distribution if kept.is_named_in([other.name]) else other.name
     return (
         f"{kind} {name!r} is provided by {who} — block one of them: "
-        f"{BLOCK_VARIABLE}={other.name} keeps that of {kept.distribution}"
+        f"{BLOCK_VARIABLE}={blocked} keeps that of {kept.distribution}"
     )

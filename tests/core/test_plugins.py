@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sys
 
@@ -212,6 +213,18 @@ def test_blocking_one_settles_a_clash(clashing):
     loaded = clashing.load(block=["ant"])
     assert loaded.get("agent", "test-a")
     assert loaded.provider("agent", "test-a").distribution == "ludus-zebra"
+
+
+@pytest.mark.parametrize("names", [("ant", "zebra"), ("same", "same"), ("ant", "ludus_ant")])
+def test_the_advice_on_a_clash_settles_it(installed, names):
+    """It blocks one of the two, even where the entry points share a name or one is called as the other distribution."""
+    for distribution, point in zip(("ludus-ant", "ludus-zebra"), names, strict=True):
+        installed(distribution[6:], GOOD.format(name="test-a"), points=[point], distribution=distribution)
+    first = installed.load().reports[0]
+    advice = re.search(rf"{BLOCK_VARIABLE}=(\S+) keeps that of ludus-ant", first.problems[0])
+    settled = installed.load(block=[advice[1]])
+    assert [report.status for report in settled.reports] == ["ok", "blocked"]
+    assert settled.reports[0].problems == ()
 
 
 @pytest.mark.parametrize("name", ["bad", "ludus-bad", "LUDUS_Bad"])
