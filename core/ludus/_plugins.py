@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from traceback import walk_tb
 from typing import Any, Literal, TypeAlias
 
 import pluggy
@@ -225,6 +226,14 @@ def _one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:400]}" if text else type(error).__name__
 
 
+def _place(error: BaseException, module: str) -> str:
+    """Return the innermost line that raised, of all in the package of `module`; empty where none of them ran."""
+    package = module.partition(".")[0]
+    frames = ((frame.f_globals.get("__name__", ""), line) for frame, line in walk_tb(error.__traceback__))
+    places = [f" ({name}, line {line})" for name, line in frames if name.partition(".")[0] == package]
+    return places[-1] if places else ""
+
+
 def _installed() -> Iterator[tuple[PluginReport, importlib.metadata.EntryPoint]]:
     """Yield the entry points of all distributions, not imported; one with unreadable metadata is left out."""
     seen = set()
@@ -262,9 +271,11 @@ def _load(
         listens = tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
         return evolve(report, offers=_offers(manager), listens=listens), manager
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
-        _log.debug("plugin %s failed to load", report.name, exc_info=True)
+        if os.environ.get("LUDUS_DEBUG"):
+            _log.error("plugin %s failed to load", report.who, exc_info=True)
         why = str(error) if isinstance(error, PluginError) else _one_line(error)
-        problem = f"{why} — fix it, or disable it with {BLOCK_VARIABLE}={report.name}"
+        place = _place(error.__cause__ or error, point.module)
+        problem = f"{why}{place} — fix it, or disable it with {BLOCK_VARIABLE}={report.name}"
         return evolve(report, status="broken", problems=(problem,)), None
 
 
@@ -298,11 +309,21 @@ def _unknown_hooks(manager: pluggy.PluginManager, plugin: object) -> str:
 
 
 def _offers(manager: pluggy.PluginManager) -> dict[str, tuple[Component, ...]]:
+    """Return the components by kind.
+
+    Raises:
+        PluginError: A register hook raised, or returned something else.
+    """
     offers = {}
     for hook, kind in KIND_OF_HOOK.items():
         caller = getattr(manager.hook, hook)
         if caller.get_hookimpls():
-            offers[kind] = _checked(hook, caller())
+            try:
+                offers[kind] = _checked(hook, caller())
+            except PluginError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise PluginError(f"{hook} raised {_one_line(error)}") from error
     return offers
 
 

@@ -92,7 +92,7 @@ BROKEN = {
     ),
     "raises in a hook": (
         "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return 1 / 0",
-        "ZeroDivisionError: division by zero",
+        "ludus_register_agents raised ZeroDivisionError: division by zero",
     ),
     "returns nothing": (
         "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): pass",
@@ -111,7 +111,10 @@ BROKEN = {
         "expected a list of ludus.Component",
     ),
     "offers a name twice": (GOOD.format(name="a").replace("]", "] * 2"), "two components named 'a'"),
-    "offers a wrong name": (GOOD.format(name="A b"), "ValueError: name: expected a name"),
+    "offers a wrong name": (
+        GOOD.format(name="A b"),
+        "ludus_register_agents raised ValueError: name: expected a name",
+    ),
     "has a level that is no number": ("LUDUS_API = 'one'", "TypeError"),
 }
 
@@ -131,6 +134,30 @@ def test_a_broken_plugin_is_one_line(installed, case):
     assert "LUDUS_BLOCK_PLUGINS=bad" in problem
     assert "test-good" in loaded.components("agent")
     assert bad.offers == {}
+
+
+RAISES = {
+    "when imported": ("\nraise ZeroDivisionError", 2),
+    "in a hook": (GOOD.format(name="A b"), 5),
+    "in a generator": (GOOD.format(name="a").replace("return [", "yield ").replace(")]", ")\n    1 / 0"), 6),
+}
+
+
+@pytest.mark.parametrize("case", RAISES)
+def test_the_line_says_where_a_plugin_raised(installed, case):
+    """It names the innermost line of the plugin, not that of ludus which refused what it registers."""
+    code, number = RAISES[case]
+    module = installed("bad", code)
+    assert f"({module}, line {number}) — fix it" in only(installed.load()).problems[0]
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_tracebacks_of_loading_are_shown_on_request(installed, monkeypatch, caplog, debug):
+    """The variable is LUDUS_DEBUG, as for all errors."""
+    installed("bad", GOOD.format(name="A b"))
+    monkeypatch.setenv("LUDUS_DEBUG", debug)
+    installed.load(allow=["bad"])
+    assert ("in ludus_register_agents" in caplog.text) == bool(debug)
 
 
 def test_generators_are_fine(installed):
