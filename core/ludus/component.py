@@ -31,6 +31,7 @@ def _is_import_path(value: object) -> bool:
 
 
 _IMPORT_PATH = Check("an import path like 'package.module:attribute'", _is_import_path)
+_NAMES = Check("a tuple of names", lambda value: isinstance(value, tuple) and all(map(name().accepts, value)))
 _LINE = Check("one line of text", lambda value: isinstance(value, str) and "\n" not in value)
 
 
@@ -54,7 +55,7 @@ class Component:
     factory: str = field(validator=_IMPORT_PATH)
     config: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
     summary: str = field(default="", validator=_LINE)
-    environments: tuple[str, ...] = ()
+    environments: tuple[str, ...] = field(default=(), validator=_NAMES)
     service: str | None = field(default=None, validator=validators.optional(_IMPORT_PATH))
 
     def load_factory(self) -> Callable[..., Any]:

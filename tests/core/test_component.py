@@ -39,6 +39,10 @@ def test_config_is_optional():
         ({"factory": ":y"}, "package.module:attribute"),
         ({"config": "collections:"}, "package.module:attribute"),
         ({"summary": "two\nlines"}, "one line of text"),
+        ({"environments": "game"}, "environments: expected a tuple of names, got 'game'"),
+        ({"environments": ["game"]}, "a tuple of names"),
+        ({"environments": ("A game",)}, "a tuple of names"),
+        ({"service": "collections"}, "package.module:attribute"),
     ],
 )
 def test_wrong_values_are_refused_when_registered(changes, message):
