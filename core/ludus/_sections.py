@@ -193,9 +193,9 @@ class Section:
         """Return the component chosen here that has an option of that name, empty where none has."""
         for name, kind in self.claimed.items():
             component = self.reader.plugins.components(kind).get(name)
-            with suppress(PluginError):  # of one that cannot be imported, which is told already
+            with suppress(PluginError):  # of one whose class cannot be used, which is told already
                 cls = None if component is None else component.load_config()
-                if cls is not None and attrs.has(cls) and option in attrs.fields_dict(cls):
+                if cls is not None and option in attrs.fields_dict(cls):
                     return name
         return ""
 
@@ -210,7 +210,7 @@ def _structure_config(component: Component, options: object) -> Any:
         return structure(options, cls)
     except StructuringError:
         raise
-    except Exception as error:  # unresolvable annotations, a class that is not attrs: a mistake of the plugin
+    except Exception as error:  # unresolvable annotations, say: a mistake of the plugin
         raise PluginError(
             f"{component.name!r}: its configuration class {component.config} cannot be read: "
             f"{type(error).__name__}: {error}"

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from attrs import field, frozen, validators
+from attrs import field, frozen, has, validators
 
 from ludus import hookspecs
 from ludus.errors import PluginError
@@ -70,9 +70,17 @@ class Component:
         """Import and return the configuration class, None where there is none.
 
         Raises:
-            PluginError: The import failed or the attribute is missing.
+            PluginError: The import failed, the attribute is missing, or it is no attrs class.
         """
-        return None if self.config is None else _load(self.config, self.name)
+        if self.config is None:
+            return None
+        cls = _load(self.config, self.name)
+        if not (isinstance(cls, type) and has(cls)):
+            raise PluginError(
+                f"component {self.name!r}: expected {self.config!r} to be a frozen attrs class of ludus.option fields "
+                "— fix the plugin, or block it with LUDUS_BLOCK_PLUGINS"
+            )
+        return cls
 
     def load_service(self) -> Callable[..., Any] | None:
         """Import and return what makes the service, None where there is none.

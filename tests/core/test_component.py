@@ -26,7 +26,7 @@ def test_attributes_may_be_nested():
 def test_config_is_optional():
     """A component without options has no configuration class."""
     assert component().load_config() is None
-    assert component(config="collections:Counter").load_config().__name__ == "Counter"
+    assert component(config="ludus:Component").load_config() is Component
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,13 @@ def test_a_failing_import_is_a_plugin_error(path):
     """The message names component, path and what to do."""
     with pytest.raises(PluginError, match=r"component 'thing': cannot import .* LUDUS_BLOCK_PLUGINS"):
         component(factory=path).load_factory()
+
+
+@pytest.mark.parametrize("path", ["collections:Counter", "collections:namedtuple", "ludus.component:_NAMES"])
+def test_a_configuration_that_is_no_attrs_class_is_a_plugin_error(path):
+    """Whoever wants its options is told, be it another class, a function or an instance."""
+    with pytest.raises(PluginError, match=f"component 'thing': expected '{path}' to be a frozen attrs class"):
+        component(config=path).load_config()
 
 
 @pytest.mark.parametrize(
