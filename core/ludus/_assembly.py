@@ -229,7 +229,7 @@ class Assembly:
             league=League(store, **self.taking_part(), ratings=partial(make, self.config.league.rating)),
             matchmakers={name: make_matchmaker(self.plugins, player) for name, player in self.config.players.items()},
             evaluation=make_evaluation_matchmaker(self.plugins, self.config),
-            rules=[make(rule) for rule in self.config.league.rules],
+            rules={rule.name: make(rule) for rule in self.config.league.rules},
             emitter=self.plugins,
             link=link,
             clock=clock,

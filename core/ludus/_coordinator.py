@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ class Coordinator:
         league: Opened for writing.
         matchmakers: One per player.
         evaluation: Chooses rating matches; None where there are none.
-        rules: Of the league, in the order in which they are asked.
+        rules: Of the league, by name, in the order in which they are asked.
         emitter: Tells plugins about events.
         link: Where messages go.
         clock: Seconds.
@@ -73,7 +73,7 @@ class Coordinator:
     league: League
     matchmakers: Mapping[str, Matchmaker]
     evaluation: Matchmaker | None
-    rules: Sequence[Rule]
+    rules: Mapping[str, Rule]
     emitter: Plugins
     link: Link
     clock: Callable[[], float]
@@ -442,9 +442,9 @@ class Coordinator:
                 self._change(change)
         self._dirty = True
 
-    def _changes(self, rule: Rule, rng: np.random.Generator) -> list[Change]:
-        with answering(f"rule {type(rule).__name__}"):
-            return checked_changes(rule.decide(self.league, rng), self.league)
+    def _changes(self, rule: str, rng: np.random.Generator) -> list[Change]:
+        with answering(f"rule {rule!r}"):
+            return checked_changes(self.rules[rule].decide(self.league, rng), self.league)
 
     def _change(self, change: Change) -> None:
         if isinstance(change, PoolChange):

@@ -181,7 +181,7 @@ class _Run:
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _reason: str = field(init=False, default="")  # why it is over
-    _sinks: list[MetricSink] = field(init=False, factory=list)
+    _sinks: list[tuple[str, MetricSink]] = field(init=False, factory=list)  # by name
     _report_due_s: float = field(init=False, default=0.0)
     _standstill: Standstill = field(init=False)
     _failure: LudusError | None = field(init=False, default=None)
@@ -194,10 +194,10 @@ class _Run:
         self.store.set_counter("sessions", session)
         self.store.commit()
         self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
-        self._sinks = [JsonLines(self.run_dir / "metrics.jsonl")]
+        self._sinks = [("", JsonLines(self.run_dir / "metrics.jsonl"))]
         try:
             for chosen in (*self.config.metrics.sinks, *displays):
-                self._sinks.append(make(chosen, run_dir=self.run_dir))
+                self._sinks.append((chosen.name, make(chosen, run_dir=self.run_dir)))
             if problem := schedule_problem(self.config):
                 self.say(f"{problem} — give one with {_MORE}")
             with noted(self._note_signal):
@@ -214,8 +214,8 @@ class _Run:
                 self._measure(coordinator, force=True)
                 return Outcome(reason, summarize(coordinator), bool(self._signal))
         finally:
-            for sink in self._sinks:
-                with self._dropped(sink):
+            for name, sink in self._sinks:
+                with self._dropped(name, sink):
                     sink.close()
 
     # -- workers -----------------------------------------------------------------------------------------------
@@ -289,8 +289,8 @@ class _Run:
         if not force and now < self._report_due_s:
             return
         metrics = measure(coordinator)
-        for sink in [*self._sinks]:
-            with self._dropped(sink):
+        for name, sink in [*self._sinks]:
+            with self._dropped(name, sink):
                 sink.write(metrics)
         if not force and (standstill := self._standstill.notice(coordinator)):
             logs = f"see {self.run_dir / 'logs'}, or " if self.config.run.workers else ""
@@ -300,17 +300,15 @@ class _Run:
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)
 
     @contextmanager
-    def _dropped(self, sink: MetricSink) -> Iterator[None]:
+    def _dropped(self, name: str, sink: MetricSink) -> Iterator[None]:
         """Go on without a sink that fails; the run's own file is no such plugin."""
         try:
             yield
         except Exception as error:
             if isinstance(sink, JsonLines):
                 raise
-            self._sinks = [other for other in self._sinks if other is not sink]
-            self.say(
-                f"metric sink {type(sink).__name__} failed: {type(error).__name__}: {error} — it gets nothing more"
-            )
+            self._sinks = [other for other in self._sinks if other[1] is not sink]
+            self.say(f"metric sink {name!r} failed: {type(error).__name__}: {error} — it gets nothing more")
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""

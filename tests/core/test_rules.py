@@ -36,7 +36,7 @@ def ruled(league):
 
     def make(*changes, **given):
         runner = league(**{"players": {"main": {}, "other": {}}, "league": {"every_matches": 8}, **given})
-        runner.coordinator.rules = [Once(*changes)]
+        runner.coordinator.rules = {"once": Once(*changes)}
         return runner
 
     return make
@@ -140,7 +140,7 @@ def test_somebody_must_train(ruled):
 def test_rules_are_asked_every_so_many_matches(ruled):
     """By training matches, so that a run of one process repeats itself."""
     runner, at = ruled(), []
-    runner.coordinator.rules[0].decide = lambda league, rng: at.append(runner.coordinator.matches) or ()
+    runner.coordinator.rules["once"].decide = lambda league, rng: at.append(runner.coordinator.matches) or ()
     runner.until(lambda: len(at) == 5)
     assert all(later - earlier >= 8 for earlier, later in pairwise([0, *at]))
 
@@ -156,7 +156,7 @@ def test_rules_are_asked_every_so_many_matches(ruled):
 def test_a_rule_that_wants_the_impossible_is_told(ruled, change, problem):
     """The line names the rule and the change."""
     runner = ruled(change)
-    with pytest.raises(LudusError, match=rf"rule Once: {problem}.* — fix its decide"):
+    with pytest.raises(LudusError, match=rf"rule 'once': {problem}.* — fix its decide"):
         runner.until(lambda: asked(runner))
 
 
@@ -183,8 +183,8 @@ def test_what_no_message_or_database_takes_is_refused_where_it_is_made(record, v
 def test_a_rule_that_raises_is_named(ruled):
     """As one line, not as a traceback."""
     runner = ruled()
-    runner.coordinator.rules[0].decide = lambda league, rng: 1 / 0
-    with pytest.raises(PluginError, match="rule Once failed: ZeroDivisionError: division by zero"):
+    runner.coordinator.rules["once"].decide = lambda league, rng: 1 / 0
+    with pytest.raises(PluginError, match="rule 'once' failed: ZeroDivisionError: division by zero"):
         runner.until(lambda: asked(runner))
 
 
@@ -205,7 +205,7 @@ def test_rules_change_pools(ruled):
     """As matchmakers do."""
     runner = ruled()
     runner.until(lambda: runner.coordinator.league.players["main"].models)
-    runner.coordinator.rules = [Once(PoolChange(pool="best", model="main@1", enters=True))]
+    runner.coordinator.rules = {"once": Once(PoolChange(pool="best", model="main@1", enters=True))}
     runner.until(lambda: runner.coordinator.league.pool("best") == ("main@1",))
 
 
@@ -246,7 +246,7 @@ def test_a_generation_begins_with_the_weights_it_is_told(ruled):
     runner = ruled()
     league = runner.coordinator.league
     runner.until(lambda: league.players["main"].models)
-    runner.coordinator.rules = [Once(Reset(player="other", reason="catch up", init="main@1"))]
+    runner.coordinator.rules = {"once": Once(Reset(player="other", reason="catch up", init="main@1"))}
     runner.until(lambda: runner.learner("other")._generation == 1)
     expected = load_arrays(runner.run_dir / "models", league.models["main@1"].hash)
     got = runner.learner("other").trainer.weights()
@@ -314,7 +314,7 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
     config["players"]["other"] = {"algorithm": "ppo", "network": "mlp", "matchmaker": "dummy-uniform"}
     with league_runner(config, tmp_path / "run") as runner:
         runner.until(lambda: "main@1" in runner.coordinator.league.models)
-        runner.coordinator.rules = [Once(Reset(player="other", reason="restarts from main@1", init="main@1"))]
+        runner.coordinator.rules = {"once": Once(Reset(player="other", reason="restarts from main@1", init="main@1"))}
         with pytest.raises(ModelError, match=r"'other' cannot start anew \(restarts from main@1\): .* — let the rule"):
             runner.until(lambda: False)
         assert runner.learner("other")._generation == 0

@@ -456,7 +456,7 @@ def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken
     monkeypatch.setattr(Memory, broken, fail)
     outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
     assert outcome.reason == "2,000 decisions are learned"
-    assert said.count("metric sink Memory failed: ConnectionError: no server — it gets nothing more") == 1
+    assert said.count("metric sink 'dummy-memory' failed: ConnectionError: no server — it gets nothing more") == 1
     assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
 
 
