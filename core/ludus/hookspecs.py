@@ -71,7 +71,8 @@ def ludus_register_interfaces() -> Iterable[Component]:
     """Offer interfaces.
 
     Returns:
-        Components whose factory is called as ``factory(config)`` once per player and process, and returns an
+        Components whose factory is called as ``factory(config)`` in every process that learns or plays, anew for each
+        policy and trainer and wherever only the spaces behind it are asked for, and returns an
         `ludus.interface.Interface`.
 
     Since 0.1.
