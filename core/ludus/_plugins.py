@@ -175,10 +175,10 @@ class Plugins:
         for report, manager in self._managers:
             try:
                 getattr(manager.hook, event)(**arguments)
-            except Exception as error:  # noqa: BLE001 - a listener may raise anything
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a listener may raise anything, even exit
                 self._complain(report, event, error)
 
-    def _complain(self, report: PluginReport, event: str, error: Exception) -> None:
+    def _complain(self, report: PluginReport, event: str, error: BaseException) -> None:
         if report.who not in self._complained:
             self._complained.add(report.who)
             text = "plugin %s failed in %s: %s; further failures of this plugin are not shown"
@@ -261,6 +261,8 @@ def _load(
     try:
         plugin = point.load()
         level = getattr(plugin, "LUDUS_API", hookspecs.API_LEVEL)
+        if not isinstance(level, int):
+            raise PluginError(f"LUDUS_API is {level!r}, expected a whole number: {hookspecs.API_LEVEL} for this ludus")
         if level > hookspecs.API_LEVEL:
             problem = (
                 f"needs plugin API level {level}, this ludus has {hookspecs.API_LEVEL} — "

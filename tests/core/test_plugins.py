@@ -115,7 +115,8 @@ BROKEN = {
         GOOD.format(name="A b"),
         "ludus_register_agents raised ValueError: name: expected a name",
     ),
-    "has a level that is no number": ("LUDUS_API = 'one'", "TypeError"),
+    "has a level that is a text": ("LUDUS_API = '1'", "LUDUS_API is '1', expected a whole number"),
+    "has a level that is nothing": ("LUDUS_API = None", "LUDUS_API is None, expected a whole number"),
 }
 
 
@@ -341,9 +342,11 @@ def ludus_model_frozen(player, model):
 """
 
 
-def test_events_reach_every_plugin_in_spite_of_one(installed, caplog):
-    """An exception in one listener is logged once; every other one hears every event."""
-    installed("bad", LISTENER.format(then="raise ZeroDivisionError('oh')"))
+@pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 3"])
+def test_events_reach_every_plugin_in_spite_of_one(installed, caplog, error):
+    """An exception in one listener, or its wish to exit, is logged once; every other one hears every event."""
+    kind, _, value = error.partition(": ")
+    installed("bad", LISTENER.format(then=f"raise {kind}({value!r})"))
     module = installed("good", LISTENER.format(then="pass"))
     loaded = installed.load(allow=["bad", "good"])
     with caplog.at_level(logging.ERROR, "ludus.plugins"):
@@ -352,7 +355,7 @@ def test_events_reach_every_plugin_in_spite_of_one(installed, caplog):
     assert sys.modules[module].heard == [("p", "p@0"), ("p", "p@1"), ("p", "p@2")]
     (record,) = (record for record in caplog.records if record.name == "ludus.plugins")
     assert "plugin bad" in record.getMessage()
-    assert "ZeroDivisionError: oh" in record.getMessage()
+    assert error in record.getMessage()
 
 
 def test_reports_say_who_listens(installed):
