@@ -52,7 +52,7 @@ class PluginReport:
         status: ``"ok"``; ``"broken"`` (an exception, an unknown hook, junk returned), ``"blocked"`` (by the user) or
             ``"refused"`` (made for a newer plugin API). Only plugins that are ok offer anything.
         problems: One line each, with what to do about it; an ok plugin has some where components of it
-            clash or are hidden.
+            clash or are hidden, or where it implements no hook.
         offers: Components by kind, in the order registered.
         listens: The event hooks it implements.
     """
@@ -271,7 +271,9 @@ def _load(
             return evolve(report, status="refused", problems=(problem,)), None
         manager = _manage(plugin)
         listens = tuple(event for event in EVENTS if getattr(manager.hook, event).get_hookimpls())
-        return evolve(report, offers=_offers(manager), listens=listens), manager
+        offers = _offers(manager)
+        silent = f"{point.value} implements no hook — let the entry point name the module that does"
+        return evolve(report, offers=offers, listens=listens, problems=() if offers or listens else (silent,)), manager
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
         if os.environ.get("LUDUS_DEBUG"):
             _log.error("plugin %s failed to load", report.who, exc_info=True)

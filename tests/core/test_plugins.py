@@ -183,6 +183,16 @@ def test_the_own_api_level_is_fine(installed):
     assert only(installed.load()).status == "ok"
 
 
+def test_a_module_without_hooks_is_told_of(installed):
+    """Its entry point may name the wrong module; one that has hooks and no components today is fine."""
+    module = installed("wrong", "import ludus")
+    installed("zero", "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agents(): return []")
+    wrong, zero = installed.load().reports
+    assert (wrong.status, zero.status) == ("ok", "ok")
+    assert wrong.problems == (f"{module} implements no hook — let the entry point name the module that does",)
+    assert zero.problems == ()
+
+
 def test_two_entry_points_of_one_name_both_load(installed):
     """Neither shadows the other."""
     installed("one", GOOD.format(name="a"), points=["same"])
