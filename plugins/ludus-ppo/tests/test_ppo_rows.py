@@ -10,7 +10,7 @@ import torch
 from ludus_ppo import rows as rows_module
 from ludus_ppo.rows import RowSource, SequenceSource, borrow
 
-CPU = torch.device("cpu")
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
 
 @pytest.fixture
@@ -23,12 +23,12 @@ def batch(make_ppo, make_batch):
     return made
 
 
-def source_of(batch):
+def source_of(batch, device=CPU):
     """Return a source whose advantages are row numbers."""
     steps, segments = batch.decided.shape
     numbers = torch.arange(steps * segments, dtype=torch.float32).reshape(steps, segments)
     more = {"advantage": numbers, "returns/value": -numbers}
-    return RowSource(batch, trainable=batch.trainable(), more=more, device=CPU)
+    return RowSource(batch, trainable=batch.trainable(), more=more, device=device)
 
 
 def check(rows, batch, entries):
@@ -143,14 +143,12 @@ def test_borrowed_memory_stays_alive():
     assert torch.equal(tensor, torch.arange(1000.0, dtype=torch.float64))
 
 
-def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
-    """Every array is picked into pinned memory and sent without waiting, on the stream for transfers."""
+@pytest.fixture
+def gpu_log(monkeypatch):
+    """Return what a GPU is asked to do from now on, while the CPU does it."""
     log, empty, send = [], torch.empty, torch.Tensor.to
 
     class Stream:
-        def __init__(self, device=None):
-            self.device = device
-
         def __enter__(self):
             log.append("transfer")
 
@@ -160,6 +158,10 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
         def wait_stream(self, _):
             log.append("wait")
 
+    def stream(_):
+        log.append("stream")
+        return Stream()
+
     def pinned(*shape, pin_memory=False, **options):
         log.append("pinned" if pin_memory else "pageable")
         return empty(*shape, **options)
@@ -168,19 +170,32 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, monkeypatch):
         log.append("sent" if non_blocking else "sent and waited")
         return send(tensor, CPU)
 
-    monkeypatch.setattr(torch.cuda, "Stream", Stream)
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
-    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: log.append("record"), raising=False)
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(rows_module.torch, "empty", pinned)
-    steps = torch.arange(54.0).reshape(9, 6)
-    more = {"advantage": steps, "returns/value": -steps}
-    source = RowSource(batch, trainable=batch.trainable(), more=more, device=torch.device("cuda"))
+    rows_module._transfer_stream.cache_clear()
+    yield log
+    rows_module._transfer_stream.cache_clear()
+
+
+def test_rows_for_a_gpu_pass_through_pinned_memory(batch, gpu_log):
+    """Every array is picked into pinned memory and sent without waiting, on the stream for transfers."""
     entries = np.array([7, 3])
-    check(source.take(entries), batch, entries)
+    check(source_of(batch, GPU).take(entries), batch, entries)
     arrays = 9
-    assert log == [*["pinned"] * arrays, "transfer", *["sent"] * arrays, "compute", "wait", *["record"] * arrays]
+    picked, sent = ["pinned"] * arrays, ["transfer", *["sent"] * arrays, "compute"]
+    assert gpu_log == ["stream", *picked, *sent, "wait", *["record"] * arrays]
+
+
+def test_a_gpu_has_one_stream_for_transfers(batch, gpu_log):
+    """However many batches are learned from: what one stream has freed, the copies of another cannot use."""
+    for _ in range(3):
+        source_of(batch, GPU).take(np.array([7, 3]))
+    assert gpu_log.count("stream") == 1
+    assert gpu_log.count("transfer") == 3
 
 
 def test_what_was_never_written_is_unrolled_as_a_valid_input(batch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -269,12 +270,18 @@ class _Column:
         self.rows = tensor.as_strided((count, *inner.shape), (row, *tensor.stride()[2:]))
 
 
+@cache
+def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
+    """Return a GPU's stream for copies to it, the same every time: torch keeps freed memory apart for every stream."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 class _GPUTransfer:
     """Copies from pinned memory on a stream of its own, while the GPU computes on what was sent before."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        self._stream = _transfer_stream(device)
 
     def send(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors on the device, ready for what is queued on its current stream from now on."""
