@@ -189,7 +189,7 @@ class Assembly:
         # a learner that waits for a helper is silent, and may have to compute the update again
         return Meeting(player, meetings, timeout_s=self.config.run.stall_s / 4)
 
-    def trainer(self, player: str, generation: int, init: str, *, rank: int = 0) -> Trainer:
+    def trainer(self, player: str, generation: int, init: str, *, rank: int = 0, device: str = "") -> Trainer:
         """Make the trainer of a player.
 
         Args:
@@ -197,6 +197,7 @@ class Assembly:
             generation: How often the player has started anew.
             init: Hash of the model of this run from which it starts; empty: as the configuration says.
             rank: Of the process among those of its learner.
+            device: Where it computes; empty: where the configuration says.
 
         Raises:
             ModelError: The model to start from cannot be loaded.
@@ -204,7 +205,7 @@ class Assembly:
         run, chosen = self.config.run, self.config.players[player]
         seed = seed_for(run.seed, "learner", player, *([generation] if generation else []))
         _, _, algorithm = self.parts_of(player, self.spec)
-        trainer = algorithm.make_trainer(seed=seed, device=self._device(player, rank))
+        trainer = algorithm.make_trainer(seed=seed, device=device or self._device(player, rank))
         path = self.run_dir / "models" / init if init else Path(chosen.init)
         if init or chosen.init:
             trainer.load_weights(load_arrays(path.parent, path.stem))

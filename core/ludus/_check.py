@@ -67,7 +67,7 @@ def _check_saved(assembly: Assembly, player: str, saved: Checkpoint) -> None:
     try:
         with blamed(f"player {player!r}"):
             assembly.frozen(player, weights, spec=spec)
-            trainer = algorithm.make_trainer(seed=0)  # without a GPU, which is the learner's
+            trainer = algorithm.make_trainer(seed=0)  # on the CPU: a GPU is the learner's
             trainer.load_weights(weights)
             trainer.load_state(arrays_of(arrays, "state"))
     except ModelError as error:
@@ -144,19 +144,18 @@ def check_options(assembly: Assembly) -> None:
         ConfigError: With one line for every mistake.
         PluginError: What loads the model of `init` could not be made.
     """
-    device = device_problem(assembly.config.run.device)
     problems = [
-        *_mistakes_of_run(assembly, device),
-        *_mistakes_of_players(assembly, device),
+        *_mistakes_of_run(assembly),
+        *_mistakes_of_players(assembly),
         *_mistakes_of_matchmakers(assembly),
     ]
     evolve(assembly.config.reader, problems=problems).check()
 
 
-def _mistakes_of_run(assembly: Assembly, device: str) -> Iterator[Problem]:
+def _mistakes_of_run(assembly: Assembly) -> Iterator[Problem]:
     config = assembly.config
-    if device:
-        yield Problem(("run", "device"), device)
+    if text := device_problem(config.run.device):
+        yield Problem(("run", "device"), text)
     if config.launcher is not None and config.run.workers != 0:
         try:
             make(config.launcher)
@@ -164,7 +163,7 @@ def _mistakes_of_run(assembly: Assembly, device: str) -> Iterator[Problem]:
             yield Problem(("run", "launcher"), str(error))
 
 
-def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
+def _mistakes_of_players(assembly: Assembly) -> Iterator[Problem]:
     players, spec = assembly.config.players, assembly.spec
     if not any(player.share for player in players.values()):
         yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
@@ -173,8 +172,8 @@ def _mistakes_of_players(assembly: Assembly, device: str) -> Iterator[Problem]:
             assembly.networks(name)
             if player.init and not Path(player.init).is_file():
                 yield Problem(("players", name, "init"), f"{player.init}: no such file")
-            elif (player.init or player.learner_processes > 1) and not device:
-                trainer = assembly.trainer(name, 0, "")
+            elif player.init or player.learner_processes > 1:
+                trainer = assembly.trainer(name, 0, "", device="cpu")  # a GPU is the learner's
                 if player.learner_processes > 1 and not isinstance(trainer, GroupTrainer):
                     text = f"expected 1, as {player.algorithm.name!r} learns in one process"
                     yield Problem(("players", name, "learner_processes"), text)

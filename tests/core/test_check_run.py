@@ -332,6 +332,25 @@ def test_a_model_that_does_not_fit(path, tmp_path):
     assert line.startswith(f"configuration: --set players.main.init: {file}: ")
 
 
+def test_the_gpu_of_learners_is_left_to_them(path, monkeypatch):
+    """Trainers are tried on the CPU: what looks at a run would keep the memory of a GPU that it once used."""
+    devices = []
+
+    def change(algorithm):
+        def make_trainer(*, seed, device="cpu"):
+            devices.append(device)
+            return algorithm.make_trainer(seed=seed)
+
+        return Changed(algorithm, make_trainer=make_trainer)
+
+    broken(monkeypatch, "dummy-gradient", change)
+    monkeypatch.setattr(pytest.importorskip("torch").cuda, "device_count", lambda: 1)
+    found = findings(path, "run.device=cuda", "players.main.learner_processes=2")["fail"]
+    expected = "players.main.learner_processes: expected 1, as 'dummy-gradient' learns in one process"
+    assert found == [f"configuration: --set {expected}"]
+    assert devices == ["cpu"]
+
+
 @pytest.mark.parametrize(
     ("action", "problem"),
     [
