@@ -106,3 +106,12 @@ def test_a_work_keeps_the_order_of_its_products(monkeypatch):
 def test_a_work_counts_its_units(make, gemm):
     """Whatever they are."""
     assert make([gemm, gemm], 7.0)() == 7.0
+
+
+def test_the_gpu_that_computes_is_waited_for(monkeypatch):
+    """By its name: another one would be done at once."""
+    normal, waited = torch.randn, []
+    monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: normal(*shape, dtype=dtype))
+    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
+    torch_work([Gemm(m=4, k=3, n=2)], 1.0, device="cuda:1")()
+    assert waited == ["cuda:1"]

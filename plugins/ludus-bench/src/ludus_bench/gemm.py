@@ -169,14 +169,14 @@ def torch_work(
         return left, right, torch.matmul(left, right)
 
     jobs = _in_order(gemms, job)
-    wait = torch.cuda.synchronize if device.startswith("cuda") else None
+    on_gpu = device.startswith("cuda")
 
     def work() -> float:
         with torch.inference_mode():
             for left, right, out in jobs:
                 torch.matmul(left, right, out=out)
-        if wait is not None:
-            wait()
+        if on_gpu:
+            torch.cuda.synchronize(device)
         return units
 
     return work
