@@ -303,7 +303,7 @@ def test_a_run_ends_with_its_measurement(number, tmp_path):
         (["update", "--env", "dummy-count", "--network", "nothing"], "'nothing'"),
         (["forward", "run.toml", "--env", "dummy-guess"], "not both"),
         (["sampling", "missing.toml"], "missing.toml"),
-        (["forward", *DUMMY, "--device", "nonsense"], "--device: expected a torch device"),
+        (["forward", *DUMMY, "--device", "nonsense"], "--device: expected cpu or cuda"),
         (["transport", "--env", "dummy-count", "--algorithm", "nothing"], "nothing"),
         (["weights", "--parameters", "1,2"], "expected one number"),
         (["env", "dummy-guess", "--matches", "0"], "expected whole numbers"),
@@ -317,12 +317,11 @@ def test_wrong_input_is_said_in_one_line(capsys, arguments, said):
     assert said in line
 
 
-def test_without_a_gpu_the_gpu_variants_say_so(capsys, monkeypatch):
-    """In one line."""
-    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert main(["bench", "update", *DUMMY, "--device", "cuda"]) == 1
+def test_a_gpu_that_is_not_there_is_said_in_one_line(capsys):
+    """Before anything is measured."""
+    assert main(["bench", "update", *DUMMY, "--device", "cuda:99"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "needs a GPU" in line
+    assert "--device: expected a device that torch computes on here (cpu" in line
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from attrs import frozen
 from ludus import load_plugins
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, make_networks, player_role
-from ludus._compute import prepare_to_compute
+from ludus._compute import device_problem, prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
 from ludus._models import save_arrays
@@ -38,6 +38,7 @@ __all__ = [
     "Setup",
     "Source",
     "available_cores",
+    "device_problem",
     "open_environment",
     "open_setup",
     "prepare_to_compute",

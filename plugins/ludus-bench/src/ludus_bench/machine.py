@@ -12,7 +12,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import frozen
 from ludus.errors import ConfigError
 
-from ludus_bench._pieces import available_cores
+from ludus_bench._pieces import available_cores, device_problem
 
 __all__ = [
     "ProcessUse",
@@ -82,16 +82,10 @@ def to_device(name: str) -> str:
     Raises:
         ConfigError: It is not.
     """
-    import torch  # noqa: PLC0415 - slow to import
-
-    try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise ConfigError(f"--device: expected a torch device such as cpu or cuda, got {name!r}") from None
-    if kind == "cuda" and not torch.cuda.is_available():
-        raise ConfigError(f"--device {name}: this needs a GPU, and torch finds none here; leave --device out")
-    if kind not in ("cpu", "cuda"):
+    if name.partition(":")[0] not in ("cpu", "cuda"):
         raise ConfigError(f"--device: expected cpu or cuda, got {name!r}")
+    if problem := device_problem(name):
+        raise ConfigError(f"--device: {problem}")
     return name
 
 
