@@ -33,6 +33,37 @@ def test_a_device_computes_the_same(mlp, rows, weights, monkeypatch, options, sp
         np.testing.assert_allclose(there.heads[name], head, atol=1e-5)
 
 
+def test_a_network_that_cannot_be_compiled_is_run_as_it_is(mlp, rows, monkeypatch, caplog):
+    """The failure is told once, and no request is answered by it."""
+
+    def broken(*_):
+        raise RuntimeError("no compiler\nand more")
+
+    monkeypatch.setattr(torch, "compile", lambda _call, **_options: broken)
+    device, local = OnDevice(*mlp(), device="cpu", compiled=True), Eager(*mlp())
+    observation, privileged = rows(20)
+    here = local.run(observation, privileged=privileged, state={})
+    for _ in range(3):
+        there = device.run(observation, privileged=privileged, state={})
+        for name, head in here.heads.items():
+            np.testing.assert_allclose(there.heads[name], head, atol=1e-5)
+    expected = "this network cannot be compiled (RuntimeError: no compiler); torch runs it as it is"
+    assert caplog.messages == [expected]
+
+
+def test_errors_of_the_network_are_no_reason_to_give_compiled_code_up(mlp, rows, monkeypatch, caplog):
+    """They are told as they are; the next request is answered by it again."""
+    calls = []
+    monkeypatch.setattr(torch, "compile", lambda call, **_: lambda *given: calls.append(given) or call(*given))
+    device = OnDevice(*mlp(), device="cpu", compiled=True)
+    observation, privileged = rows(20)
+    with pytest.raises(KeyError):
+        device.run({"other": next(iter(observation.values()))}, privileged=privileged, state={})
+    device.run(observation, privileged=privileged, state={})
+    assert len(calls) == 2
+    assert not caplog.records
+
+
 def test_bf16_is_close(mlp, rows):
     """And comes back as float32."""
     observation, privileged = rows(20)

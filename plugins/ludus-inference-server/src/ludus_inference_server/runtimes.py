@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import Any
 
 import torch
 from ludus.environment import Leaves
@@ -24,6 +23,7 @@ __all__ = ["OnDevice", "make_runtime"]
 _log = logging.getLogger("ludus.inference")
 
 Leaf = dict[str, Tensor]
+_Call = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
 
 
 class OnDevice(Eager):
@@ -34,7 +34,7 @@ class OnDevice(Eager):
         request: What it was made for.
         device: A torch device.
         bf16: Whether products are computed in bfloat16.
-        compiled: Whether torch compiles it, once for all models.
+        compiled: Whether torch compiles it, once for all models; the first failure of that is the last.
     """
 
     def __init__(
@@ -45,10 +45,12 @@ class OnDevice(Eager):
         self._bf16 = bf16
         self._weights = dict(module.state_dict())
 
-        def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> Any:
-            return torch.func.functional_call(module, weights, leaves)
+        def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
+            heads, state = torch.func.functional_call(module, weights, leaves)
+            return heads, state
 
-        self._call: Callable[..., Any] = torch.compile(call, dynamic=True) if compiled else call
+        self._plain: _Call = call
+        self._compiled: _Call | None = torch.compile(call, dynamic=True) if compiled else None
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `ludus.inference.Inference.run`."""
@@ -67,8 +69,17 @@ class OnDevice(Eager):
 
     def forward(self, leaves: tuple[Leaf, ...], slot: int) -> tuple[Leaf, Leaf]:
         """Return heads and state of one slot."""
-        heads, state = self._call(self._slots[slot] if slot else self._weights, leaves)
-        return heads, state
+        weights = self._slots[slot] if slot else self._weights
+        if self._compiled is None:
+            return self._plain(weights, leaves)
+        try:
+            return self._compiled(weights, leaves)
+        except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
+            result = self._plain(weights, leaves)  # what fails here too is no fault of the compiler
+            self._compiled = None
+            reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            _log.warning("this network cannot be compiled (%s); torch runs it as it is", reason)
+            return result
 
 
 def _joined(parts: Sequence[Leaf]) -> Leaves:
