@@ -16,6 +16,8 @@ _REMEMBERED = {"lstm": ("h", "c"), "gru": ("h",)}
 class Core(nn.Module):
     """One recurrent layer. It computes in 32 bits, also under autocast: rounding would add up over a match.
 
+    On a GPU cuDNN unrolls, and multiplies in TF32 unless ``torch.backends.cudnn.allow_tf32`` is off.
+
     Args:
         kind: ``"lstm"`` or ``"gru"``.
         inputs: Features per row.
