@@ -156,6 +156,9 @@ def _mistakes_of_run(assembly: Assembly) -> Iterator[Problem]:
     config = assembly.config
     if text := device_problem(config.run.device):
         yield Problem(("run", "device"), text)
+    for key, device in _options(config.inference, lambda metadata: metadata.get("device", False)).items():
+        if text := device_problem(str(device)):
+            yield Problem(("sampling", *key.split(".", 1)), text)
     if config.launcher is not None and config.run.workers != 0:
         try:
             make(config.launcher)

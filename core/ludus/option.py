@@ -56,6 +56,7 @@ def option(
     scheduled: bool = False,
     learning: bool = False,
     lasting: bool = False,
+    device: bool = False,
 ) -> Any:
     """Declare one configuration field: default, check, and a line of meaning, unit and range.
 
@@ -69,8 +70,9 @@ def option(
             model sees or does stays as it was when a run is resumed.
         lasting: Of environments: whether models rest on it, as on which game an adapter plays. It stays as it was when
             a run is resumed; other options, the rules of the game, may change.
+        device: Of inference: whether it names a torch device, which the computer that a run starts on must have.
     """
-    metadata = {"help": help, "learning": learning, "lasting": lasting} | (
+    metadata = {"help": help, "learning": learning, "lasting": lasting, "device": device} | (
         {"unscheduled": default} if scheduled else {}
     )
     if isinstance(default, list | dict | set):

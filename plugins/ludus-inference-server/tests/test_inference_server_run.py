@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import sys
 from pathlib import Path
 
 import pytest
+import torch
 from ludus._config import load_config
 from ludus._metrics import read_metrics
 from ludus._plugins import load_plugins
 from ludus._runner import train
+from ludus.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]
 SERVER = ("sampling.inference=server", "sampling.server.deadline_ms=2")
@@ -58,6 +61,19 @@ def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
         digests.append(sorted(path.name for path in (run_dir / "models").glob("*.safetensors")))
     assert len(digests[0]) >= 2
     assert digests[0] == digests[1] == digests[2]
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs to have no GPU")
+def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(tmp_path):
+    """With the option that names it, however many processes there would be."""
+    plugins, run_dir = load_plugins(), tmp_path / "run"
+    expected = "sampling.server.device: expected a device that torch computes on here (cpu), got 'cuda'"
+    for workers in (0, 1):
+        overrides = (*SERVER, "sampling.server.device=cuda", f"run.workers={workers}")
+        config = load_config(ROOT / "examples" / "tictactoe.toml", overrides=overrides, plugins=plugins)
+        with pytest.raises(ConfigError, match=re.escape(expected)):
+            train(config, plugins=plugins, run_dir=run_dir, say=lambda line: None)
+        assert not run_dir.exists()
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ __all__ = ["ServerConfig"]
 class ServerConfig:
     """``[sampling.server]``: what the server computes on, and how long it collects."""
 
-    device: str = option("cpu", one_of("cpu", "cuda"), help="where networks run")
+    device: str = option("cpu", one_of("cpu", "cuda"), help="where networks run", device=True)
     runtime: str = option(
         "auto",
         one_of("auto", "lean", "eager", "compile"),
