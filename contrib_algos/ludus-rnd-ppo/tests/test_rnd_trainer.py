@@ -7,6 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError
+from ludus.errors import ConfigError
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_algorithm, update_together
 from ludus_networks.config import EntityPart, ModularConfig
@@ -239,3 +240,9 @@ def test_a_group_learns_what_one_learns(make_rnd, make_batch):
         for got, wanted in ((trainer.weights(), alone.weights()), (trainer.state(), alone.state())):
             for name in wanted:
                 np.testing.assert_allclose(got[name], wanted[name], atol=2e-4, rtol=1e-3, err_msg=name)
+
+
+def test_a_device_without_64_bits_is_refused(make_rnd):
+    """In one line; it could not hold the running statistics."""
+    with pytest.raises(ConfigError, match=r"^run\.device: rnd-ppo counts in 64 bits, which mps:0 lacks"):
+        make_rnd().make_trainer(seed=1, device="mps:0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from ludus.algorithm import AlgorithmContext
+from ludus.errors import ConfigError
 from ludus.segment import Field
 from ludus_ppo.algorithm import PPO, make_policy
 from ludus_ppo.distributions import distribution_for
@@ -49,7 +50,13 @@ class RNDPPO:
         return make_policy(self._model(), self._distribution, self._context, values=VALUES)
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> RNDPPOTrainer:
-        """Make a trainer whose initial weights, random network included, and minibatch order follow from `seed`."""
+        """Make a trainer whose initial weights, random network included, and minibatch order follow from `seed`.
+
+        Raises:
+            ConfigError: The device computes in 32 bits only.
+        """
+        if torch.device(device).type == "mps":
+            raise ConfigError(f"run.device: rnd-ppo counts in 64 bits, which {device} lacks; choose cpu or cuda")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model = self._model()
