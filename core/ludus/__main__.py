@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -89,6 +90,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a character that its encoding lacks must not end a run
+            stream.reconfigure(errors="replace")
     try:
         status = _run(arguments)
         sys.stdout.flush()

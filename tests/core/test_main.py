@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import pty
 import subprocess
@@ -234,6 +235,24 @@ def test_python_m_ludus_and_a_closed_pipe(unbuffered):
     os.close(reader)
     done = helped(writer, unbuffered)
     assert (done.stderr, done.returncode) == ("", 141)
+
+
+@pytest.mark.parametrize(("encoding", "character"), [("ascii", "→"), ("latin-1", "…"), ("utf-8", "\udcff")])
+def test_a_character_that_the_encoding_lacks_is_a_question_mark(command, monkeypatch, encoding, character):
+    """Both streams go on with the rest of the line, and with the next; names of files may hold what no encoding has."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2))
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+
+    def tell():
+        for line in (f"learner {character} ended", "restarted"):
+            print(line)  # as rich does; click knows of some such streams
+            print(line, file=sys.stderr)
+
+    command(tell)
+    assert __main__.main(["train"]) == 0
+    err.flush()
+    assert out.buffer.getvalue() == err.buffer.getvalue() == b"learner ? ended\nrestarted\n"
 
 
 def lost_terminal():
