@@ -167,8 +167,8 @@ def cyclic(world: World, path: Sequence[np.ndarray], *, snapshots: int = 30, mar
     return float(np.mean((beats[a, b] & beats[b, c] & beats[c, a]) | (beats[b, a] & beats[c, b] & beats[a, c])))
 
 
-def until_beaten(name: str, make_league: Callable[[World, int], SyntheticLeague], seed: int) -> float:
-    """Return the training matches until no model of a given pool is left unbeaten; infinity after all steps."""
+def until_beaten(name: str, make_league: Callable[[World, int], SyntheticLeague], seed: int) -> float | None:
+    """Return the training matches until no model of a given pool is left unbeaten; None: some are after all steps."""
     world, rng = WORLDS[name], np.random.default_rng(1000 + seed)
     league = make_league(world, seed)
     models = [league.freeze("main", strategy) for strategy in reference(world, rng)]
@@ -176,7 +176,7 @@ def until_beaten(name: str, make_league: Callable[[World, int], SyntheticLeague]
         league.step()
         if league.win_rates(league.players["main"].live, models).min() >= BEATEN[name]:
             return league.played
-    return np.inf
+    return None
 
 
 def reference(world: World, rng: np.random.Generator) -> np.ndarray:
@@ -224,7 +224,7 @@ def interval(values: Sequence[float]) -> str:
 
 def line(row: dict[str, Any]) -> str:
     """Return a row of the table."""
-    beat = row.get("matches to beat", [])
+    beat = [np.inf if matches is None else matches for matches in row.get("matches to beat", [])]
     middle = float(np.median(beat)) if beat else np.nan
     shown = "" if not beat else "never" if np.isinf(middle) else f"{middle:,.0f}"
     figures = (interval(row[name]) for name in ("worst", "worst of all", "forgetting", "coverage", "cycles"))
