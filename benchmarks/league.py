@@ -297,6 +297,8 @@ def main() -> None:
     parser.add_argument("--only", choices=("worlds", "costs"))
     parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     found: dict[str, Any] = {"steps": STEPS, "seeds": options.seeds}
     if options.only != "costs":
         print(HEAD)

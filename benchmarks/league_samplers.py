@@ -336,6 +336,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.client:
         be_client(options)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         size = options.samplers, options.seconds, Path(folder)
         found = over_sockets(*size, think=options.think) if options.zmq else in_process(*size)

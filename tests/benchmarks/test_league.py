@@ -1,7 +1,9 @@
-"""What matchmakers do to a league: what becomes of figures that cannot be had."""
+"""What matchmakers do to a league: what becomes of figures that cannot be had, and of the file."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,16 @@ def test_the_median_over_seeds_counts_those_that_never_beat_the_pool(matches, to
     if matches is not None:
         row["matches to beat"] = matches
     assert league.line(row).endswith(f"| {told} |")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("league", ["--only", "costs", "--sizes"]), ("league_samplers", ["--samplers", "2", "--seconds", "0.1"])],
+)
+def test_the_folder_of_the_figures_is_made(monkeypatch, tmp_path, name, arguments):
+    """A measurement that took long is not lost."""
+    script = pytest.importorskip(name)
+    path = tmp_path / "none" / "yet" / "figures.json"
+    monkeypatch.setattr(sys, "argv", [name, *arguments, "--json", str(path)])
+    script.main()
+    assert json.loads(path.read_text(encoding="utf-8"))
