@@ -10,6 +10,7 @@ import argparse
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,21 +74,21 @@ def number(value: object) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run what is asked for."""
     parser = argparse.ArgumentParser(description="Record what ludus bench prints.")
     parser.add_argument("name")
     parser.add_argument("commands", nargs="*", metavar="COMMAND", help="first words of commands; default: all")
-    options = parser.parse_args()
-    chosen = {
-        command: arguments
-        for command, arguments in COMMANDS.items()
-        if not options.commands or command.split()[0] in options.commands
-    }
+    options = parser.parse_args(arguments)
+    words = list(dict.fromkeys(command.split()[0] for command in COMMANDS))
+    if unknown := [word for word in options.commands if word not in words]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(words)}")
+    wanted = options.commands or words
+    chosen = {command: given for command, given in COMMANDS.items() if command.split()[0] in wanted}
     found = {}
-    for command, arguments in chosen.items():
-        print(f"ludus bench {command} {' '.join(arguments)}", flush=True)
-        found[command] = run(command, arguments)
+    for command, given in chosen.items():
+        print(f"ludus bench {command} {' '.join(given)}", flush=True)
+        found[command] = run(command, given)
     machine: dict[str, Any] = next((result["machine"] for result in found.values() if "machine" in result), {})
     text = [f"# {options.name}", "", ", ".join(f"{key} {number(value)}" for key, value in machine.items())]
     for command, result in found.items():
