@@ -1,9 +1,10 @@
 """The cost of a decision as matches, samplers and opponents grow.
 
-``python benchmarks/scaling.py [matches] [samplers] [pool]``: every sweep prints a table of CPU microseconds a decision,
-and all of them are drawn into ``benchmarks/results/scaling.svg``. Samplers are swept as whole runs, from fewer than
-there are cores to many more: their cost is the CPU time of all processes over the decisions that were learned from, so
-that it may be compared where the cores are oversubscribed. What must not happen is growth beyond proportion.
+``python benchmarks/scaling.py [matches] [samplers] [pool]``: every sweep prints a table of CPU microseconds a decision.
+All three are drawn into ``benchmarks/results/scaling.svg``; some of them are drawn where ``--svg`` says. Samplers are
+swept as whole runs, from fewer than there are cores to many more: their cost is the CPU time of all processes over the
+decisions that were learned from, so that it may be compared where the cores are oversubscribed. What must not happen is
+growth beyond proportion.
 """
 
 from __future__ import annotations
@@ -60,10 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the sweeps named on the command line, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sweeps", nargs="*", metavar="SWEEP", help=f"default: all of {', '.join(SWEEPS)}")
+    parser.add_argument("--svg", type=Path, help="where to draw; default: benchmarks/results, if all sweeps run")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.sweeps if name not in SWEEPS]:
         parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(SWEEPS)}")
     wanted = given.sweeps or list(SWEEPS)
+    path = given.svg or (RESULTS / "scaling.svg" if set(wanted) == set(SWEEPS) else None)
+    if path:
+        path.parent.mkdir(parents=True, exist_ok=True)
     setup = open_setup(Source(environment="connect4"))
     figure, axes = plt.subplots(1, len(wanted), figsize=(4 * len(wanted), 3), squeeze=False)
     for name, axis in zip(wanted, axes[0], strict=True):
@@ -74,8 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         axis.plot(list(curve), list(curve.values()), marker="o")
         axis.set(xscale="log", yscale="log", xlabel=name, ylabel="CPU µs per decision")
         axis.grid(visible=True, alpha=0.3)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "scaling.svg")
+    if path:
+        figure.tight_layout()
+        figure.savefig(path)
 
 
 if __name__ == "__main__":
