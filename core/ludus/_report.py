@@ -95,7 +95,7 @@ def summarize(coordinator: Coordinator) -> dict[str, Any]:
                 "newest": view.models[-1] if view.models else "",
                 "models": len(view.models),
                 "decisions": view.decisions,
-                "ratings": [league.rating(model).mean for model in view.models],
+                "ratings": [rating.mean for model in view.models if (rating := league.rating(model)).matches],
                 "anchors": {name: result.json() for name, result in _records(league, view, league.anchors).items()},
                 "milestones": {
                     name: result.json() for name, result in _records(league, view, milestones(view.models)).items()

@@ -103,11 +103,11 @@ def test_milestones_are_spread_evenly(count, most, chosen):
 
 
 def test_the_summary_is_json(coordinator):
-    """For programs; what is unknown is null."""
+    """For programs; what is unknown is null, and a model that was never rated has no rating."""
     data = json.loads(json.dumps(summarize(coordinator)), parse_constant=pytest.fail)
     player = data["players"]["main"]
     assert (data["matches"], player["newest"], player["models"]) == (789, "main@3", 3)
-    assert player["ratings"] == [1000.0, 1500.0, 1234.0]
+    assert player["ratings"] == [1000.0, 1234.0]  # of main@1 and main@3
     assert player["anchors"]["random"]["score"] == 0.7
     assert player["anchors"]["strong"]["score"] is None
     assert (player["milestones"]["main@1"]["wins"], set(player["milestones"])) == (40, {"main@1", "main@2"})

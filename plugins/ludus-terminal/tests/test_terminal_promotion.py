@@ -58,6 +58,15 @@ def test_candidates_are_shown_side_by_side(made, show):
     assert ["kicks", "while", "learned", "3.000", "1.000"] in lines
 
 
+def test_a_candidate_that_was_never_rated_has_no_rating(made, data, show):
+    """What ratings begin from is told of nobody."""
+    found = {candidate["model"]: candidate for candidate in data("promote", made.folder, "--top", 9)["candidates"]}
+    assert (found["main@4"]["rating"], found["main@4"]["deviation"], found["main@4"]["matches"]) == (None, None, 0)
+    assert found["main@1"]["rating"] < 0 < found["main@1"]["deviation"]
+    (line,) = (line for line in show("promote", made.folder, "--top", 9).splitlines() if line.startswith("rating"))
+    assert line.count("±") == 3
+
+
 def test_candidates_of_an_unknown_pool(made, show):
     """The message lists the pools."""
     with pytest.raises(ConfigError, match="there are: all, finalists"):

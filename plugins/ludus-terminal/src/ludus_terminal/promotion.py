@@ -69,8 +69,8 @@ def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[
     records = zip(run.league.anchors, run.league.payoff(name, run.league.anchors), strict=True)
     return {
         "model": name,
-        "rating": rating.mean,
-        "deviation": rating.deviation,
+        "rating": rating.mean if rating.matches else None,
+        "deviation": rating.deviation if rating.matches else None,
         "matches": rating.matches,
         "score": scores.get(name),
         "match_ticks": ticks.get(name),
@@ -138,7 +138,7 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
     def row(title: str, cells: Iterable[str]) -> None:
         shown.add_row(escape(title), *map(escape, cells))
 
-    row("rating", (f"{c['rating']:.0f} ± {1.96 * c['deviation']:.0f}" for c in candidates))
+    row("rating", (f"{c['rating']:.0f} ± {1.96 * c['deviation']:.0f}" if c["matches"] else "" for c in candidates))
     row("evaluation matches", (f"{c['matches']:,}" for c in candidates))
     row("score", (_number(c["score"]) for c in candidates))
     for anchor in candidates[0]["anchors"]:
