@@ -13,6 +13,7 @@ import click
 
 from ludus._plugins import Plugins, load_plugins
 from ludus.errors import RunError
+from ludus.parameter import FiniteRange
 
 if TYPE_CHECKING:
     from ludus._runner import Outcome
@@ -30,7 +31,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the result as JSON and nothing else."),
         click.option("--workers", type=click.IntRange(0), help="Sampler processes; 0: all in one (run.workers)."),
-        click.option("--minutes", type=click.FloatRange(0), help="Stop after so many minutes (run.minutes)."),
+        click.option("--minutes", type=FiniteRange(0), help="Stop after so many minutes (run.minutes)."),
         click.option(
             "--set",
             "overrides",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from ludus.parameter import FiniteRange
 from ludus.signals import interrupting
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class _Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore] # gener
 
 
 _NUMBERS = _Numbers()
-_POSITIVE = click.FloatRange(min=0, min_open=True)
+_POSITIVE = FiniteRange(min=0, min_open=True)
 
 
 def _options(*options: Callable[[F], F]) -> Callable[[F], F]:
@@ -74,7 +75,7 @@ _config = _options(
 _plan = _options(
     click.option("--repeats", type=click.IntRange(min=1), default=5, help="Measurements of everything (5)."),
     click.option("--seconds", type=_POSITIVE, default=0.3, help="Duration of each measurement (0.3)."),
-    click.option("--warmup", type=click.FloatRange(min=0), default=0.3, help="Seconds before the first (0.3)."),
+    click.option("--warmup", type=FiniteRange(min=0), default=0.3, help="Seconds before the first (0.3)."),
     click.option(
         "--clock",
         type=click.Choice(["wall", "cpu"]),
@@ -167,7 +168,7 @@ def sampling(matches: tuple[int, ...], as_json: bool, **given: Any) -> None:
 
 _workers = click.option("--workers", type=click.IntRange(min=0), help="Sampler processes; 0: one process for all.")
 _matches = click.option("--matches", type=click.IntRange(min=1), help="Matches of each sampler.")
-_window = click.option("--warmup", type=click.FloatRange(min=0), default=3.0, help="Seconds before the window (3).")
+_window = click.option("--warmup", type=FiniteRange(min=0), default=3.0, help="Seconds before the window (3).")
 
 
 @bench.command()

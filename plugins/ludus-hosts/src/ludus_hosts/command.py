@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
+from ludus.parameter import FiniteRange
 from ludus.signals import noted
 
 from ludus_hosts.config import HostsConfig, tcp_address
@@ -52,7 +53,7 @@ def keys(folder: Path, *, name: str) -> None:
     type=click.Path(path_type=Path, file_okay=False),
     help="For logs and frozen models; a temporary one by default.",
 )
-@click.option("--cache-gb", type=click.FloatRange(0), default=8.0, help="Frozen models kept; 8 GB by default.")
+@click.option("--cache-gb", type=FiniteRange(0), default=8.0, help="Frozen models kept; 8 GB by default.")
 @click.option("--any-versions", is_flag=True, help="Join with other versions of plugins than where the run is.")
 @click.option("--stay", is_flag=True, help="When the run is over, wait for the next one.")
 @click.pass_context

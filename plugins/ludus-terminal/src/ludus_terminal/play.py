@@ -17,6 +17,7 @@ from attrs import define, field, frozen
 from ludus import load_plugins
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
+from ludus.parameter import FiniteRange
 from ludus.runs import Game, Run, match_seeds, open_game, open_run
 from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
 
@@ -277,7 +278,7 @@ def play(
 @click.command()
 @_common
 @click.option("--seats", "names", metavar="A B", nargs=2, help="Who plays; with more than two teams they alternate.")
-@click.option("--delay", type=click.FloatRange(min=0), default=0.5, show_default=True, help="Seconds between ticks.")
+@click.option("--delay", type=FiniteRange(0, 3600), default=0.5, show_default=True, help="Seconds between ticks.")
 @click.option("--matches", type=click.IntRange(min=1), default=1, show_default=True, help="How many to play.")
 def watch(
     target: str | None,
