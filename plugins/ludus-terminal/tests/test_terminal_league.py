@@ -128,6 +128,7 @@ def test_matches_can_be_listed(run, show, data):
     """With everything that was fixed before they started; a reason may have brackets."""
     lines = words(show(run, "matches", "--last", 2))
     assert lines[-1] == ["4", "0", "eval", "main@2+", "main@1", "1", "0", "12", "why", "[main@2+]"]
+    assert "is not in the range" in show(run, "matches", "--last", 10**20, code=2)  # more than the database can count
     matches = data(run, "matches", "--last", "5")["matches"]
     assert len(matches) == 5
     assert matches[-1]["fixture"]["seats"] == ["main@2+", "main@1"]

@@ -104,7 +104,7 @@ _add("mix", "mix:MIX", "Whom players asked for and why, against whom they played
 
 @league.command()
 @_run
-@click.option("--last", type=click.IntRange(1), default=20, show_default=True, help="How many matches to list.")
+@click.option("--last", type=click.IntRange(1, 10**9), default=20, show_default=True, help="How many matches to list.")
 @_json
 def matches(run: Path, *, last: int, as_json: bool) -> None:
     """List the last matches, with the reason behind each pairing."""
