@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -47,6 +48,16 @@ def test_the_folder_is_named_after_the_file(toml, tmp_path, monkeypatch):
     data = json.loads(invoke(train, toml("tiny.toml", run={"decisions": 64}), "--json"))
     assert data["run"] == "runs/tiny"
     assert (tmp_path / "runs" / "tiny" / "run.toml").exists()
+
+
+def test_a_folder_may_be_called_like_an_option(toml, tmp_path, monkeypatch):
+    """Its report is shown, and the line that says how to go on is one that works."""
+    monkeypatch.chdir(tmp_path)
+    text = invoke(train, toml(run={"decisions": 64}), "--run", "-x")
+    assert "95 % interval" in text
+    (line,) = (line for line in text.splitlines() if line.startswith("go on with: ludus resume "))
+    assert line.endswith(" ./-x --set run.decisions=MORE")
+    invoke(resume, *shlex.split(line.replace("MORE", "128"))[5:])
 
 
 def test_without_other_plugins_a_run_is_as_good(toml, tmp_path, monkeypatch):

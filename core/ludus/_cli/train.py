@@ -129,7 +129,8 @@ def _finish(context: click.Context, plugins: Plugins, outcome: Outcome, folder: 
         more = "" if outcome.interrupted else limit
         if _REPORT in plugins.components("command"):
             report: click.Command = plugins.get("command", _REPORT).load_factory()  # type: ignore[assignment]
-            report.main([str(folder)], standalone_mode=False)
+            report.main(["--", str(folder)], standalone_mode=False)
         click.echo(f"stopped: {outcome.reason}")
-        click.echo(f"go on with: ludus resume {shlex.quote(str(folder))}{more}")
+        name = f"./{folder}" if str(folder).startswith("-") else str(folder)  # not to be taken for an option
+        click.echo(f"go on with: ludus resume {shlex.quote(name)}{more}")
     context.exit(130 if outcome.interrupted else 0)
