@@ -69,7 +69,7 @@ def _choice(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., A
 @click.group(
     cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog="LUDUS_DEBUG=1 shows tracebacks of errors.",
+    epilog="LUDUS_DEBUG=1 shows tracebacks of errors, NO_COLOR=1 no colours.",
 )
 @_choice("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
 @_choice("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
@@ -130,9 +130,11 @@ def _complain(line: str) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    color = False if os.environ.get("NO_COLOR") else None  # None: at a terminal
     try:
         # Not click's own error handling: it would call a broken pipe an error and Ctrl-C a failure.
-        with cli.make_context("ludus", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with cli.make_context("ludus", given, color=color) as context:
             result = cli.invoke(context)
     except click.exceptions.Exit as exit_:
         return exit_.exit_code

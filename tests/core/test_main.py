@@ -255,6 +255,19 @@ def test_a_character_that_the_encoding_lacks_is_a_question_mark(command, monkeyp
     assert out.buffer.getvalue() == err.buffer.getvalue() == b"learner ? ended\nrestarted\n"
 
 
+@pytest.mark.parametrize(("no_color", "seen"), [("", b"\x1b[32mok\x1b[0m\r\n"), ("1", b"ok\r\n")])
+def test_whoever_wants_no_colours_has_none(command, monkeypatch, no_color, seen):
+    """At a terminal; elsewhere there are none anyway."""
+    monkeypatch.setenv("NO_COLOR", no_color)
+    command(lambda: click.echo(click.style("ok", fg="green")))
+    master, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", stream)
+        assert __main__.main(["train"]) == 0
+        assert os.read(master, 100) == seen
+    os.close(master)
+
+
 def lost_terminal():
     """Return the descriptor of a terminal that was closed."""
     master, terminal = pty.openpty()
