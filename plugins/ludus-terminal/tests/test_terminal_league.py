@@ -9,7 +9,7 @@ import pytest
 from ludus._league import League
 from ludus._store import Store
 from ludus.environment import Seat
-from ludus.errors import RunError
+from ludus.errors import ConfigError, RunError
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 VIEWS = ("overview", "payoffs", "ratings", "pools", "lineage", "matches", "mix", "verify")
@@ -184,6 +184,13 @@ def test_options_of_a_command_may_follow_a_run(run, show):
     """Also where the run comes first."""
     assert len(show(run, "matches", "--last", 1).splitlines()) == 3
     assert len(show("matches", run, "--last", 1).splitlines()) == 3
+
+
+@pytest.mark.parametrize("words", [["--from", "mix", "RUN", "promote"], ["RUN", "--from", "mix", "promote"]])
+def test_the_value_of_an_option_is_no_command(run, show, words):
+    """It may be called like one: a pool, or the folder of pictures."""
+    with pytest.raises(ConfigError, match="there is no pool 'mix'; there are: history"):
+        show(*(run if word == "RUN" else word for word in words))
 
 
 def test_a_folder_called_like_a_command_is_meant_by_its_path(run, show, tmp_path, monkeypatch):

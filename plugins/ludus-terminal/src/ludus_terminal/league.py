@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -35,16 +36,17 @@ class _LeagueGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Take the first word that names a command out of the words."""
-        name = next((word for word in args if word in self.commands), None)
-        if name is None:
+        """Take the first word that names a command, and is not the value of an option, out of the words."""
+        known = [parameter for command in self.commands.values() for parameter in command.params]
+        valued = {flag for one in known if isinstance(one, click.Option) and not one.is_flag for flag in one.opts}
+        free = [word in self.commands and before not in valued for before, word in pairwise(["", *args])]
+        place = free.index(True) if any(free) else -1
+        if place < 0:
             words = [word for word in args if not word.startswith("-")]
             if len(words) > 1:
                 ctx.fail(f"expected one of {', '.join(self.commands)}, got {words[-1]!r}")
             return _OVERVIEW, self.get_command(ctx, _OVERVIEW), args
-        rest = list(args)
-        rest.remove(name)
-        return name, self.get_command(ctx, name), rest
+        return args[place], self.get_command(ctx, args[place]), args[:place] + args[place + 1 :]
 
 
 @click.group(
