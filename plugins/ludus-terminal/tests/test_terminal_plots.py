@@ -62,6 +62,19 @@ def test_an_empty_league_has_no_pictures(write, show, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+def test_pictures_of_an_earlier_plot_are_replaced(made, write, show, tmp_path):
+    """Also those of which there is nothing to draw now; other files stay."""
+    show("plot", made.folder, "--out", tmp_path / "out")
+    (tmp_path / "out" / "mine.png").write_text("kept")
+    fresh = write(name="fresh")
+    fresh.freeze("main")
+    fresh.store.commit()
+    shown = show("plot", fresh.folder, "--out", tmp_path / "out").split()
+    left = {path.name for path in (tmp_path / "out").iterdir()}
+    assert left == {"mine.png", "lineage.png"}
+    assert [line.rpartition("/")[2] for line in shown] == ["lineage.png"]
+
+
 def test_payoffs_are_a_heat_map(made):
     """Shares of points, and nothing where two have not met."""
     axes = draw(made, "payoffs")[0]

@@ -153,7 +153,10 @@ def compare(run: Path, a: str, b: str, *, as_json: bool) -> None:
 @league.command()
 @_run
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for PNG files; made anew."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="Folder for PNG files; those of an earlier plot are replaced.",
 )
 @_json
 def plot(run: Path, *, out: Path, as_json: bool) -> None:

@@ -31,7 +31,7 @@ _BINS = 30  # steps of a curve over training time
 
 
 def _plot(run: Run, *, out: Path) -> Data:
-    """Draw everything there is something to draw of; return the files."""
+    """Draw everything there is something to draw of, in place of what was drawn there before; return the files."""
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415 - optional, and half a second to import
     except ModuleNotFoundError as error:
@@ -39,9 +39,9 @@ def _plot(run: Run, *, out: Path) -> Data:
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for name, draw in _DRAWINGS.items():
-        figure = Figure(layout="constrained")
+        figure, path = Figure(layout="constrained"), out / f"{name}.png"
+        path.unlink(missing_ok=True)  # it may be of another run, of which there was more to draw
         if draw(run, figure):
-            path = out / f"{name}.png"
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may have letters no font has
                 figure.savefig(path, dpi=_DPI)
