@@ -55,11 +55,11 @@ def draw(series: Series, player: str) -> Figure:
     anchors = sorted(
         name.removeprefix(f"{prefix}score_v_")
         for name in series
-        if name.startswith(f"{prefix}score_v_") and not name.endswith(("_low", "_high"))
+        if name.startswith(f"{prefix}score_v_") and not name.endswith(("/low", "/high"))
     )
     for anchor, color in zip(anchors, _COLORS, strict=False):
         name = f"{prefix}score_v_{anchor}"
-        band = [value for _, value in series[f"{name}_low"]], [value for _, value in series[f"{name}_high"]]
+        band = [value for _, value in series[f"{name}/low"]], [value for _, value in series[f"{name}/high"]]
         _line(scores, series[name], band=band, label=f"against {anchor}", color=color)
     scores.set(ylim=(0, 1), ylabel="score of the newest model")
     if f"{prefix}rating" in series:

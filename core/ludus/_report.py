@@ -46,8 +46,8 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
         values |= {"rating": rating.mean, "rating_deviation": rating.deviation}
     for anchor, result in _records(league, view, league.anchors).items():
         if result.matches:
-            name = f"score_v_{anchor}"
-            values |= {name: result.score, f"{name}_low": result.low, f"{name}_high": result.high}
+            name = f"score_v_{anchor}"  # no anchor has a slash in its name, but one may end in _low
+            values |= {name: result.score, f"{name}/low": result.low, f"{name}/high": result.high}
     return values
 
 

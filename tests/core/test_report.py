@@ -85,13 +85,23 @@ def test_metrics_hold_everything(coordinator):
         "league/main/rating": 1234.0,
         "league/main/rating_deviation": 20.0,
         "league/main/score_v_random": 0.7,
-        "league/main/score_v_random_low": result.low,
-        "league/main/score_v_random_high": result.high,
+        "league/main/score_v_random/low": result.low,
+        "league/main/score_v_random/high": result.high,
     }
     expected |= {f"league/idle/{name}": 0.0 for name in ("models", "generation", "matches", "ticks", "decisions")}
     expected |= {"league/idle/share": 0.75, "service-x/calls": 3.0}
     assert values == expected
     assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}
+
+
+def test_anchors_may_be_called_like_a_bound_of_another(coordinator):
+    """Each has its score, and both bounds."""
+    league = coordinator.league
+    league.anchors, league.counts["random_low"] = ("random", "random_low"), (10, 0, 40)
+    values = {metric.name: metric.value for metric in measure(coordinator)}
+    for anchor in league.anchors:
+        name = f"league/main/score_v_{anchor}"
+        assert values[f"{name}/low"] < values[name] < values[f"{name}/high"]
 
 
 @pytest.mark.parametrize(

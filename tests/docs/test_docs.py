@@ -385,7 +385,7 @@ def test_the_picture_is_drawn(tmp_path):
         "".join(
             f'{{"t": {60 * i}, "d": {i}, "m": {{"league/main_agent/rating": {i}, '
             f'"league/main_agent/rating_deviation": 1, "league/main_agent/score_v_random": 0.5, '
-            f'"league/main_agent/score_v_random_low": 0.4, "league/main_agent/score_v_random_high": 0.6}}}}\n'
+            f'"league/main_agent/score_v_random/low": 0.4, "league/main_agent/score_v_random/high": 0.6}}}}\n'
             for i in range(3)
         ),
         encoding="utf-8",

@@ -35,8 +35,8 @@ LEAGUE = {
     "rating": 1234.0,
     "rating_deviation": 20.0,
     "score_v_random": 0.7,
-    "score_v_random_low": 0.61,
-    "score_v_random_high": 0.78,
+    "score_v_random/low": 0.61,
+    "score_v_random/high": 0.78,
 }
 VALUES = {
     "league/matches": 789.0,
@@ -101,6 +101,13 @@ def test_a_player_that_has_just_started_is_empty():
     assert "entropy - 1.234" in lines
     assert "rating of newest - 1234 ± 40" in lines
     assert "score v random - 70% [61%, 78%]" in lines
+
+
+def test_anchors_may_be_called_like_a_bound_of_another():
+    """Each has a row of its own."""
+    other = {"score_v_random_low": 0.2, "score_v_random_low/low": 0.1, "score_v_random_low/high": 0.3}
+    lines = shown({**VALUES, **{f"league/main/{name}": value for name, value in other.items()}})
+    assert {"score v random 70% [61%, 78%]", "score v random_low 20% [10%, 30%]"} < set(lines)
 
 
 def test_nothing_to_show_shows_nothing():

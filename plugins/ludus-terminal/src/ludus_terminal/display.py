@@ -118,9 +118,9 @@ def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
 def _scores(league: Mapping[str, float]) -> dict[str, str]:
     """Return the score against every anchor that was met, with its interval."""
     return {
-        name.removeprefix("score_v_"): f"{league[name]:.0%} [{league[f'{name}_low']:.0%}, {league[f'{name}_high']:.0%}]"
+        name.removeprefix("score_v_"): f"{league[name]:.0%} [{league[f'{name}/low']:.0%}, {league[f'{name}/high']:.0%}]"
         for name in league
-        if name.startswith("score_v_") and f"{name}_low" in league
+        if name.startswith("score_v_") and f"{name}/low" in league
     }
 
 
