@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
-from ludus_ratings import ELO_POINTS, compare, direct_evidence, expected_score, points_of
+from ludus_ratings import (
+    ELO_POINTS,
+    Meetings,
+    bradley_terry,
+    compare,
+    compare_meetings,
+    direct_evidence,
+    expected_score,
+    points_of,
+)
 
 
 def luck(rng, pairs, *, better, lucky):
@@ -119,6 +129,34 @@ def test_strangers_elsewhere_change_nothing():
     more = points.copy()
     more[3, 4] = 1000
     assert compare(points, 0, 1).indirect == compare(more, 0, 1).indirect
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_indirect_evidence_is_that_of_whole_matrices(known):
+    """The difference and its deviation are those of the ratings with the covariance of all, with draws and without."""
+    rng = np.random.default_rng(4)
+    games = np.triu(rng.integers(0, 60, (40, 40)) * (rng.random((40, 40)) < 0.2), 1)
+    drawn = rng.binomial(games, 0.6)
+    wins = rng.binomial(games - drawn, 0.7)
+    points, draws = wins + (games - drawn - wins).T + 0.5 * (drawn + drawn.T), drawn + drawn.T if known else None
+    points[3, 30] = points[30, 3] = 0
+    indirect = compare(points, 3, 30, draws=draws).indirect
+    whole = bradley_terry(points, draws=draws).difference(30, 3)
+    assert (indirect.mean, indirect.deviation) == pytest.approx(whole, abs=1e-7)
+
+
+def test_a_league_of_many_needs_memory_for_pairs_that_met():
+    """A table of all 1,500 x 1,500 pairs would take 18 MB."""
+    later = np.arange(5, 1500)
+    ends = np.concatenate([np.stack([later - back, later], axis=1) for back in range(1, 6)])
+    points = np.random.default_rng(5).integers(1, 20, ends.shape).astype(np.float64)
+    league = Meetings(num=1500, ends=ends, points=points, draws=np.zeros(len(ends)))
+    tracemalloc.start()
+    answer = compare_meetings(league, 100, 1400)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert answer.indirect.deviation > 0
+    assert peak < 9e6
 
 
 def test_evidence_adds_up():

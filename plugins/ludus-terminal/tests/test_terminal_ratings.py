@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
 from ludus.environment import Seat
 from ludus.errors import ConfigError
 from ludus.runs import open_run
-from ludus_terminal.rating_views import evaluations
+from ludus_terminal.rating_views import COMPARISON, evaluations
 
 METHODS = ("bradley-terry", "elo", "openskill", "nash", "alpha-rank")
 CHASE = (Seat("cat", 0, 0), *(Seat("mouse", i, 1) for i in range(4)))
@@ -147,8 +148,9 @@ def test_evaluations_can_be_cut_and_widened(made):
         table = evaluations(run)
     assert table.names == ("main@1", "main@2", "random")
     cut = table.only(["random", "idle", "main@1"])
-    assert cut.points.tolist() == [[0, 0, 1.5], [0, 0, 0], [2.5, 0, 0]]
-    assert cut.draws.tolist() == [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    assert cut.points().tolist() == [[0, 0, 1.5], [0, 0, 0], [2.5, 0, 0]]
+    met = cut.meetings()
+    assert (met.num, met.ends.tolist(), met.points.tolist(), met.draws.tolist()) == (3, [[0, 2]], [[1.5, 2.5]], [1])
 
 
 # --- comparison ---------------------------------------------------------------------------------------------------
@@ -251,6 +253,24 @@ def test_matches_in_one_team_are_no_evidence(write, data):
     made.store.commit()
     assert data("compare", made.folder, "jerry@1", "jerry@2")["direct"]["matches"] == 0
     assert data("compare", made.folder, "random", "jerry@2")["direct"]["matches"] == 5
+
+
+def test_a_comparison_needs_memory_for_pairs_that_met(write):
+    """A table of all 500 x 500 pairs would take 2 MB, and there were several."""
+    made = write()
+    made.freeze("main")
+    file = made.league.models["main@1"]
+    for i in range(2, 501):  # all of them in one file
+        made.league.freeze("main", hash=file.hash, decisions=1000 * i, version=i, manifest=file.manifest)
+        made.duel(f"main@{i}", f"main@{i - 1}", [1, 0.5])
+    made.store.commit()
+    with open_run(made.folder) as run:
+        tracemalloc.start()
+        answer = COMPARISON.data(run, a="main@100", b="main@110")
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert answer["indirect"]["mean"] > 0
+    assert peak < 4e6
 
 
 def test_ratings_follow_known_strengths(write, data):

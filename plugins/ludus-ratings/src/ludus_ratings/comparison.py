@@ -20,10 +20,10 @@ from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
 from ludus_ratings.elo import ELO_POINTS
-from ludus_ratings.payoff import checked_points, components
-from ludus_ratings.strengths import Z95, bradley_terry
+from ludus_ratings.payoff import Meetings
+from ludus_ratings.strengths import Z95, rating_difference
 
-__all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "direct_evidence"]
+__all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "compare_meetings", "direct_evidence"]
 
 _Z80 = 0.8416212335729143  # the standard normal quantile of 80 %
 _PSEUDO = 2.0  # wins and losses each that are believed beforehand; z² / 2, as Agresti and Coull have it
@@ -143,8 +143,15 @@ def compare(
         seeds: ``[m]``: on which seeds, as for `direct_evidence`.
         draws: ``[n, n]``: how many of the matches were drawn, as for `bradley_terry`.
     """
+    return compare_meetings(Meetings.of(points, draws), a, b, scores=scores, seeds=seeds)
+
+
+def compare_meetings(
+    meetings: Meetings, a: int, b: int, *, scores: ArrayLike = (), seeds: ArrayLike | None = None
+) -> Comparison:
+    """Do what `compare` does in a league of many: time and memory grow with the number of pairs that have met."""
     direct = direct_evidence(scores, seeds=seeds)
-    indirect = _indirect(checked_points(points), a, b, draws)
+    indirect = _indirect(meetings, a, b)
     contradiction = False
     combined = direct.difference or indirect
     if direct.difference is not None and indirect is not None:
@@ -164,17 +171,30 @@ def compare(
     )
 
 
-def _indirect(points: NDArray[np.float64], a: int, b: int, draws: ArrayLike | None) -> Difference | None:
-    without = [table.copy() for table in (points, np.zeros_like(points) if draws is None else np.array(draws, float))]
-    for table in without:
-        table[a, b] = table[b, a] = 0.0
-    member = components(without[0])
-    if member[a] != member[b]:
+def _indirect(meetings: Meetings, a: int, b: int) -> Difference | None:
+    others = ~np.isin(meetings.ends, (a, b)).all(axis=1)
+    member = _connected(meetings.ends[others], meetings.num, a)
+    if not member[b]:
         return None
-    chosen = np.flatnonzero(member == member[a])  # nobody else can tell anything
-    inside = [table[np.ix_(chosen, chosen)] for table in without]
-    fit = bradley_terry(inside[0], draws=None if draws is None else inside[1])
-    return Difference(*fit.difference(int(np.searchsorted(chosen, b)), int(np.searchsorted(chosen, a))))
+    told = others & member[meetings.ends[:, 0]]  # nobody else can tell anything
+    place = np.cumsum(member) - 1
+    inside = Meetings(
+        num=int(member.sum()),
+        ends=place[meetings.ends[told]],
+        points=meetings.points[told],
+        draws=meetings.draws[told],
+    )
+    return Difference(*rating_difference(inside, int(place[b]), int(place[a])))
+
+
+def _connected(ends: NDArray[np.int64], num: int, first: int) -> NDArray[np.bool_]:
+    """Return ``[num]``: who is connected with `first` by chains of matches."""
+    reached: NDArray[np.bool_] = np.arange(num) == first
+    while True:
+        near = ends[reached[ends].any(axis=1)]
+        if reached[near].all():
+            return reached
+        reached[near] = True
 
 
 def _weighted(first: Difference, second: Difference) -> Difference:

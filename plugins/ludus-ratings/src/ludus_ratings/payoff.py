@@ -2,14 +2,49 @@
 
 The table that all ratings start from is ``points [n, n] float64``: what participant i got against j, a win counting 1
 and a draw ½. So ``points + points.T`` are the numbers of matches, and who never met has 0 in both places.
+
+Leagues grow to thousands of participants of which each has met a few; `Meetings` hold the same by pairs that have met.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["checked_points", "components", "log_odds", "points_of", "win_rates"]
+__all__ = ["Meetings", "checked_points", "components", "log_odds", "points_of", "win_rates"]
+
+
+@frozen(eq=False, kw_only=True)
+class Meetings:
+    """Results of the pairs that have met, each pair once.
+
+    Attributes:
+        num: n, how many participants there are.
+        ends: ``[pairs, 2] int64``: the two participants of every pair.
+        points: ``[pairs, 2] float64``: what each of the two got, wins + ½ draws; together they are the matches.
+        draws: ``[pairs] float64``: how many of the matches were drawn; 0 where that is not known.
+    """
+
+    num: int
+    ends: NDArray[np.int64]
+    points: NDArray[np.float64]
+    draws: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, points: ArrayLike, draws: ArrayLike | None = None) -> Meetings:
+        """Return the pairs of ``[n, n]`` tables of points and, if they are known, of drawn matches.
+
+        Raises:
+            ValueError: `points` is no such table, or `draws` is not of its shape.
+        """
+        table = checked_points(points)
+        drawn = np.zeros_like(table) if draws is None else np.asarray(draws, np.float64)
+        if drawn.shape != table.shape:
+            raise ValueError(f"draws: expected {list(table.shape)} as points, got {list(drawn.shape)}")
+        i, j = np.nonzero(np.triu(table + table.T))
+        ends, won = np.stack([i, j], axis=1), np.stack([table[i, j], table[j, i]], axis=1)
+        return cls(num=len(table), ends=ends, points=won, draws=drawn[i, j])
 
 
 def points_of(a: ArrayLike, b: ArrayLike, score: ArrayLike, *, num: int) -> NDArray[np.float64]:

@@ -13,17 +13,21 @@ exist and unique for any data:
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from attrs import define
 from numpy.typing import ArrayLike, NDArray
 
 from ludus_ratings.elo import ELO_POINTS, expected_score
-from ludus_ratings.fit import GROUPS, fit_bradley_terry
-from ludus_ratings.payoff import checked_points, components
+from ludus_ratings.fit import GROUPS, Hessian, fit_bradley_terry
+from ludus_ratings.payoff import Meetings, components
 
-__all__ = ["Z95", "Strengths", "bradley_terry"]
+__all__ = ["Z95", "Strengths", "bradley_terry", "rating_difference"]
 
 Z95 = 1.959963984540054  # the standard normal quantile of 97.5 %
+
+_ACCURACY = 1e-9  # of the way in which a difference moves the ratings
 
 
 @define(frozen=True, eq=False, kw_only=True)
@@ -79,55 +83,82 @@ def bradley_terry(
     Raises:
         ValueError: `points` is no such table, `draws` is not of its shape, or the prior is not positive.
     """
-    table = checked_points(points)
-    if prior_deviation <= 0:
-        raise ValueError(f"prior_deviation: expected > 0 Elo points, got {prior_deviation}")
-    precision = (ELO_POINTS / prior_deviation) ** 2
-    free = np.ones(len(table), bool)
+    meetings = Meetings.of(points, draws)
+    strength, curvature = _fit(meetings, reference=reference, prior_deviation=prior_deviation)
+    n = meetings.num
+    free = np.ones(n, bool)
     if reference is not None:
         free[reference] = False
-    n, (i, j) = len(table), np.nonzero(np.triu(table + table.T))
-    strength, curvature = fit_bradley_terry(
-        np.stack([i, j], axis=1),
-        np.stack([table[i, j], table[j, i]], axis=1),
-        fixed=-1 if reference is None else reference % n,
-        start=np.zeros(n),
-        group=np.arange(n) * min(n, GROUPS) // max(n, 1),
-        precision=precision,
-    )
     hessian = curvature.whole()[np.ix_(free, free)]
     inverse = np.linalg.inv(hessian)
     inner = inverse
     if draws is not None:
-        inner = inverse @ (hessian - _spared(table, np.asarray(draws, np.float64), strength)[np.ix_(free, free)])
-        inner = inner @ inverse
-    covariance = np.zeros_like(table)
+        inner = inverse @ (hessian - _laplacian(meetings, _spared(meetings, strength))[np.ix_(free, free)]) @ inverse
+    covariance = np.zeros((n, n))
     covariance[np.ix_(free, free)] = 0.5 * (inner + inner.T)
     return Strengths(
         mean=strength * ELO_POINTS,
         covariance=covariance * ELO_POINTS**2,
-        matches=table.sum(axis=0) + table.sum(axis=1),
-        component=components(table),
+        matches=_sums(meetings, meetings.points.sum(axis=1)),
+        component=components(points),
     )
 
 
-def _laplacian(weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the quadratic form Σ weight_ij (x_i - x_j)² / 2 of a symmetric ``[n, n]`` as a matrix."""
-    return np.diag(weight.sum(axis=1)) - weight
+def rating_difference(meetings: Meetings, a: int, b: int, *, prior_deviation: float = 1000.0) -> tuple[float, float]:
+    """Return what `Strengths.difference` does with nobody fixed; the cost grows with the number of pairs that met.
+
+    Raises:
+        ValueError: The prior is not positive.
+    """
+    strength, hessian = _fit(meetings, reference=None, prior_deviation=prior_deviation)
+    apart = np.zeros(meetings.num)
+    apart[a], apart[b] = 1.0, -1.0
+    moved = hessian.solve(apart, accuracy=_ACCURACY)
+    # of H⁻¹ (H - S) H⁻¹, where S is the Laplacian of what draws spare
+    lead = moved[meetings.ends[:, 0]] - moved[meetings.ends[:, 1]]
+    variance = float(apart @ moved - _spared(meetings, strength) @ lead**2)
+    return float(apart @ strength) * ELO_POINTS, math.sqrt(max(variance, 0.0)) * ELO_POINTS
 
 
-def _spared(points: NDArray[np.float64], draws: NDArray[np.float64], r: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``[n, n]``: by how much the points vary less than the model says because some matches were drawn.
+def _fit(meetings: Meetings, *, reference: int | None, prior_deviation: float) -> tuple[NDArray[np.float64], Hessian]:
+    """Return strengths ``[n]`` in log-odds, and the second derivatives there."""
+    if prior_deviation <= 0:
+        raise ValueError(f"prior_deviation: expected > 0 Elo points, got {prior_deviation}")
+    n = meetings.num
+    return fit_bradley_terry(
+        meetings.ends,
+        meetings.points,
+        fixed=-1 if reference is None else reference % n,
+        start=np.zeros(n),
+        group=np.arange(n) * min(n, GROUPS) // max(n, 1),
+        precision=(ELO_POINTS / prior_deviation) ** 2,
+    )
+
+
+def _laplacian(meetings: Meetings, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quadratic form Σ weight_ab (x_a - x_b)² over pairs as a matrix ``[n, n]``."""
+    a, b = meetings.ends.T
+    whole = np.diag(_sums(meetings, weight))
+    whole[a, b] = whole[b, a] = -weight
+    return whole
+
+
+def _sums(meetings: Meetings, weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``[n]``: sums over the pairs of everybody."""
+    return np.bincount(meetings.ends.ravel(), np.repeat(weight, 2), meetings.num).astype(np.float64)
+
+
+def _spared(meetings: Meetings, strength: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``[pairs]``: by how much the points vary less than the model says because some matches were drawn.
 
     One match of expectation p that is drawn with probability d has the variance p(1 - p) - d/4. For d stands the lower
     end of Wilson's interval, so that a few draws alone do not make a rating certain.
     """
-    if draws.shape != points.shape:
-        raise ValueError(f"draws: expected {list(points.shape)} as points, got {list(draws.shape)}")
-    games = points + points.T
+    a, b = meetings.ends.T
+    games = meetings.points.sum(axis=1)
     n = np.maximum(games, 1.0)
-    share, z2 = draws / n, Z95**2
+    share, z2 = meetings.draws / n, Z95**2
     low = (share + z2 / (2 * n) - Z95 * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    win = 0.5 * (1.0 + np.tanh(0.5 * (r[:, None] - r[None, :])))
+    win = 0.5 * (1.0 + np.tanh(0.5 * (strength[a] - strength[b])))
     most = 0.9 * win * (1.0 - win)  # what is left must stay positive
-    return _laplacian(games * np.clip(low / 4, 0.0, most))
+    return np.asarray(games * np.clip(low / 4, 0.0, most))

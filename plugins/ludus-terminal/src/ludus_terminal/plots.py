@@ -74,10 +74,11 @@ def _payoffs(run: Run, figure: Figure) -> bool:
     """Draw shares of points of the evaluation matches; grey where two have not met."""
     table = evaluations(run)
     n = len(table.names)
-    games = table.points + table.points.T
+    points = table.points()
+    games = points + points.T
     if not n:
         return False
-    shares = np.where(games > 0, table.points / np.maximum(games, 1), np.nan)
+    shares = np.where(games > 0, points / np.maximum(games, 1), np.nan)
     size = float(np.clip(2.5 + 0.3 * n, 5, 14))
     figure.set_size_inches(size + 1, size)
     axes = figure.subplots()

@@ -82,9 +82,10 @@ def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[
 
 def _scores(run: Run) -> dict[str, float]:
     """Return everybody's share of the points of their evaluation matches."""
-    total = evaluations(run)
-    won, lost = total.points.sum(axis=1), total.points.sum(axis=0)
-    return dict(zip(total.names, (won / (won + lost)).tolist(), strict=True))
+    total: dict[str, np.ndarray] = {}
+    for (name, _), count in evaluations(run).counts.items():
+        total[name] = total.get(name, 0) + count
+    return {name: float(won + 0.5 * drawn) / float(won + drawn + lost) for name, (won, drawn, lost) in total.items()}
 
 
 def _match_ticks(run: Run) -> dict[str, float]:

@@ -18,17 +18,19 @@ from ludus_ratings import (
     ELO_POINTS,
     Comparison,
     Difference,
+    Meetings,
     TeamMatch,
     alpha_rank,
     alpha_rank_roles,
     bradley_terry,
-    compare,
+    compare_meetings,
     log_odds,
     nash_average,
     openskill_ratings,
     sequential_elo,
     win_rates,
 )
+from ludus_ratings.elo_table import EloTable
 from numpy.typing import NDArray
 from rich.console import RenderableType
 from rich.markup import escape
@@ -46,22 +48,35 @@ class Evaluations:
 
     Attributes:
         names: n participants, in the order of their names.
-        points: ``[n, n] float64``: wins + ½ draws of the row against the column.
-        draws: ``[n, n] float64``.
+        counts: ``[3] int64`` wins, draws and losses of a against b by (a, b), both ways, for all who have met.
     """
 
     names: tuple[str, ...]
-    points: NDArray[np.float64]
-    draws: NDArray[np.float64]
+    counts: Mapping[tuple[str, str], NDArray[np.int64]]
 
     def only(self, names: Sequence[str]) -> Evaluations:
         """Return the same without other participants; who has no matches yet is added."""
-        known = {name: i for i, name in enumerate(self.names)}
-        inside = [i for i, name in enumerate(names) if name in known]
-        old = [known[names[i]] for i in inside]
-        wider = np.zeros((2, len(names), len(names)))
-        wider[np.ix_((0, 1), inside, inside)] = np.stack([self.points, self.draws])[np.ix_((0, 1), old, old)]
-        return Evaluations(tuple(names), wider[0], wider[1])
+        kept = set(names)
+        return Evaluations(tuple(names), {pair: count for pair, count in self.counts.items() if kept.issuperset(pair)})
+
+    def meetings(self) -> Meetings:
+        """Return the sums by pairs of indices of `names`."""
+        index = {name: i for i, name in enumerate(self.names)}
+        ends = [(index[a], index[b]) for a, b in self.counts if index[a] < index[b]]
+        count = np.array([self.counts[self.names[i], self.names[j]] for i, j in ends], np.float64).reshape(-1, 3)
+        return Meetings(
+            num=len(self.names),
+            ends=np.array(ends, np.int64).reshape(-1, 2),
+            points=count[:, [0, 2]] + 0.5 * count[:, [1]],
+            draws=count[:, 1],
+        )
+
+    def points(self) -> NDArray[np.float64]:
+        """Return ``[n, n]``: wins + ½ draws of the row against the column, for what needs all pairs."""
+        met = self.meetings()
+        (a, b), table_ = met.ends.T, np.zeros((met.num, met.num))
+        table_[a, b], table_[b, a] = met.points.T
+        return table_
 
 
 def evaluations(run: Run) -> Evaluations:
@@ -71,13 +86,7 @@ def evaluations(run: Run) -> Evaluations:
         for (kind, a, b), counts in run.payoffs().items()
         if kind == "eval" and not (a.endswith("+") or b.endswith("+"))
     }
-    names = sorted({a for a, _ in counted}, key=natural)
-    index = {name: i for i, name in enumerate(names)}
-    points, draws = np.zeros((2, len(names), len(names)))
-    for (a, b), (won, drawn, _) in counted.items():
-        points[index[a], index[b]] = won + 0.5 * drawn
-        draws[index[a], index[b]] = drawn
-    return Evaluations(tuple(names), points, draws)
+    return Evaluations(tuple(sorted({a for a, _ in counted}, key=natural)), counted)
 
 
 # --- ratings ------------------------------------------------------------------------------------------------------
@@ -98,11 +107,11 @@ def _ratings(run: Run, *, method: str) -> Data:
 
 
 def _bradley_terry(run: Run, table_: Evaluations) -> Mapping[str, Rating]:
-    """Return the ratings of a league that rates by elo: the same prior and zero, so the same numbers."""
-    anchors = run.league.anchors
-    zero = "random" if "random" in anchors else next(iter(anchors), None)
-    fit = bradley_terry(table_.points, reference=table_.names.index(zero) if zero in table_.names else None)
-    return _rated(table_.names, fit.mean, fit.deviation, fit.matches)
+    """Return the ratings of a league that rates by elo."""
+    fit = EloTable(anchors=tuple(run.league.anchors))
+    for (a, b), count in table_.counts.items():
+        fit.add(a, b, count)
+    return {name: fit.rating(name) for name in table_.names}
 
 
 def _rated(
@@ -147,8 +156,9 @@ def _openskill(run: Run) -> Mapping[str, Rating]:
 
 def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
     table_, roles = _by_role(run, all_)
-    fit = bradley_terry(table_.points)
-    average = nash_average(log_odds(table_.points, expected=fit.expected()), roles=roles)
+    points = table_.points()
+    fit = bradley_terry(points)
+    average = nash_average(log_odds(points, expected=fit.expected()), roles=roles)
     unknown = np.full(len(table_.names), math.nan)
     ratings = _rated(table_.names, average.rating * ELO_POINTS, unknown, fit.matches)
     return ratings, dict(zip(table_.names, average.mass.tolist(), strict=True))
@@ -156,8 +166,8 @@ def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[st
 
 def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
     table_, roles = _by_role(run, all_)
-    fit = bradley_terry(table_.points)
-    rates = win_rates(table_.points, expected=fit.expected())
+    points = table_.points()
+    rates = win_rates(points, expected=bradley_terry(points).expected())
     if roles is None or len(set(roles)) < 2:
         mass = alpha_rank(rates)
     elif len(set(roles)) == 2:
@@ -212,8 +222,7 @@ def _compare(run: Run, *, a: str, b: str) -> Data:
     total = evaluations(run)
     total = total.only(list(dict.fromkeys([*total.names, a, b])))
     scores, seeds = _meetings(run, a, b)
-    index = {name: i for i, name in enumerate(total.names)}
-    answer = compare(total.points, index[a], index[b], scores=scores, seeds=seeds, draws=total.draws)
+    answer = compare_meetings(total.meetings(), *map(total.names.index, (a, b)), scores=scores, seeds=seeds)
     return {"a": a, "b": b, **_answer(answer)}
 
 
