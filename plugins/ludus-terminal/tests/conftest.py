@@ -14,6 +14,7 @@ from ludus._store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
 from ludus_ratings.elo_table import EloTable
+from ludus_ratings.fit import Hessian
 from ludus_terminal.league import league as command
 
 DUEL = (Seat("player", 0, 0), Seat("player", 1, 1))
@@ -82,6 +83,14 @@ def write(tmp_path):
     yield make
     for store in stores:
         store.close()
+
+
+@pytest.fixture
+def computed(monkeypatch):
+    """Return the list of participants, by number, whose deviations are computed from now on."""
+    asked, deviation = [], Hessian.deviation
+    monkeypatch.setattr(Hessian, "deviation", lambda self, i: asked.append(i) or deviation(self, i))
+    return asked
 
 
 def invoke(*arguments, code=0):

@@ -56,6 +56,20 @@ def test_the_overview_as_json(run, data):
     assert [row["participant"] for row in overview["ratings"]] == ["main@2", "main@1", "random"]
 
 
+def test_the_overview_computes_the_deviations_that_it_shows(write, show, data, computed):
+    """Each takes time where models are many; JSON has all of them."""
+    made = write()
+    for i in range(1, 21):
+        made.duel(made.freeze("main"), "random", [1] * i)
+    made.store.commit()
+    assert "… and 9 more" in show(made.folder)
+    assert len(computed) == 12
+    computed.clear()
+    ratings = data(made.folder)["ratings"]
+    assert len(computed) == len(ratings) == 21
+    assert all(row["deviation"] > 0 for row in ratings if row["participant"] != "random")
+
+
 def test_payoffs_are_a_matrix(run, show):
     """Every row against every column; who never met has a dot."""
     lines = words(show(run, "payoffs"))

@@ -68,6 +68,16 @@ def test_for_programs_it_is_json(folder):
     assert data["players"]["idle"] == {"newest": "", "records": {}, "ratings": []}
 
 
+def test_it_computes_the_deviation_that_it_shows(folder, computed):
+    """Each takes time where models are many; JSON has all of them."""
+    assert "(± " in shown(folder)
+    assert len(computed) == 1
+    computed.clear()
+    ratings = json.loads(shown(folder, "--json"))["players"]["main"]["ratings"]
+    assert len(computed) == len(ratings) == 2
+    assert all(rating["deviation"] > 0 for rating in ratings)
+
+
 @pytest.mark.parametrize(
     ("teams", "said"),
     [

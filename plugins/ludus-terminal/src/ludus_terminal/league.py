@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable
 from itertools import pairwise
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -77,7 +78,7 @@ def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
     with open_run(run) as opened:
         data = view.data(opened, **options)
     if as_json:
-        click.echo(json.dumps(data, indent=2))
+        click.echo(json.dumps(data, indent=2, default=methodcaller("json")))
         return data
     from rich.console import Console  # noqa: PLC0415 - as above
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from ludus.matchmaker import Rating
 from ludus.runs import Run, evenly, milestones, open_run, score
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -27,7 +28,7 @@ def report(run: Path, *, as_json: bool) -> None:
     with open_run(run) as opened:
         data = _data(opened)
     if as_json:
-        click.echo(json.dumps(data, indent=2))
+        click.echo(json.dumps(data, indent=2, default=_rating))
         return
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     for part in _show(data):
@@ -57,8 +58,13 @@ def _player(run: Run, name: str) -> dict[str, Any]:
             for opponent, counts in zip(opponents, records, strict=True)
             if counts.any()
         },
-        "ratings": [{"mean": rating.mean, "deviation": rating.deviation} for rating in ratings if rating.matches],
+        "ratings": [rating for rating in ratings if rating.matches],
     }
+
+
+def _rating(rating: Rating) -> dict[str, float]:
+    """Return a rating as JSON values. A deviation takes time where models are many, so only those shown are read."""
+    return {"mean": rating.mean, "deviation": rating.deviation}
 
 
 def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
@@ -71,8 +77,8 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         ratings = player["ratings"]
         if len(ratings) > 1:
             chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]
-            rise = " → ".join(f"{rating['mean']:.0f}" for rating in chosen)
-            yield f"rating {rise} (± {2 * chosen[-1]['deviation']:.0f})"
+            rise = " → ".join(f"{rating.mean:.0f}" for rating in chosen)
+            yield f"rating {rise} (± {2 * chosen[-1].deviation:.0f})"
 
 
 def _unrated(model: str, *, teams: int) -> str:

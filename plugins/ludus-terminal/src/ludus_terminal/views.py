@@ -42,7 +42,8 @@ class View:
     """One view: what it says, and how that is shown.
 
     Attributes:
-        data: Returns JSON values of an open run; further arguments are the view's options.
+        data: Returns JSON values of an open run, or what gives them by its method ``json``; further arguments are the
+            view's options.
         show: Returns what is printed of them.
     """
 
@@ -74,7 +75,7 @@ def _overview(run: Run) -> Data:
         "created_s": run.meta("created_s"),
         "matches": run.num_matches(),
         "players": [_player(run, name) for name in run.league.players],
-        "ratings": ratings_json(_league_ratings(run)),
+        "ratings": _best_first(_league_ratings(run)),
     }
 
 
@@ -107,7 +108,7 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     yield players
     if records.row_count:
         yield records
-    yield ratings_table("Ratings (± 95 %)", data["ratings"][:_ROWS], digits=0)
+    yield ratings_table("Ratings (± 95 %)", [row.json() for row in data["ratings"][:_ROWS]], digits=0)
     if len(data["ratings"]) > _ROWS:
         yield f"… and {len(data['ratings']) - _ROWS} more: ludus league {escape(data['run'])} ratings"
 
@@ -117,18 +118,31 @@ def _league_ratings(run: Run) -> Mapping[str, Rating]:
     return {name: rating for name in (*run.league.anchors, *run.models) if (rating := run.league.rating(name)).matches}
 
 
+@attrs.frozen
+class _Rated:
+    """A participant and its rating, whose deviation takes time where models are many: `json` reads it."""
+
+    participant: str
+    rating: Rating
+
+    def json(self) -> Data:
+        """Return JSON values; a deviation that is not known is null."""
+        deviation = self.rating.deviation
+        return {
+            "participant": self.participant,
+            "mean": self.rating.mean,
+            "deviation": None if math.isnan(deviation) else deviation,
+            "matches": self.rating.matches,
+        }
+
+
+def _best_first(ratings: Mapping[str, Rating]) -> list[_Rated]:
+    return sorted((_Rated(name, rating) for name, rating in ratings.items()), key=lambda row: -row.rating.mean)
+
+
 def ratings_json(ratings: Mapping[str, Rating]) -> Data:
     """Return ratings as JSON values, the best first; a deviation that is not known is null."""
-    rows = [
-        {
-            "participant": name,
-            "mean": rating.mean,
-            "deviation": None if math.isnan(rating.deviation) else rating.deviation,
-            "matches": rating.matches,
-        }
-        for name, rating in ratings.items()
-    ]
-    return sorted(rows, key=lambda row: -row["mean"])
+    return [row.json() for row in _best_first(ratings)]
 
 
 def ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int) -> Table:
