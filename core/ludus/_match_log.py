@@ -283,7 +283,7 @@ class MatchLog:
             self.rollback()
             raise StoreError(
                 f"{self.run_dir}: the league could not be written: {error}; nothing that was committed is lost — "
-                f"make room there and go on with `ludus resume {self.run_dir}`"
+                f"make room or rights there and go on with `ludus resume {self.run_dir}`"
             ) from error
 
     def _write(self, sql: str, *values: Any) -> int:

@@ -325,22 +325,20 @@ def test_a_rollback_forgets_everything_since_the_commit(store):
     assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 0]
 
 
+MAKE_ROOM = r"make room or rights there and go on with `ludus resume .*`$"
+
+
 def test_a_full_disk_is_one_clear_error(store):
     """The whole transaction is dropped, also what came before the statement that failed."""
     store._db.execute("PRAGMA max_page_count = 1")  # no page more than there are
     store.set_counter("x", 1)
     fixture = add_fixture(store, matches=5000)
-    with pytest.raises(
-        StoreError, match=r"could not be written: database or disk is full; .* go on with `ludus resume"
-    ):
+    with pytest.raises(StoreError, match=rf"could not be written: database or disk is full; .* — {MAKE_ROOM}"):
         store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
     store._db.execute("PRAGMA max_page_count = 100000")
     store.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
     assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
-
-
-MAKE_ROOM = r"make room or rights there and go on with `ludus resume .*`$"
 
 
 def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypatch):
