@@ -32,6 +32,14 @@ def test_space_that_vanishes_leaves_no_file(folder, monkeypatch, shapes):
     assert not list(folder.path.iterdir())
 
 
+@pytest.mark.parametrize(("size", "said"), [(4_000, "4 kB"), (900_000, "900 kB"), (3_000_000, "3 MB")])
+def test_space_that_is_missing_is_told_in_a_unit_that_fits(folder, monkeypatch, size, said):
+    """Where all of the file system has to stay free there is none for a small file either."""
+    monkeypatch.setattr(memory, "_SPARE", 1)
+    with pytest.raises(LinkError, match=f"no space for {said} in "):
+        folder.create(Layout.of({"x": ((size,), np.dtype(np.uint8))}))
+
+
 def test_the_memory_of_a_file_is_real(folder):
     """Not a hole that is filled when it is written."""
     made = folder.create(Layout.of({"x": ((1 << 20,), np.dtype(np.uint8))}))

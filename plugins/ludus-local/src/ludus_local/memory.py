@@ -219,7 +219,8 @@ class SharedFolder:
         try:
             free = os.statvfs(self.path)
             if size > free.f_bavail * free.f_frsize - free.f_blocks * free.f_frsize // _SPARE:
-                raise LinkError(f"no space for {size / 1e6:.0f} MB in {self.path}")
+                amount = f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+                raise LinkError(f"no space for {amount} in {self.path}")
             memory = _make(self.path / name, size)
         except LinkError:
             raise
