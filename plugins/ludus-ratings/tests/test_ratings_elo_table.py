@@ -232,6 +232,34 @@ def test_a_fit_needs_memory_for_pairs_that_met():
     assert peak < 9e6
 
 
+_MANY_DEVIATIONS = """
+import re
+from pathlib import Path
+import numpy as np
+from ludus_ratings.fit import Hessian
+
+def most():
+    return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+later = np.arange(1, 1500)
+ends, group = np.stack([later - 1, later], axis=1), np.arange(1500) // 12
+hessian = Hessian(ends, np.ones(1499), fixed=0, group=group, precision=0.03)
+before = most()
+assert all(hessian.deviation(i) > 0 for i in range(1, 60))
+assert hessian._variance is not None
+print(most() - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell how much memory was needed at most")
+def test_many_deviations_need_less_than_an_inverse_of_all(monkeypatch):
+    """The matrix of 1,500 takes 18 MB; LAPACK needs four of that to invert it in one piece."""
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    command = [sys.executable, "-c", _MANY_DEVIATIONS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) < 3 * 18e6
+
+
 def test_a_long_history_takes_few_steps(monkeypatch):
     """A chain of 1,500 models is solved in far fewer steps than it is long, and one result more in few of those."""
     steps = []

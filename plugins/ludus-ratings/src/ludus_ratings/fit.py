@@ -83,13 +83,24 @@ class Hessian:
         whole[self._a, self._b] = whole[self._b, self._a] = -self._weight
         return whole
 
+    def _variances(self) -> Floats:
+        """Return the diagonal of H⁻¹, half by half: what is inverted at once is a quarter of the whole."""
+        whole, middle = self.whole(), len(self._diagonal) // 2
+
+        def half(own: slice, other: slice) -> Floats:
+            through = whole[own, other] @ np.linalg.solve(whole[other, other], whole[other, own])
+            return np.diag(np.linalg.inv(whole[own, own] - through)).copy()
+
+        first, second = slice(middle), slice(middle, None)
+        return np.concatenate([half(first, second), half(second, first)])
+
     def deviation(self, i: int) -> float:
         """Return the standard error of a participant in Elo points."""
         if i == self._fixed:
             return 0.0
         n, self._asked = len(self._diagonal), self._asked + 1
         if self._variance is None and 50 * self._asked > n and n <= _WHOLE:
-            self._variance = np.diag(np.linalg.inv(self.whole())).copy()
+            self._variance = self._variances()
         if self._variance is not None:
             return round(math.sqrt(self._variance[i]) * ELO_POINTS, 6)
         right = np.zeros(n)
