@@ -78,10 +78,12 @@ class SegmentLayout:
         return shapes | {"length": ((segments,), np.dtype(np.int32)), "version": ((segments,), np.dtype(np.int64))}
 
     def check(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Check that arrays are those of some segments.
+        """Check that arrays are those of some segments, and that all actions in them are in the action space.
+
+        That is so in unused entries, too: they hold zeros, or what an earlier block of the same player has left.
 
         Raises:
-            ContractError: One is missing, unknown, or of another shape or dtype.
+            ContractError: One is missing, unknown, or of another shape or dtype; or an action is outside its space.
         """
         expected = self.block(arrays["length"].size if "length" in arrays else 0)
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
@@ -89,6 +91,17 @@ class SegmentLayout:
             name = next(name for name in expected | found if found.get(name) != expected.get(name))
             what, wanted = (_described(shapes.get(name)) for shapes in (found, expected))
             raise ContractError(f"segments: expected {wanted} as {name[:64]!r}, got {what}")
+        if arrays["action"].size:
+            self._check_actions(arrays["action"])
+
+    def _check_actions(self, action: np.ndarray) -> None:
+        if not self.labels and not np.isfinite(action).all():
+            raise ContractError("segments: an action is not finite")
+        # label by label, as NumPy is slow at reducing all but a short last axis
+        for label, size in enumerate(self.labels):
+            low, high = action[..., label].min(), action[..., label].max()
+            if low < 0 or high >= size:
+                raise ContractError(f"segments: expected label {label} of actions in [0, {size - 1}], got {low}…{high}")
 
 
 #: Names, shapes and dtypes → memory for them, with whatever an earlier block left in it; None where there is no room.

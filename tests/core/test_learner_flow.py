@@ -216,8 +216,9 @@ def test_empty_segments_are_not_stale(desk):
             "float32[21, 1, 1] as 'observation/obs', got float32[5, 1, 1]",
         ),
         (lambda arrays: arrays["length"].fill(21), "lengths must lie in [0, 20]"),
+        (lambda arrays: arrays["action"].fill(-1), "expected label 0 of actions in [0, 1], got -1…-1"),
     ],
-    ids=["empty", "missing", "unknown", "dtype", "precision", "state", "scalar", "T", "length"],
+    ids=["empty", "missing", "unknown", "dtype", "precision", "state", "scalar", "T", "length", "action"],
 )
 def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem):
     """And acknowledged, so that their sampler goes on; the others are learned from."""

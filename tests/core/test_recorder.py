@@ -9,7 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus._recorder import Recorder, SegmentLayout
 from ludus.environment import Role
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, ContractError
 from ludus.segment import Field
 
 ROLE = Role(
@@ -75,6 +75,37 @@ def test_the_layout_names_everything_that_is_recorded():
     assert layout.arrays["action_mask"] == ((1005,), np.dtype(bool))
     assert layout.arrays["extras/log_prob"] == ((), np.dtype(np.float32))
     assert layout.state == {"h": ((1,), np.dtype(np.float32))}
+
+
+@pytest.mark.parametrize(
+    ("space", "action", "problem"),
+    [
+        (spaces.Discrete(3), [3], r"expected label 0 of actions in \[0, 2\], got 0…3"),
+        (spaces.Discrete(3), [-1], r"expected label 0 of actions in \[0, 2\], got -1…0"),
+        (spaces.MultiDiscrete([3, 4]), [3, 0], "label 0 .*, got 0…3"),
+        (spaces.MultiDiscrete([3, 4]), [0, -1], "label 1 .*, got -1…0"),
+        (spaces.MultiBinary(2), [0, 2], "label 1 .*, got 0…2"),
+        (spaces.Box(-1, 1, (2,)), [0, np.nan], "an action is not finite"),
+        (spaces.Box(-1, 1, (2,)), [np.inf, 0], "an action is not finite"),
+    ],
+)
+def test_an_action_outside_its_space_is_refused(space, action, problem):
+    """Among others that are inside, the largest ones included; an index of a choice must not wrap around."""
+    role = Role(name="player", observation_space=spaces.Box(0, 1, (1,)), action_space=space, teams=(0,))
+    layout = SegmentLayout.of(role, fields=(), decisions=4)
+    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block(2).items()}
+    arrays["action"][1, 1] = [size - 1 for size in layout.labels] or 1e30
+    layout.check(arrays)
+    arrays["action"][2, 0] = action
+    arrays["action"][1, 1] = 0
+    with pytest.raises(ContractError, match=problem):
+        layout.check(arrays)
+
+
+def test_a_block_without_segments_is_one_of_its_layout():
+    """It has no action that could be outside."""
+    layout = recorder().layout
+    layout.check({name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block(0).items()})
 
 
 def test_continuous_actions_have_no_mask():
