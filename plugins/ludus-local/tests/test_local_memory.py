@@ -65,6 +65,16 @@ def test_a_folder_that_others_can_enter_is_not_used(monkeypatch, tmp_path, caplo
     assert "must be owned by this user with mode 0700" in caplog.text
 
 
+def test_nobody_waits_for_a_lock_on_a_folder_of_another_user(monkeypatch, tmp_path, caplog):
+    """They may have made it under a name that they foresaw, and hold it; then there is no shared memory."""
+    monkeypatch.setattr(memory, "_MEMORY", tmp_path)
+    (tmp_path / "ludus-1-x").mkdir(mode=0o700)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    monkeypatch.setattr(memory.fcntl, "flock", lambda *_: pytest.fail("waits for the lock"))
+    assert SharedFolder.beside(Path("/run/ludus-1-x"), "sampler-0") is None
+    assert "ludus-1-x must be owned by this user; segments and weights travel through sockets" in caplog.text
+
+
 def test_a_worker_makes_the_folder_private(monkeypatch, tmp_path):
     """Whoever comes first."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)

@@ -95,11 +95,17 @@ def hold(folder: Path) -> bool:
 
     Returns:
         False where somebody has removed the folder before it was held; then it is to be made again.
+
+    Raises:
+        LinkError: It belongs to another user.
     """
     try:
         descriptor = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return False
+    if os.fstat(descriptor).st_uid != os.getuid():  # who could keep this process waiting for the lock for ever
+        os.close(descriptor)
+        raise LinkError(f"private directory {folder} must be owned by this user")
     with suppress(OSError):  # a file system without locks; there nobody can take the folder for stale either
         fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for who is removing it just now
     with suppress(FileNotFoundError):
