@@ -5,7 +5,8 @@ A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``
 Flow control: every sampler may have some blocks under way, at least its part of an update and one more: so it goes on
 while an update is computed, and the next one finds its data. A block is acknowledged when an update has consumed it, or
 at once while the learner still lacks data for its next update; so the queue is bounded by the credits and no sampler
-can starve the learner of a batch that is larger than all credits together. A block is *released* when nothing of it
+can starve the learner of a batch that is larger than all credits together. Blocks of a sampler that keeps to no credits
+are dropped once far more of it waits than it was granted. A block is *released* when nothing of it
 waits any more, whenever it was acknowledged; until then nobody writes to its memory.
 """
 
@@ -50,6 +51,7 @@ from ludus.segment import SegmentBatch
 _log = logging.getLogger(__name__)
 _RESEND_S = 5.0
 _CHECKPOINTING = 0.05  # of the time at most, apart from the checkpoints of models
+_MOST_WAITING = 4  # times what a sampler may have under way: it might know of more credits, or have come back meanwhile
 _BAD_UPDATES = 3  # so many refused updates in a row end the learner: its weights must be broken
 
 
@@ -252,10 +254,11 @@ class Learner:
         sender = self._queue.sender(peer, message.pid)
         sender.received = max(sender.received, message.block)
         batch = self._unload(peer, message)
-        if batch is None or not batch.num_decisions:
+        if batch is not None:
+            sender.block_decisions = max(sender.block_decisions, batch.num_decisions)
+        if batch is None or not batch.num_decisions or self._is_surplus(sender):
             self._queue.pass_over(sender, message.block)
         else:
-            sender.block_decisions = max(sender.block_decisions, batch.num_decisions)
             self._queue.add(sender, message.block, batch, decisions=self.trainer.batch_decisions)
         if not self._ready:  # of dropped blocks, too: what waits is not learned from before others come
             sender.acked = max(sender.acked, message.block)
@@ -284,6 +287,14 @@ class Learner:
         self._meter.drops["stale"] += int(stale.sum())
         self._meter.drops["reset"] += int(others.sum())
         return evolve(batch, length=np.where(stale | others, 0, batch.length).astype(np.int32))
+
+    def _is_surplus(self, sender: Sender) -> bool:
+        """Return whether far more waits of a sampler than its credits allow; such a block is counted as dropped."""
+        allowed = max(self.trainer.batch_decisions, self._credits(sender) * sender.block_decisions)
+        surplus = self._queue.waiting(sender.worker) >= _MOST_WAITING * allowed
+        if surplus:
+            self._meter.drops["surplus"] += 1
+        return surplus
 
     @property
     def _max_staleness(self) -> float:

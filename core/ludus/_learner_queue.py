@@ -83,6 +83,10 @@ class BlockQueue:
         self._parts += [_Part(sender, block, block if part is parts[-1] else block - 1, part) for part in parts]
         self.decisions += batch.num_decisions
 
+    def waiting(self, worker: str) -> int:
+        """Return how many decisions of a sampler wait, those of its predecessors included."""
+        return sum(part.batch.num_decisions for part in self._parts if part.sender.worker == worker)
+
     def pass_over(self, sender: Sender, block: int) -> None:
         """Count a block that is not used as taken as soon as nothing of its sender waits that came before it."""
         waiting = [part for part in self._parts if part.sender is sender]

@@ -28,6 +28,37 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
     assert desk.learner.decisions == 12
 
 
+@pytest.mark.parametrize("processes", [1, 3])
+def test_a_sampler_that_keeps_to_no_credits_fills_no_memory(desk, processes):
+    """What is far beyond its credits is dropped and counted; others, and it later on, are learned from."""
+    for number in range(1, 101):
+        desk.block(number, decisions=5, pid=number % processes)  # whichever it says it is
+    assert desk.learner._queue.decisions == 80  # four times four blocks of five
+    desk.block(1, decisions=5, peer="sampler-1")
+    assert desk.learner._queue.decisions == 85
+    assert desk.learner._meter.drops == {"surplus": 84}
+    while desk.learner.work():
+        pass
+    desk.block(101, decisions=11, versions=(desk.learner.version,), pid=1 % processes)
+    assert desk.learner.work()
+    assert desk.acked() == 101
+
+
+def test_no_block_of_a_sampler_that_keeps_to_its_credits_is_dropped(desk):
+    """Not even where it had been granted a whole batch before many others came, and says hello anew meanwhile."""
+    desk.block(1, decisions=1)
+    allowed = granted(desk, "sampler-0")
+    for peer in range(1, 20):
+        desk.learner.handle(f"sampler-{peer}", Hello())
+    for number in range(2, allowed + 2):
+        desk.block(number, decisions=1)
+    desk.learner.handle("sampler-0", Hello(pid=1))
+    for number in range(1, allowed + 1):
+        desk.block(number, decisions=1, pid=1)
+    assert desk.learner._queue.decisions == 2 * allowed + 1
+    assert not desk.learner._meter.drops["surplus"]
+
+
 def credits_of(desk, peer):
     """Return all that a sampler was granted."""
     return [message for who, message in desk.link.sent if who == peer and isinstance(message, Credit)]
