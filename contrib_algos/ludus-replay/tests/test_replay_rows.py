@@ -129,6 +129,17 @@ def test_numbers_must_be_finite(layout, array):
         collect(batch, layout, gamma=0.9)
 
 
+@pytest.mark.parametrize("reward", [1e25, -3e38])
+def test_a_reward_whose_square_is_no_number_is_not_remembered(layout, reward):
+    """Else every update that draws it would fail, long after it came."""
+    batch = column([1, 2, np.nan])
+    batch.reward[1] = 1e12
+    collect(batch, layout, gamma=0.9)
+    batch.reward[1] = reward
+    with pytest.raises(ContractError, match=r"expected at most 1e\+12; the batch was not remembered"):
+        collect(batch, layout, gamma=0.9)
+
+
 def slowly(batch, *, gamma, n_step, per_tick):
     """Return the transitions of a batch, one by one: (start, end or None, reward, discount)."""
     found = []

@@ -18,6 +18,8 @@ from ludus_replay.layout import ReplayLayout
 
 __all__ = ["Rows", "collect"]
 
+_LARGEST_REWARD = 1e12  # with which squared errors and the squared norms of their gradients are still float32 numbers
+
 
 @frozen
 class Rows:
@@ -66,7 +68,8 @@ def collect(
         sums: What else to sum like the reward, ``[T+1, N]`` each; under the names of the layout.
 
     Raises:
-        ContractError: The batch lacks an array, or holds a number that is not finite where it would be remembered.
+        ContractError: The batch lacks an array, or holds a number that is not finite where it would be remembered, or a
+            reward of more than 10¹² or less than -10¹².
     """
     trainable = batch.trainable()
     elapsed = batch.elapsed_ticks if discount_per == "tick" else np.ones_like(batch.elapsed_ticks)
@@ -88,6 +91,7 @@ def collect(
         raise ContractError(f"replay: the segments carry no {', '.join(missing)}")
     arrays = {name: columns[name][entry, segment] for name in layout.arrays}
     _check_finite(arrays)
+    _check_reward(arrays["reward"])
     return Rows(arrays)
 
 
@@ -140,3 +144,13 @@ def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
                     f"replay: {name} of a batch is not finite; the batch was not remembered — check observations and "
                     f"rewards for NaN"
                 )
+
+
+def _check_reward(reward: np.ndarray) -> None:
+    """Refuse what would make every update fail with which it is drawn, for as long as it is remembered."""
+    largest = np.abs(reward).max(initial=0)
+    if largest > _LARGEST_REWARD:
+        raise ContractError(
+            f"replay: a reward of a batch is {largest:.2g} in size, expected at most {_LARGEST_REWARD:g}; "
+            f"the batch was not remembered — scale rewards down"
+        )
