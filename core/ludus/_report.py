@@ -67,12 +67,12 @@ class Standstill:
         """Return what to tell the person, once until something has moved again; an empty string else."""
         now, sampling = coordinator.clock(), _sampling(coordinator.values)
         counts = (coordinator.decisions, coordinator.matches)
-        if not sampling or sampling["decisions_per_s"] or counts != self._counts:
+        if not sampling or sampling.get("decisions_per_s") or counts != self._counts:
             self._moved_s, self._counts = now, counts
         if now - self._moved_s < self.patience_s:
             return ""
         self._moved_s = math.inf
-        ticks, waiting = sampling["ticks_per_s"], sampling["waiting"]
+        ticks, waiting = (sampling.get(name, 0.0) for name in ("ticks_per_s", "waiting"))
         if ticks:
             return (
                 f"no seat has acted and no match has ended for {self.patience_s:.0f} s: the environment plays "

@@ -191,3 +191,11 @@ def test_a_standstill_is_told_once(league, lost, why):
         runner.train(runner.coordinator.decisions + 64)
         go_on(300)
         assert not told
+
+
+def test_a_standstill_is_told_of_samplers_that_leave_numbers_out(coordinator):
+    """What comes from another host is not always complete; only what is known counts."""
+    coordinator.values = {"sampler-0": {"return_mean": 0.25}}
+    coordinator.clock = lambda: 7.0
+    standstill = Standstill(patience_s=0.0)
+    assert standstill.notice(coordinator).startswith("nothing was played for 0 s: samplers have no matches")
