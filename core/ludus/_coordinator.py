@@ -208,6 +208,7 @@ class Coordinator:
             self.values[peer] = dict(message.values)
         else:  # it is gone
             self.values.pop(peer, None)
+            self._take_back(peer)
 
     def _answer(self, peer: str, message: Any) -> None:
         self._answers.append((peer, message))
@@ -217,13 +218,10 @@ class Coordinator:
         self._events.append((event, arguments))
 
     def _greet(self, peer: str) -> None:
-        """Welcome a worker; if it is a restarted one, hand its unfinished evaluations to the next that asks."""
+        """Welcome a worker, which may be a restarted one."""
         if self._stopping:  # it was not there yet when the others were told
             self.stop([peer])
-        for number, (worker, fixture) in list(self._evaluating.items()):
-            if worker == peer:
-                del self._evaluating[number]
-                self._again.append(fixture)
+        self._take_back(peer)
         answer = Welcome(elapsed_s=self.league.elapsed_s)
         if player := self._learners.get(peer):
             self.league.forget_unsaved([player])  # it goes on from its checkpoint
@@ -237,6 +235,13 @@ class Coordinator:
                 answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash)
         self._answer(peer, answer)
         self._remind(peer)
+
+    def _take_back(self, peer: str) -> None:
+        """Hand the unfinished evaluations of a worker that was restarted or is gone to the next that asks."""
+        for number, (worker, fixture) in list(self._evaluating.items()):
+            if worker == peer:
+                del self._evaluating[number]
+                self._again.append(fixture)
 
     def _record(self, peer: str, message: Results) -> None:
         try:

@@ -15,6 +15,7 @@ from ludus._messages import (
     FixtureRequest,
     Fixtures,
     Hello,
+    MetricsReport,
     ModelAck,
     ModelFrozen,
     Progress,
@@ -251,6 +252,17 @@ def test_ratings_keep_to_their_budget(league):
     resumed = league(anchors=("random", "perfect"), evaluation={"share": 0.5})
     assert resumed.coordinator.rated == runner.coordinator.rated
     assert not fixtures(resumed, kind="eval", peer="evaluator-0")
+
+
+def test_unfinished_ratings_of_who_is_gone_are_handed_out_again(league):
+    """To whoever asks next; it need not come back."""
+    runner = league(anchors=("random", "perfect"))
+    out = fixtures(runner, kind="eval", peer="sampler-away-0")
+    assert out
+    tell(runner, MetricsReport(values={"ticks_per_s": 1.0}), peer="sampler-away-0")
+    assert out[0] not in fixtures(runner, kind="eval", peer="evaluator-0")
+    tell(runner, MetricsReport(values={}), peer="sampler-away-0")
+    assert fixtures(runner, kind="eval", count=2, peer="evaluator-0") == out
 
 
 def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
