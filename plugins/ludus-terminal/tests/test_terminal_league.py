@@ -149,6 +149,16 @@ def test_matches_can_be_listed(run, show, data):
     assert matches[-1]["outcome"] == [1, 0]
 
 
+def test_control_characters_in_a_league_do_not_reach_the_terminal(write, show, data):
+    """A league of somebody else may hold orders to it: ESC, and CSI in one byte; JSON escapes them anyway."""
+    league = write()
+    league.duel("main@0+", "random", [1], kind="train", player="main", reason="why\x1b[31m\x9b2J\x07")
+    league.store.commit()
+    for view in ("matches", "mix"):
+        assert "why\\x1b[31m\\x9b2J\\x07" in show(league.folder, view)
+    assert data(league.folder, "matches")["matches"][-1]["fixture"]["reason"] == "why\x1b[31m\x9b2J\x07"
+
+
 def test_a_sound_league_verifies(run, show, data):
     """The exit status is 0."""
     assert "agrees with the log of 10 matches" in show(run, "verify")
