@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 from numpy.typing import NDArray
 
 from ludus._messages import Fixture
-from ludus._records import FIXTURE_COLUMNS, FixtureRecord, MatchRecord, fixture_of
+from ludus._records import FIXTURE_COLUMNS, UNSOUND, FixtureRecord, MatchRecord, fixture_of, unsound
 from ludus._seeding import match_seeds
 from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
@@ -81,9 +81,16 @@ class MatchLog:
         self._db = connection
 
     def meta(self, key: str, default: Any = None) -> Any:
-        """Return a value kept under `key`, or `default`."""
+        """Return a value kept under `key`, or `default`.
+
+        Raises:
+            sqlite3.DatabaseError: It is not JSON.
+        """
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return default if row is None else json.loads(row[0])
+        try:
+            return default if row is None else json.loads(row[0])
+        except UNSOUND as error:
+            raise unsound(error) from error
 
     def seats(self) -> tuple[Seat, ...]:
         """Return the seats of a match, in the environment's order."""

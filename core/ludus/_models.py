@@ -110,7 +110,7 @@ def load_manifest(folder: Path, hash: str) -> dict[str, Any]:
     path = _model_path(folder, hash, ".json")
     try:
         manifest = json.loads(_read(path))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelError(f"{path}: not a JSON manifest ({error}); restore it from a copy of the run") from error
     if not isinstance(manifest, dict):
         raise ModelError(f"{path}: expected a JSON object, got {type(manifest).__name__}; restore it from a copy")

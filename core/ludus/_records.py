@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -70,17 +71,40 @@ def row_of(record: attrs.AttrsInstance) -> list[Any]:
 
 
 def record_of(cls: type[R], row: Sequence[Any]) -> R:
-    """Return the record of a row that has one column for each field, in their order."""
+    """Return the record of a row that has one column for each field, in their order.
+
+    Raises:
+        sqlite3.DatabaseError: It makes none.
+    """
     names = [field.name for field in attrs.fields(cls)]
-    return cls(**_parsed(names, row))
+    try:
+        return cls(**_parsed(names, row))
+    except UNSOUND as error:
+        raise unsound(error) from error
 
 
 def fixture_of(row: Sequence[Any]) -> Fixture:
-    """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add."""
-    values = _parsed(FIXTURE_COLUMNS, row)
-    name, parameters = values["scenario"]
-    values |= {"seats": tuple(values["seats"]), "scenario": Scenario(name=name, parameters=parameters)}
-    return Fixture(**values)
+    """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add.
+
+    Raises:
+        sqlite3.DatabaseError: It makes none.
+    """
+    try:
+        values = _parsed(FIXTURE_COLUMNS, row)
+        name, parameters = values["scenario"]
+        values |= {"seats": tuple(values["seats"]), "scenario": Scenario(name=name, parameters=parameters)}
+        return Fixture(**values)
+    except UNSOUND as error:
+        raise unsound(error) from error
+
+
+#: What comes of values that this ludus did not write: no JSON, or other values than those of a record.
+UNSOUND = (ValueError, TypeError, RecursionError)
+
+
+def unsound(error: Exception) -> sqlite3.DatabaseError:
+    """Return one of `UNSOUND` as an error of the database, as SQLite's own about a damaged file."""
+    return sqlite3.DatabaseError(f"a row says nothing that can be used ({error})")
 
 
 def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ Nothing here writes but `change_pool`, and nothing imports torch before an agent
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -23,6 +24,7 @@ from attrs import frozen
 
 from ludus._build import learned_role, make, make_agent, make_environment
 from ludus._config import RunConfig, choose_components, load_config, parse_config, read_rating
+from ludus._database import DATABASE, sound
 from ludus._evaluation import play_matches
 from ludus._league import League
 from ludus._messages import Fixture
@@ -88,6 +90,8 @@ def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
 class Run(AbstractContextManager["Run"]):
     """A run as it was when it was opened. Made by `open_run`; leaving the ``with`` block ends the snapshot.
 
+    Where damage to the league shows while it is read, the block ends with a `StoreError`.
+
     Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. A snapshot
     that stays open keeps the run from tidying its database up, so hold it briefly.
 
@@ -107,7 +111,8 @@ class Run(AbstractContextManager["Run"]):
         self._store = Store.read(folder)
         try:
             rating = read_rating(folder / "run.toml", overrides=overrides, plugins=self.plugins)
-            self._league = self.league = League.of(self._store, partial(make, rating))
+            with sound(folder / DATABASE):
+                self._league = self.league = League.of(self._store, partial(make, rating))
         except BaseException:
             self._store.close()
             raise
@@ -115,8 +120,11 @@ class Run(AbstractContextManager["Run"]):
         self.models: Mapping[str, ModelRecord] = self._league.models
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._store.close()
+        if isinstance(error, sqlite3.Error):  # the log is read row by row
+            with sound(self.folder / DATABASE):
+                raise error
 
     # --- what is configured and installed -------------------------------------------------------------------------
 

@@ -88,7 +88,7 @@ def test_the_manifest_comes_back_with_the_hash(folder):
     assert load_manifest(folder, digest) == {"player": "main", "parent": None, "hash": digest}
 
 
-@pytest.mark.parametrize("text", ["not json", "[1]"])
+@pytest.mark.parametrize("text", ["not json", "[1]", "[" * 100_000], ids=["text", "list", "depth"])
 def test_a_damaged_manifest_is_refused(folder, text):
     """A manifest must be a JSON object."""
     digest = save_arrays(folder, ARRAYS, {})

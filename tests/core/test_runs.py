@@ -51,6 +51,38 @@ def test_the_league_is_what_matchmakers_see(run):
     assert run.league.payoff("main@1", ["random"]).sum() > 0
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("""fixtures SET scenario = '["Bad Name", {}]'""", "name: expected a name .* got 'Bad Name'"),
+        ("fixtures SET scenario = '[1'", "Expecting ',' delimiter"),
+        ("fixtures SET seats = '3'", "'int' object is not iterable"),
+        ("models SET manifest = '{'", "Expecting property name"),
+        ("models SET manifest = replace(hex(zeroblob(50000)), '0', '[')", "recursion"),
+        ("meta SET value = 'x' WHERE key = 'seats'", "Expecting value"),
+    ],
+)
+def test_rows_that_mean_nothing_are_damage(folder, change, problem):
+    """As what SQLite itself finds; whoever reads is told which file, and what to do."""
+    with closing(sqlite3.connect(folder / "league.sqlite")) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute(f"UPDATE {change}")
+        database.commit()
+    text = rf"league\.sqlite: not a sound league database: .*{problem}.*; restore it from a copy of the run"
+    with pytest.raises(StoreError, match=text), open_run(folder) as run:
+        list(run.matches())
+
+
+def test_pages_that_are_damaged_are_told_where_they_are_read(folder):
+    """What SQLite finds is no traceback to a reader either."""
+    path = folder / "league.sqlite"
+    data = path.read_bytes()
+    path.write_bytes(data[:8192] + bytes(len(data) - 8192))
+    with pytest.raises(StoreError, match=r"league\.sqlite: .*; restore it from a copy"), open_run(folder) as run:
+        list(run.matches())
+
+
 def test_models_come_with_their_records(run):
     """In the order in which they were frozen, and as the player lists them."""
     assert tuple(run.models) == run.league.players["main"].models
