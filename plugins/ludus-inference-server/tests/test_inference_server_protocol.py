@@ -74,13 +74,14 @@ def test_messages_travel(message):
         frame("Open", 1, "p", "a", "f", [["x", "|O", [2]]], 2),
         frame("Open", 1, "p", "a", "f", [["x", "<f4", [-2]]], 2),
         frame("Open", 1, "p", "a", "f", [["x", "<f4", [2.0]]], 2),
+        frame("Open", 1, "p", "a", "f", [["x", "<f4", b"\x02\x03"]], 2),
         frame("Open", 1, "p", "a", "f", [["x", "<f4"]], 2),
         frame("Open", 1, "p", "a", "f", [[1, "<f4", [2]]], 2),
         frame("Open", 1, "p", "a", "f", 7, 2),
         b"LUDI\x02" + msgpack.packb(["Lost", 1]),
         b"LUDI\x01" + b"\x00" * protocol.MAX_FRAME_BYTES,
     ],
-    ids=range(21),
+    ids=range(22),
 )
 def test_what_is_no_message_is_refused(bad):
     """By one error."""

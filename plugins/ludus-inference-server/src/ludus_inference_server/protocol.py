@@ -234,7 +234,7 @@ def unpack_specs(specs: Specs) -> Layout:
     for name, dtype, shape in specs:
         if type(name) is not str or type(dtype) is not str or len(name) > _MAX_TEXT:
             raise WireError("an array without a name or dtype")
-        if not all(type(size) is int and 0 <= size < 2**40 for size in shape):
+        if type(shape) is not tuple or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
             raise WireError(f"{name[:64]}: impossible shape")
         arrays[name] = ArraySpec(dtype=dtype, shape=shape)
     return Layout(arrays)
