@@ -259,7 +259,7 @@ class Helper:
             self._pieces.append(SegmentBatch.from_arrays(dict(part.arrays)))
             if not part.more:
                 batch, self._pieces = SegmentBatch.concatenate(self._pieces), []
-                self.trainer.update(batch, progress=part.progress)
+                self.trainer.update(batch.read_only(), progress=part.progress)
                 self.count += 1
         except (LinkError, ContractError) as error:
             _log.warning("%s", error)

@@ -361,7 +361,7 @@ class Learner:
 
     def _update(self) -> None:
         parts, owed = self._queue.take(self._wanted)
-        batch = SegmentBatch.concatenate(parts)
+        batch = SegmentBatch.concatenate(parts).read_only()
         count = batch.num_decisions
         try:
             result = self._helpers.update(self.trainer, batch, progress=self.progress)

@@ -498,13 +498,13 @@ def _name(actor: Actor) -> str:
 
 
 def told(error: Exception, when: str = "") -> str:
-    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from.
+    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
+    return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
 
-    That is the innermost that is not inside a library of arrays.
-    """
-    if isinstance(error, LudusError):
-        return str(error)
+
+def raised(error: Exception, when: str = "") -> str:
+    """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
     frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
     what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
-    return " ".join(f"{what}: {error} — LUDUS_DEBUG=1 shows how".split())
+    return " ".join(f"{what}: {error}".split())

@@ -214,6 +214,15 @@ class SegmentBatch:
             part._counts = self._counts[start:end]
         return part
 
+    def read_only(self) -> SegmentBatch:
+        """Return the same segments as views that cannot be written to, as trainers get them."""
+        views = {name: array.view() for name, array in self.arrays().items()}
+        for view in views.values():
+            view.flags.writeable = False
+        shown = SegmentBatch.from_arrays(views)
+        shown._counts = self._counts
+        return shown
+
     @classmethod
     def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
         """Join batches of one player and equal T along the segment axis."""

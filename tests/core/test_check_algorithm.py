@@ -151,6 +151,7 @@ class LoadingAnything(Wrapper):
 
 POLICY_DEFECTS = {
     "chose a masked action": Unmasked,
+    "on role 'discrete': act returned None, expected a ludus.algorithm.Decision": acting(lambda *_: None),
     "expected .* int64": acting(lambda decision, _: attrs.evolve(decision, action=decision.action.astype(np.int32))),
     "left the bounds of Discrete": acting(lambda decision, _: attrs.evolve(decision, action=decision.action + 9)),
     r"act returned \['log_prob'\], not": acting(
@@ -229,6 +230,17 @@ class Poisoned(Wrapper):
             raise
 
 
+class Writing(Wrapper):
+    def update(self, batch, *, progress):
+        batch.reward *= 0.5
+        return self.inner.update(batch, progress=progress)
+
+
+class Mute(Wrapper):
+    def update(self, batch, *, progress):
+        self.inner.update(batch, progress=progress)
+
+
 class Unseeded(Wrapper):
     def __init__(self, inner) -> None:
         super().__init__(inner)
@@ -246,6 +258,8 @@ TRAINER_DEFECTS = {
     "accepted rewards that are not numbers": Swallowing,
     "a refused update changed the weights": Poisoned,
     "initial weights do not follow from seed": Unseeded,
+    r"on role 'discrete': .*test_check_algorithm, line \d+, raised ValueError: .* read-only": Writing,
+    "update returned None, expected a ludus.algorithm.UpdateResult": Mute,
 }
 
 

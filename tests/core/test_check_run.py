@@ -289,6 +289,22 @@ def test_update_that_is_not_finite(path, monkeypatch):
     assert findings(path)["fail"] == ["player main: the metric loss of its update is not finite"]
 
 
+def test_update_that_writes_to_its_batch(path, monkeypatch):
+    """It fails as it would in a run, and the line says where."""
+
+    def change(algorithm):
+        def update(batch, **_kwargs):
+            batch.reward[...] = 0
+
+        return Changed(
+            algorithm, make_trainer=lambda **kwargs: Changed(algorithm.make_trainer(**kwargs), update=update)
+        )
+
+    broken(monkeypatch, "dummy-gradient", change)
+    (line,) = findings(path)["fail"]
+    assert re.match(rf"player main: {__name__}, line \d+, raised ValueError: assignment destination is read-only", line)
+
+
 def test_role_that_does_not_exist(path):
     """A player that learns a role the game does not have fails, once, with the file and the roles there are."""
     path.write_text(path.read_text().replace("[players.main]", '[players.main]\nrole = "dog"'))

@@ -98,6 +98,16 @@ def test_three_refused_updates_in_a_row_end_it(desk):
         desk.learner.work()
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_trainer_cannot_write_to_its_batch(desk, blocks):
+    """In one process as between several, whether blocks are joined or not."""
+    for number in range(1, blocks + 1):
+        desk.block(number, decisions=10 // blocks)
+    desk.learner.work()
+    (batch,) = desk.trainer.batches
+    assert not any(array.flags.writeable for array in batch.arrays().values())
+
+
 # -- models and checkpoints ------------------------------------------------------------------------------------------
 
 

@@ -137,6 +137,19 @@ def test_concatenate_one_is_no_copy():
     assert SegmentBatch.concatenate([played]) is played
 
 
+def test_a_read_only_batch_cannot_be_written_to():
+    """Nothing is copied, and the batch that it was made of stays as it is."""
+    played = batch()
+    shown = played.read_only()
+    for name, array in shown.arrays().items():
+        assert np.shares_memory(array, played.arrays()[name])
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    assert shown.num_decisions == played.num_decisions
+    assert all(part.reward.flags.writeable is False for part in shown.divide(2))
+    played.reward[...] = 0
+
+
 def test_a_batch_is_divided_evenly_by_decisions():
     """Whole segments, all of them once, as views; as many parts as there can be."""
     played = batch(9)

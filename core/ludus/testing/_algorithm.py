@@ -9,13 +9,14 @@ import attrs
 import numpy as np
 from attrs import frozen
 
-from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer
+from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer, Policy, Trainer, UpdateResult
 from ludus.environment import Role
 from ludus.errors import ContractError, LinkError, ModelError
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_width, is_continuous, legal_actions
 from ludus.testing._group import Leaving, update_together
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
+from ludus.testing._trying import expect, trying
 
 __all__ = ["check_algorithm"]
 
@@ -45,11 +46,9 @@ def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Seq
         except ContractError as refusal:
             refusals.append(f"{name}: {refusal}")
             continue
-        try:
+        with trying(f"on role {name!r}"):
             for check in _CHECKS:
                 check(_Case(algorithm, role))
-        except ContractError as error:
-            raise ContractError(f"on role {name!r}: {error}") from error
     _require(len(refusals) < len(tried), f"refuses every role — {'; '.join(refusals)}")
 
 
@@ -65,8 +64,8 @@ class _Case:
         return trainer, policy
 
     def batch(self, policy: Policy, seed: int) -> SegmentBatch:
-        """Return fresh segments of a policy."""
-        return synthetic_batch(self.algorithm, self.role, policy, rng=np.random.default_rng(seed))
+        """Return fresh segments of a policy, read-only as those of a run."""
+        return synthetic_batch(self.algorithm, self.role, policy, rng=np.random.default_rng(seed)).read_only()
 
 
 def _require(condition: object, problem: str) -> None:
@@ -75,9 +74,8 @@ def _require(condition: object, problem: str) -> None:
 
 
 def _check_fields(case: _Case) -> None:
-    fields = case.algorithm.fields
-    names = [declared.name for declared in fields]
-    _require(all(isinstance(declared, Field) for declared in fields), "fields must be ludus.segment.Field")
+    fields = expect(tuple, case.algorithm.fields, "fields")
+    names = [expect(Field, declared, "fields").name for declared in fields]
     _require(len(set(names)) == len(names), f"fields {names} are not unique")
     noted = [(one.shape, one.dtype) for one in fields if one.source == "opponents"]
     _require(all(one == ((), "float32") for one in noted), "fields of source 'opponents' must be scalar float32")
@@ -97,7 +95,7 @@ def _check_decisions(case: _Case) -> None:
 
 
 def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> None:
-    space, action = case.role.action_space, decision.action
+    space, action = case.role.action_space, expect(Decision, decision, "act").action
     count = len(next(iter(rows.observation.values())))
     dtype = np.float32 if is_continuous(space) else np.int64
     expected = (count, action_width(space))
@@ -198,7 +196,7 @@ def _check_update(case: _Case) -> None:
     _require(trainer.batch_decisions >= 1, "batch_decisions must be at least 1")
     before = trainer.weights()
     for seed in range(_MAX_WARM_UP_UPDATES):  # algorithms with a replay memory may wait for it to fill
-        result = trainer.update(case.batch(policy, seed), progress=0.5)
+        result = expect(UpdateResult, trainer.update(case.batch(policy, seed), progress=0.5), "update")
         wrong = sorted(name for name, value in result.metrics.items() if not math.isfinite(value))
         _require(not wrong, f"update returned metrics that are not finite: {', '.join(wrong)}")
         _require((result.samples > 0) == (result.gradient_steps > 0), "samples and gradient_steps disagree")
@@ -226,15 +224,19 @@ def _check_refuses_nan(case: _Case) -> None:
     trainer, policy = case.pair()
     trainer.update(case.batch(policy, 0), progress=0.0)
     weights, state = trainer.weights(), trainer.state()
-    batch = case.batch(policy, 1)
-    batch.reward[0] = np.nan
     try:
-        trainer.update(batch, progress=0.0)
+        trainer.update(_with_nan(case.batch(policy, 1)), progress=0.0)
     except ContractError:
         _require(_same(trainer.weights(), weights), "a refused update changed the weights")
         _require(_same(trainer.state(), state), "a refused update changed the trainer's state")
     else:
         raise ContractError("update accepted rewards that are not numbers")
+
+
+def _with_nan(batch: SegmentBatch) -> SegmentBatch:
+    reward = batch.reward.copy()
+    reward[0] = np.nan
+    return attrs.evolve(batch, reward=reward).read_only()
 
 
 def _check_groups(case: _Case) -> None:
@@ -256,7 +258,7 @@ def _check_groups(case: _Case) -> None:
             break
     before = trainers[0].weights(), trainers[0].state()
     parts = case.batch(policy, seed + 1).divide(2)
-    parts[1].reward[...] = np.nan
+    parts[1] = _with_nan(parts[1])
     try:
         update_together(together, parts, progress=0.5)
     except ContractError:

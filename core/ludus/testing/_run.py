@@ -203,7 +203,7 @@ def _check_player(player: PlayerConfig, environment: Environment, assembly: Asse
     numbers = sum(array.size for array in weights.values())
     yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     started = time.perf_counter()
-    result = trainer.update(batch, progress=0.0)
+    result = trainer.update(batch.read_only(), progress=0.0)
     actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
 

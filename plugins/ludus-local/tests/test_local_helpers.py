@@ -40,6 +40,7 @@ class Summing:
         self.group.mean([mean], weight=batch.num_decisions)
         self.weight = self.weight + mean
         self.parts.append((batch.num_decisions, progress))
+        self.writes = batch.reward.flags.writeable
         return UpdateResult(metrics={}, samples=batch.num_decisions, gradient_steps=1)
 
     def weights(self):
@@ -187,7 +188,7 @@ def test_helpers_get_parts_and_come_to_the_same_weights(team, count):
 
 
 def test_large_parts_come_in_pieces(team, monkeypatch):
-    """As large as a message may be; together they are the part."""
+    """As large as a message may be; together they are the part, as read-only as any batch."""
     monkeypatch.setattr(_helpers, "_PIECE_BYTES", 1)
     helper = team.helper()
     team.gather(1)
@@ -197,6 +198,7 @@ def test_large_parts_come_in_pieces(team, monkeypatch):
     assert team.trainer.weight == 3.5
     wait_for(lambda: helper.trainer.parts == [(4, 0.5)])
     assert helper.trainer.weight == 3.5
+    assert not helper.trainer.writes
 
 
 def test_pieces_of_a_part_that_never_came_whole_are_forgotten(team, monkeypatch):
