@@ -48,6 +48,26 @@ class Inventor(Sound):
         return Pairing(opponents=("nobody@1",) * (league.num_teams - 1), reason="why not")
 
 
+class Mute(Sound):
+    def next_fixture(self, league, player, rng):
+        return None
+
+
+class Raising(Sound):
+    def next_evaluation(self, league, rng):
+        return {}["pair"]
+
+
+class PoolNone(Sound):
+    def on_model_frozen(self, league, player, model):
+        return None
+
+
+class PoolNames(Sound):
+    def on_model_frozen(self, league, player, model):
+        return [model]
+
+
 class Lonely(Sound):
     def next_fixture(self, league, player, rng):
         return Pairing(opponents=(), reason="nobody")
@@ -121,6 +141,10 @@ class Wavering(Sound):
     [
         (Forgetful, "take all randomness from `rng`"),
         (Inventor, "'nobody@1' is no participant"),
+        (Mute, "league 'nothing frozen': next_fixture returned None, expected a ludus.matchmaker.Pairing"),
+        (Raising, r"league 'nothing frozen': .*test_check_matchmaker, line \d+, raised KeyError: 'pair'"),
+        (PoolNone, "league 'nothing frozen': on_model_frozen returned None, expected a collections.abc.Sequence"),
+        (PoolNames, "on_model_frozen returned 'main-agent@1', expected a ludus.matchmaker.PoolChange"),
         (Lonely, "named 0 opponents, expected one for each of 1"),
         (OwnSide, "league 'two sides': 'cat@4.' cannot fill team 1"),
         (Silent, "gave no reason"),

@@ -34,6 +34,21 @@ class Counts:
         return [Share(player="main", share=next(self.asked))]
 
 
+class Raises:
+    """A rule with a mistake."""
+
+    def decide(self, league, rng):
+        """Look for what is not there."""
+        return league.players["nobody"]
+
+
+class Mute:
+    """A rule that forgets its answer."""
+
+    def decide(self, league, rng):
+        """Answer nothing."""
+
+
 class Meddles:
     """A rule that writes."""
 
@@ -70,6 +85,8 @@ def test_what_is_allowed(change):
         (Says(PoolChange(pool="old", model="main@9", enters=True)), "names no frozen model"),
         (Says(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
         (Counts(), "remember nothing"),
+        (Raises(), r"test_check_rule, line \d+, raised KeyError: 'nobody'"),
+        (Mute(), "decide returned None, expected a collections.abc.Sequence"),
         (Meddles(), "it may only read it"),
     ],
 )

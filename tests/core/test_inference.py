@@ -98,6 +98,22 @@ def test_broken_runtimes_are_found(broken, message):
         check_inference(Broken)
 
 
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda *_args, **_more: None, "on role 'discrete': run returned None, expected a ludus.inference.Outputs"),
+        (
+            lambda *_args, **_more: {}["head"],
+            r"on role 'discrete': .*test_inference, line \d+, raised KeyError: 'head'",
+        ),
+    ],
+)
+def test_mistakes_of_a_runtime_are_told_with_the_role(run, message):
+    """Those that Python itself finds, too."""
+    with pytest.raises(ContractError, match=message):
+        check_inference(type("Broken", (Eager,), {"run": run}))
+
+
 def test_refusing_everything_is_no_runtime():
     """Somebody should be able to use it."""
 

@@ -14,6 +14,7 @@ from ludus.errors import ContractError, ModelError, UnsupportedNetwork
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
 from ludus.testing._synthetic import algorithm_roles, random_leaves
+from ludus.testing._trying import expect, trying
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,11 +62,9 @@ def check_inference(
         except UnsupportedNetwork as refusal:
             refusals.append(f"{name}: {refusal}")
             continue
-        try:
+        with trying(f"on role {name!r}"):
             for check in (_check_rows, _check_slots, _check_loading):
                 check(case)
-        except ContractError as error:
-            raise ContractError(f"on role {name!r}: {error}") from error
     _require(len(refusals) < len(tried), f"refuses every network — {'; '.join(refusals)}")
 
 
@@ -85,9 +84,9 @@ class _Case:
 
     def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
         """Compare a run with torch; `expected` says whose weights each span has."""
-        from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+        from ludus.inference import Eager, Outputs  # noqa: PLC0415 - importing torch takes a second
 
-        found = self.inference.run(observation, privileged=privileged, state={}, spans=spans)
+        found = expect(Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run")
         _require(not found.state, "run returned a state for a network without")
         for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
             part = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, privileged)]

@@ -13,7 +13,8 @@ from attrs import field, frozen
 
 from ludus._participants import inherited
 from ludus.errors import ContractError
-from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, Rating
+from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, PoolChange, Rating
+from ludus.testing._trying import expect, trying
 
 __all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
@@ -148,15 +149,13 @@ def check_matchmaker(
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
-        try:
+        with trying(f"league {description!r}"):
             for question in range(questions):
                 for player in league.players:
                     _check_fixture(matchmaker, league, player, (seed, question))
                 _check_evaluation(matchmaker, league, (seed, question))
             for player in league.players:
                 _check_frozen(matchmaker, league, player)
-        except ContractError as error:
-            raise ContractError(f"league {description!r}: {error}") from error
         if league != before:
             raise ContractError(f"league {description!r}: the matchmaker changed the league; it may only read it")
 
@@ -177,7 +176,7 @@ def _check_fixture(matchmaker: Matchmaker, league: FakeLeague, player: str, seed
             f"next_fixture for {player!r} answered {answers[0]} and then {answers[1]} to the same league and generator "
             f"state; take all randomness from `rng` and remember nothing"
         )
-    _check_pairing(answers[0], league, player)
+    _check_pairing(expect(Pairing, answers[0], "next_fixture"), league, player)
 
 
 def _check_pairing(pairing: Pairing, league: FakeLeague, player: str) -> None:
@@ -223,8 +222,9 @@ def _check_frozen(matchmaker: Matchmaker, league: FakeLeague, player: str) -> No
     grown = attrs.evolve(view, models=(*view.models, model), live=f"{model}+")
     pools = {name: league.pool(name) for name in (*league.players, *league.pools)}
     after = attrs.evolve(league, players={**league.players, player: grown}, pools=pools)
-    changes = list(matchmaker.on_model_frozen(after, player, model))
-    if changes != list(matchmaker.on_model_frozen(after, player, model)):
+    answers = [expect(Sequence, matchmaker.on_model_frozen(after, player, model), "on_model_frozen") for _ in range(2)]
+    changes = [expect(PoolChange, change, "on_model_frozen") for change in answers[0]]
+    if changes != list(answers[1]):
         raise ContractError(f"on_model_frozen for {model!r} does not repeat its answer")
     members = {name: list(models) for name, models in pools.items()}
     for change in changes:

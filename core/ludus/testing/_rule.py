@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ludus.errors import ContractError
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule, Share
 from ludus.testing._matchmaker import FakeLeague, fake_leagues
+from ludus.testing._trying import expect, trying
 
 __all__ = ["check_rule"]
 
@@ -30,18 +31,20 @@ def check_rule(
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
-        try:
+        with trying(f"league {description!r}"):
             for question in range(questions):
-                answers = [list(rule.decide(league, np.random.default_rng((seed, question)))) for _ in range(2)]
+                answers = [_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2)]
                 if answers[0] != answers[1]:
                     raise ContractError("two answers to the same league and generator state differ; remember nothing")
                 for change in answers[0]:
                     _check(change, league)
                 _check_shares(answers[0], league)
-        except ContractError as error:
-            raise ContractError(f"league {description!r}: {error}") from error
         if league != before:
             raise ContractError(f"league {description!r}: the rule changed the league; it may only read it")
+
+
+def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[Change]:
+    return list(expect(Sequence, rule.decide(league, rng), "decide"))
 
 
 def _check(change: Change, league: FakeLeague) -> None:
