@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ludus._build import blamed
-from ludus._league import League
 from ludus._participants import parse
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError, LudusError, RunError
@@ -76,53 +75,68 @@ def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:
     return names
 
 
-def checked_pool_changes(changes: Any, league: League) -> list[PoolChange]:
+def checked_pool_changes(changes: Any, league: LeagueView) -> list[PoolChange]:
     """Return what `on_model_frozen` answered.
 
     Raises:
         ContractError: Something of it is no possible change of a pool.
     """
-    found: list[PoolChange] = list(changes)
+    found: list[PoolChange] = _listed("on_model_frozen", changes)
     if others := [change for change in found if not isinstance(change, PoolChange)]:
         raise ContractError(f"on_model_frozen answered {_shown(others[0])}; expected a ludus.matchmaker.PoolChange")
     _check_possible(found, league, asked="on_model_frozen")
     return found
 
 
-def checked_changes(changes: Any, league: League) -> list[Change]:
+def checked_changes(changes: Any, league: LeagueView) -> list[Change]:
     """Return what a rule's `decide` answered.
 
     Raises:
-        ContractError: Something of it is no possible change of the league.
+        ContractError: Something of it is no possible change of the league, or nobody would train any more.
     """
-    found: list[Change] = list(changes)
+    found: list[Change] = _listed("decide", changes)
     _check_possible(found, league, asked="decide")
+    shares = {name: view.share for name, view in league.players.items()}
+    ruled = {change.player: change.share for change in found if isinstance(change, Share)}
+    if ruled and not any((shares | ruled).values()):
+        raise ContractError("every player's share of the ticks is 0 afterwards; expected one that trains")
     return found
 
 
-def _check_possible(changes: Sequence[Change], league: League, *, asked: str) -> None:
+def _listed(asked: str, answer: Any) -> list[Any]:
+    if not isinstance(answer, Iterable):
+        raise ContractError(f"{asked} answered {_shown(answer)}; expected a sequence of changes")
+    return list(answer)
+
+
+def _check_possible(changes: Sequence[Change], league: LeagueView, *, asked: str) -> None:
     for change in changes:
         if problem := _problem(change, league):
             raise ContractError(f"{problem} in {_shown(change)} — fix its {asked}")
 
 
-def _problem(change: Any, league: League) -> str:
+def _problem(change: Any, league: LeagueView) -> str:
     """Return why a change is impossible, empty where it is not."""
     if not isinstance(change, Freeze | Reset | Share | PoolChange):
         return "no change of ludus.rule"
     if isinstance(change, PoolChange):
-        return "" if change.model in league.models else f"there is no frozen model {change.model!r}"
+        return "" if _is_model(change.model, league) else f"there is no frozen model {change.model!r}"
     if change.player not in league.players:
         return f"there is no player {change.player!r}"
-    if isinstance(change, Reset) and change.init and change.init not in league.models:
+    if isinstance(change, Reset) and change.init and not _is_model(change.init, league):
         return f"there is no frozen model {change.init!r}"
     return ""
 
 
+def _is_model(participant: str, league: LeagueView) -> bool:
+    """Return whether a participant is a frozen model."""
+    view = league.players.get(parse(participant).player)
+    return view is not None and participant in view.models
+
+
 def _is_frozen(participant: str, league: LeagueView) -> bool:
     """Return whether a participant is a frozen model or an anchor."""
-    view = league.players.get(parse(participant).player)
-    return participant in (league.anchors if view is None else view.models)
+    return _is_model(participant, league) or participant in league.anchors
 
 
 def _names(what: str, names: Any, allowed: Callable[[str], bool]) -> tuple[str, ...]:

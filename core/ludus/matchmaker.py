@@ -191,8 +191,9 @@ class PoolChange:
 class Matchmaker(Protocol):
     """Answers the three questions of a league. Holds no state besides its configuration.
 
-    Whatever it raises, or answers that cannot be, ends the run with a line that names it. It is asked once at the start
-    for nothing, so that such mistakes show at once.
+    Whatever it raises, or answers that cannot be, ends the run with a line that names it. It is asked for a fixture and
+    an evaluation once at the start for nothing, so that such mistakes show at once; ``ludus check`` asks about a model
+    that was frozen, too.
     """
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:

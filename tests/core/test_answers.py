@@ -10,7 +10,7 @@ from ludus._models import save_arrays
 from ludus.environment import Scenario
 from ludus.errors import ContractError
 from ludus.matchmaker import Pairing, PoolChange
-from ludus.rule import Freeze
+from ludus.rule import Freeze, Share
 
 GOOD = Pairing(opponents=("random",), reason="test")
 
@@ -104,3 +104,27 @@ def test_a_rule_answers_changes(standing):
     assert checked_changes([Freeze(player="main", reason="x")], league)
     with pytest.raises(ContractError, match=r"no change of ludus\.rule in 'Freeze' — fix its decide"):
         checked_changes(["Freeze"], league)
+
+
+def test_a_rule_leaves_somebody_to_train(standing):
+    """It is told when it answers, and not when the next match is to be chosen."""
+    league, _ = standing
+    waits = Share(player="main", share=0)
+    assert checked_changes([waits, Share(player="main", share=1)], league)
+    with pytest.raises(ContractError, match="every player's share of the ticks is 0 afterwards"):
+        checked_changes([waits], league)
+
+
+@pytest.mark.parametrize(
+    ("checked", "problem"),
+    [
+        (checked_changes, "decide answered None; expected a sequence of changes"),
+        (checked_pool_changes, "on_model_frozen answered None; expected a sequence of changes"),
+    ],
+)
+def test_no_answer_is_none(standing, checked, problem):
+    """Nothing to change is an empty list."""
+    league, _ = standing
+    assert checked([], league) == []
+    with pytest.raises(ContractError, match=problem):
+        checked(None, league)

@@ -15,7 +15,8 @@ from ludus.algorithm import UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError, PluginError
-from ludus.matchmaker import Pairing
+from ludus.matchmaker import Pairing, PoolChange
+from ludus.rule import Freeze, Reset, Share
 from ludus.testing import _run, check_run
 
 COUNT = """
@@ -513,10 +514,62 @@ def test_rules_are_asked(path, monkeypatch):
     league = 'league.rules=["dummy-reset"]'
     assert "matchmaking: rule dummy-reset would first change nothing" in findings(path, league)["ok"]
     broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: 1 / 0))
-    (line,) = findings(path, league)["fail"]
-    place = rf"{__name__}, line \d+"
-    why = "raised ZeroDivisionError: division by zero — LUDUS_DEBUG=1 shows how"
-    assert re.fullmatch(rf"matchmaking: {place}, {why}", line)
+    why = "failed: ZeroDivisionError: division by zero — LUDUS_DEBUG=1 shows where"
+    assert findings(path, league)["fail"] == [f"matchmaking: rule 'dummy-reset' {why}"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (None, "decide answered None; expected a sequence of changes"),
+        (["x"], "no change of ludus.rule in 'x' — fix its decide"),
+        ([Freeze(player="nobody", reason="x")], "there is no player 'nobody' in .* — fix its decide"),
+        ([Reset(player="main", reason="x", init="main@9")], "there is no frozen model 'main@9' in .* — fix its decide"),
+        (
+            [Share(player="main", share=0)],
+            "every player's share of the ticks is 0 afterwards; expected one that trains",
+        ),
+    ],
+)
+def test_rule_with_wrong_answers(path, monkeypatch, answer, problem):
+    """What would end a run is found, in a league that has models too."""
+    broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: answer))
+    (line,) = findings(path, 'league.rules=["dummy-reset"]')["fail"]
+    assert re.fullmatch(f"matchmaking: rule 'dummy-reset': {problem}", line)
+    later = lambda league, _rng: answer if league.players["main"].models else []  # noqa: E731
+    broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=later))
+    assert findings(path, 'league.rules=["dummy-reset"]')["fail"] == [line]
+
+
+def test_a_rule_may_let_some_wait(tmp_path, monkeypatch):
+    """As long as the file gives somebody else a share."""
+    path = tmp_path / "run.toml"
+    path.write_text(GUESS)
+    broken(
+        monkeypatch,
+        "dummy-reset",
+        lambda inner: Changed(inner, decide=lambda *_args: [Share(player="hider", share=0)]),
+    )
+    rules = 'league.rules=["dummy-reset"]'
+    assert findings(path, rules)["fail"] == []
+    (line,) = findings(path, rules, "players.seeker.share=0")["fail"]
+    assert "every player's share of the ticks is 0 afterwards" in line
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lambda _model: None, "on_model_frozen answered None; expected a sequence of changes"),
+        (lambda model: [model], "on_model_frozen answered 'main@1'; expected a ludus.matchmaker.PoolChange"),
+        (lambda _model: [PoolChange(pool="p", model="main@3", enters=True)], "there is no frozen model 'main@3' in .*"),
+    ],
+)
+def test_matchmaker_with_wrong_pools(path, monkeypatch, answer, problem):
+    """The question that a run asks first when a model is frozen, maybe after hours."""
+    frozen = lambda _league, _player, model: answer(model)  # noqa: E731
+    broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, on_model_frozen=frozen))
+    (line,) = findings(path)["fail"]
+    assert re.fullmatch(f"matchmaking: matchmaker of player 'main': {problem}", line)
 
 
 def test_sink_that_cannot_be_imported(path, monkeypatch):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from attrs import evolve, frozen
 
-from ludus._answers import answering, checked_evaluation, checked_pairing
+from ludus._answers import answering, checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
 from ludus._assembly import Assembly
 from ludus._build import (
     learned_role,
@@ -295,7 +295,7 @@ def _league(config: RunConfig, spec: EnvironmentSpec, models: int) -> FakeLeague
     for name, player in config.players.items():
         role = learned_role(player, spec)
         team = role.teams[0] if len(set(role.teams)) == 1 else None
-        players.append(fake_player(name, models, role=role.name, team=team))
+        players.append(evolve(fake_player(name, models, role=role.name, team=team), share=player.share))
     return FakeLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
 
 
@@ -310,7 +310,7 @@ def _leagues(config: RunConfig, spec: EnvironmentSpec) -> Iterator[FakeLeague]:
 
 
 def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
-    """Ask every matchmaker for fixtures and evaluations, every rule for its first changes, and the rating."""
+    """Ask every matchmaker for fixtures, evaluations and pools, every rule for changes, and the rating."""
     leagues = list(_leagues(config, environment.spec))
     rng, draws = (generator(config.run.seed, "check", name) for name in ("matchmaking", "fixtures"))
     for name, player in config.players.items():
@@ -319,6 +319,8 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
             pairing = checked_pairing(matchmaker.next_fixture(leagues[0], name, rng), leagues[0], environment.spec)
             drawn = [_drawn(matchmaker, name, league, environment.spec, draws) for league in leagues]
             _check_scenarios(chain.from_iterable(drawn), environment, config.run.seed)
+            for league in leagues[1:]:
+                _check_frozen(matchmaker, name, league)
         yield f"{name} would first play {', '.join(pairing.opponents) or 'alone'} ({pairing.reason})"
     evaluation = make_evaluation_matchmaker(plugins, config)
     if evaluation is not None:
@@ -326,8 +328,10 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
             for league in leagues:
                 checked_evaluation(evaluation.next_evaluation(league, rng), league)
     for chosen in config.league.rules:
-        changes = [str(change) for change in make(chosen).decide(leagues[0], rng)]
-        yield f"rule {chosen.name} would first change {', '.join(changes) or 'nothing'}"
+        rule = make(chosen)
+        with answering(f"rule {chosen.name!r}"):
+            first, *_ = [checked_changes(rule.decide(league, rng), league) for league in leagues]
+        yield f"rule {chosen.name} would first change {', '.join(map(str, first)) or 'nothing'}"
     chosen = config.league.rating
     rating = make(chosen, anchors=leagues[0].anchors, seats=environment.spec.seats).rating("")
     yield f"rating {chosen.name}: everybody is {rating.mean:.0f} ± {rating.deviation:.0f} at first"
@@ -339,6 +343,13 @@ def _drawn(
     """Return the scenarios of so many fixtures that one in fifty is hardly ever missed."""
     for _ in range(_FIXTURES):
         yield checked_pairing(matchmaker.next_fixture(league, player, rng), league, spec).scenario
+
+
+def _check_frozen(matchmaker: Matchmaker, player: str, league: FakeLeague) -> None:
+    """Ask for the changes that follow the first model of a player, which is in no pool yet."""
+    pools = {name: () if name == player else view.models for name, view in league.players.items()}
+    changes = matchmaker.on_model_frozen(evolve(league, pools=pools), player, league.players[player].models[-1])
+    checked_pool_changes(changes, league)
 
 
 def _check_scenarios(scenarios: Iterable[Scenario], environment: Environment, seed: int) -> None:
