@@ -70,6 +70,11 @@ def extras(**changes):
     return acting(change)
 
 
+def valued(change):
+    """Return a policy wrapper whose decisions say what they expect, after a function was applied to it."""
+    return acting(lambda decision, _: attrs.evolve(decision, value=change(decision.extras["value"])))
+
+
 def refuses(make, message):
     """Assert that the checker says `message`."""
     with pytest.raises(ContractError, match=message):
@@ -79,6 +84,11 @@ def refuses(make, message):
 def test_a_sound_algorithm_passes():
     """There is nothing to complain about; the continuous role it does not support is skipped."""
     check_algorithm(sound)
+
+
+def test_a_decision_may_say_what_it_expects():
+    """If it is what `evaluate` says."""
+    check_algorithm(with_policy(valued(lambda value: value)))
 
 
 def test_roles_can_be_given():
@@ -161,7 +171,11 @@ POLICY_DEFECTS = {
     "not a function of its arguments and rng": OwnRandomness,
     "deterministic decisions depend on rng": AlwaysSampling,
     "a row's value depends on the other rows": MixingRows,
-    "evaluate must return": WideValues,
+    r"evaluate must be \[n\] float32": WideValues,
+    r"act's value must be \[n\] float32": valued(lambda value: value[:, None]),
+    r"discrete': act's value must be \[n\] float32": valued(lambda value: value.astype(np.float64)),
+    "act's value is not finite": valued(lambda value: np.full_like(value, np.inf)),
+    "act's value is not what evaluate returns": valued(lambda value: value + 1),
     "privileged leaves change what the policy does": Peeking,
     "no mask is not the same as a mask that allows everything": NeedingMasks,
     "shares memory with the weights": SharingMemory,

@@ -88,10 +88,12 @@ def _check_decisions(case: _Case) -> None:
     for rows in (1, _ROWS, 200):
         for deterministic in (False, True):
             drawn = SyntheticRows.draw(case.role, rows, rng)
-            _check_decision(case, drawn, drawn.act(policy, rng, deterministic=deterministic))
-    values = drawn.evaluate(policy)
-    _require(values.shape == (rows,) and values.dtype == np.float32, "evaluate must return [n] float32")
-    _require(np.isfinite(values).all(), "evaluate returned a value that is not finite")
+            decision = drawn.act(policy, rng, deterministic=deterministic)
+            _check_decision(case, drawn, decision)
+            values = drawn.evaluate(policy)
+            _check_values("evaluate", values, rows)
+            said = decision.value
+            _require(said is None or np.allclose(said, values, atol=1e-4), "act's value is not what evaluate returns")
 
 
 def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> None:
@@ -114,6 +116,16 @@ def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> Non
             f"extra {name!r} is {array.shape} {array.dtype}, expected {(count, *one.shape)} {one.dtype}",
         )
         _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"extra {name!r} is not finite")
+    if decision.value is not None:
+        _check_values("act's value", decision.value, count)
+
+
+def _check_values(what: str, values: np.ndarray, count: int) -> None:
+    _require(
+        isinstance(values, np.ndarray) and values.shape == (count,) and values.dtype == np.float32,
+        f"{what} must be [n] float32",
+    )
+    _require(np.isfinite(values).all(), f"{what} is not finite")
 
 
 def _check_randomness(case: _Case) -> None:
