@@ -98,11 +98,24 @@ class Alone(Sound):
         return (next(iter(league.players.values())).live,)
 
 
+class RatesLive(Sound):
+    """Rates weights that change meanwhile."""
+
+    def next_evaluation(self, league, rng):
+        return (next(iter(league.players.values())).live,) * league.num_teams
+
+
+class KeepsLive(Sound):
+    def on_model_frozen(self, league, player, model):
+        return [PoolChange(pool=player, model=league.players[player].live, enters=True)]
+
+
 class WrongSeats(Sound):
     """Seats whoever comes first in every team."""
 
     def next_evaluation(self, league, rng):
-        return (next(iter(league.players.values())).live,) * league.num_teams
+        models = next(iter(league.players.values())).models
+        return (models[-1],) * league.num_teams if models else None
 
 
 class Moody(Sound):
@@ -149,12 +162,14 @@ class Wavering(Sound):
         (OwnSide, "league 'two sides': 'cat@4.' cannot fill team 1"),
         (Silent, "gave no reason"),
         (Writer, "changed the league"),
+        (RatesLive, "league 'nothing frozen': 'main-agent@0.' is no frozen model or anchor of the league"),
+        (KeepsLive, "league 'nothing frozen': 'main-agent@1.' is no frozen model or anchor of the league"),
         (Alone, "next_evaluation named 1 participants for 2 teams"),
-        (WrongSeats, "league 'two sides': 'cat@4.' cannot fill team 1"),
+        (WrongSeats, "league 'two sides': 'cat@4' cannot fill team 1"),
         (Moody, "next_evaluation answered None and then"),
         (Twice, "already there"),
         (Evictor, "not there"),
-        (Stranger, "'nobody@9' is no participant"),
+        (Stranger, "'nobody@9' is no frozen model"),
         (Wavering, "does not repeat its answer"),
     ],
 )

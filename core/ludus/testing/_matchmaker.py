@@ -188,15 +188,16 @@ def _check_pairing(pairing: Pairing, league: FakeLeague, player: str) -> None:
     own = league.players[player].team
     others = [None] * (league.num_teams - 1) if own is None else [t for t in range(league.num_teams) if t != own]
     for opponent, team in zip(pairing.opponents, others, strict=True):
-        _check_participant(opponent, league, team)
+        _check_participant(opponent, league, team, live=True)
     if not pairing.reason:
         raise ContractError(f"next_fixture for {player!r} gave no reason; say why in a few words")
 
 
-def _check_participant(participant: str, league: FakeLeague, team: int | None) -> None:
-    known = {view.live for view in league.players.values()} | set(league.anchors)
-    if participant not in known.union(*(view.models for view in league.players.values())):
-        raise ContractError(f"{participant!r} is no participant of the league")
+def _check_participant(participant: str, league: FakeLeague, team: int | None, *, live: bool = False) -> None:
+    known = {view.live for view in league.players.values()} if live else set()
+    if participant not in known.union(league.anchors, *(view.models for view in league.players.values())):
+        expected = "participant" if live else "frozen model or anchor"
+        raise ContractError(f"{participant!r} is no {expected} of the league")
     if team is not None and league.team(participant) not in (team, None):
         raise ContractError(f"{participant!r} cannot fill team {team}: it is made for team {league.team(participant)}")
 
