@@ -76,6 +76,51 @@ class WrongReward(Identity):
         return attrs.evolve(view, reward=view.reward.astype(np.float64))
 
 
+class ModifiesPart(Identity):
+    def observe(self, view, streams):
+        view.reward_parts["won"] *= 2
+        return view
+
+
+class AddsPart(Identity):
+    def observe(self, view, streams):
+        view.reward_parts["more"] = view.reward
+        return view
+
+
+class Parts(Identity):
+    """Shows parts of the reward that are made from its own."""
+
+    def observe(self, view, streams):
+        parts = {name: self.made(part) for name, part in view.reward_parts.items()}
+        return attrs.evolve(view, reward_parts=parts)
+
+    def made(self, part):
+        return part / np.float32(2)
+
+
+class WideParts(Parts):
+    def made(self, part):
+        return part.astype(np.float64)
+
+
+class LostParts(Parts):
+    def made(self, part):
+        return part[:-1]
+
+
+class FirstParts(Parts):
+    def made(self, part):
+        return part - part[:1]
+
+
+class DropsParts(Identity):
+    """Takes them away, rightly: that they stay is not promised."""
+
+    def observe(self, view, streams):
+        return attrs.evolve(view, reward_parts={})
+
+
 class ShortMask(Identity):
     def observe(self, view, streams):
         return attrs.evolve(view, action_mask=view.action_mask[:, :3])
@@ -141,7 +186,9 @@ class Fading(Identity):
         self.share = 0 if progress > 0.5 else 1
 
     def observe(self, view, streams):
-        return attrs.evolve(view, reward=view.reward * np.float32(self.share))
+        share = np.float32(self.share)
+        parts = {name: part * share for name, part in view.reward_parts.items()}
+        return attrs.evolve(view, reward=view.reward * share, reward_parts=parts)
 
 
 class FadingObservation(Fading):
@@ -168,6 +215,11 @@ class FadingMask(Fading):
         (WrongDtype, "observation leaf 'x' is float64"),
         (LosesLeaf, r"observe returned the leaves \['n', 'x'\], bind promised \['b', 'n', 'x'\]"),
         (WrongReward, "reward of float64"),
+        (ModifiesPart, "observe modified reward part 'won'"),
+        (AddsPart, "observe modified names of reward_parts"),
+        (WideParts, r"observe returned the reward part 'won' of float64 \(6,\), expected float32 \[n\]"),
+        (LostParts, r"observe returned the reward part 'won' of float32 \(5,\), expected float32 \[n\]"),
+        (FirstParts, "reward part 'won' differs at decision 0 with rows in another order"),
         (ShortMask, r"mask of bool \(6, 3\), expected bool \(6, 5\)"),
         (EmptyMask, "no legal choice of label 1"),
         (ForgetsMask, "is masked in the game"),
@@ -191,7 +243,7 @@ def test_a_broken_interface_is_found(broken, complaint):
 @pytest.mark.parametrize("masked", [True, False])
 def test_sound_interfaces_pass(raw, masked):
     """Stateless, stateful and stacked interfaces pass on all kinds of spaces."""
-    for make in (Identity, Remembers, Fading, lambda: stack(Identity(), Remembers(), Fading())):
+    for make in (Identity, Remembers, Fading, Parts, DropsParts, lambda: stack(Identity(), Remembers(), Fading())):
         check_interface(make, raw, masked=masked)
 
 

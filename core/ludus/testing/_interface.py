@@ -19,6 +19,7 @@ from ludus.testing._synthetic import random_leaves, random_mask
 
 __all__ = ["check_interface"]
 
+_PARTS = ("won", "shaped")  # of the reward
 _STREAM_STEP = 7  # stream ids have gaps, as they do where an opponent sits in between
 
 
@@ -65,6 +66,7 @@ class _Script:
                 observation=random_leaves(raw.observation, rows, rng),
                 action_mask=random_mask(raw.action, rows, rng) if masked else None,
                 reward=rng.normal(size=rows).astype(np.float32),
+                reward_parts={name: rng.normal(size=rows).astype(np.float32) for name in _PARTS},
             )
             for _ in range(steps)
         ]
@@ -83,6 +85,7 @@ def _take(view: View, chosen: np.ndarray) -> View:
         observation={name: leaf[chosen] for name, leaf in view.observation.items()},
         action_mask=None if view.action_mask is None else view.action_mask[chosen],
         reward=view.reward[chosen],
+        reward_parts={name: part[chosen] for name, part in view.reward_parts.items()},
     )
 
 
@@ -101,6 +104,11 @@ def _differs(one: View, other: View) -> str:
         return "action_mask"
     if one.action_mask is not None and not np.array_equal(one.action_mask, np.asarray(other.action_mask)):
         return "action_mask"
+    if one.reward_parts.keys() != other.reward_parts.keys():
+        return "names of reward_parts"
+    for name, part in one.reward_parts.items():
+        if not np.array_equal(part, other.reward_parts[name]):
+            return f"reward part {name!r}"
     return "" if np.array_equal(one.reward, other.reward) else "reward"
 
 
@@ -135,10 +143,7 @@ def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, scrip
             raise ContractError(f"observe modified {changed} of the view it was given; copy before changing")
         _check_observation(shown.observation, seen.observation, rows=script.streams.size)
         _check_mask(shown.action_mask, seen.action, rows=script.streams.size)
-        if shown.reward.shape != view.reward.shape or shown.reward.dtype != np.float32:
-            raise ContractError(
-                f"observe returned a reward of {shown.reward.dtype} {shown.reward.shape}, expected float32 [n]"
-            )
+        _check_rewards(shown, rows=script.streams.size)
         trace.append(_copy(shown))
     return trace
 
@@ -167,6 +172,13 @@ def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> No
     for label, legal in enumerate(np.split(mask, np.cumsum(sizes)[:-1], axis=1)):
         if not legal.any(axis=1).all():
             raise ContractError(f"observe left no legal choice of label {label}, although the raw mask has one")
+
+
+def _check_rewards(shown: View, *, rows: int) -> None:
+    parts = {f"the reward part {name!r}": part for name, part in shown.reward_parts.items()}
+    for what, reward in {"a reward": shown.reward, **parts}.items():
+        if reward.shape != (rows,) or reward.dtype != np.float32:
+            raise ContractError(f"observe returned {what} of {reward.dtype} {reward.shape}, expected float32 [n]")
 
 
 def _check_actions(
@@ -244,7 +256,8 @@ def _check_schedule(
     for step, view in enumerate(script.views, start=1):
         learning.advance(step / len(script.views))
         expected, got = (
-            attrs.evolve(one.observe(view, script.streams), reward=view.reward) for one in (model, learning)
+            attrs.evolve(one.observe(view, script.streams), reward=view.reward, reward_parts={})
+            for one in (model, learning)
         )
         changed = _differs(expected, got)
         chosen = _random_legal(seen.action, expected.action_mask, script.streams.size, rng)
