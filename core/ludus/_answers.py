@@ -11,7 +11,7 @@ from ludus._build import blamed
 from ludus._participants import parse
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError, LudusError, RunError
-from ludus.matchmaker import LeagueView, Pairing
+from ludus.matchmaker import LeagueView, Pairing, Rating
 from ludus.rule import Change, Freeze, PoolChange, Reset, Share
 
 
@@ -73,6 +73,19 @@ def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:
     if len(names) != league.num_teams:
         raise ContractError(f"next_evaluation named {len(names)} participants; expected {league.num_teams}")
     return names
+
+
+def checked_rating(rating: Any) -> Rating:
+    """Return what the `rating` of a table answered.
+
+    Raises:
+        ContractError: It is no rating, or not one of finite numbers with a deviation ≥ 0.
+    """
+    if not isinstance(rating, Rating):
+        raise ContractError(f"rating answered {_shown(rating)}; expected a ludus.matchmaker.Rating")
+    if not (math.isfinite(rating.mean) and 0 <= rating.deviation < math.inf):
+        raise ContractError(f"rating answered {rating}; expected a finite mean and a finite deviation >= 0")
+    return rating
 
 
 def checked_pool_changes(changes: Any, league: LeagueView) -> list[PoolChange]:

@@ -67,9 +67,9 @@ def _called(deviation: float | Callable[[], float]) -> float:
 
 @frozen
 class Rating:
-    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale.
+    """A rating with its uncertainty; `deviation` is one standard deviation on the same scale, ≥ 0. Both are finite.
 
-    It may be given as a function, which is called when it is read.
+    The deviation may be given as a function, which is called when it is read.
     """
 
     mean: float

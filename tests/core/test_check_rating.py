@@ -66,6 +66,29 @@ class Vague(Wins):
         return Rating(rating.mean, -1.0, rating.matches)
 
 
+class Unbounded(Wins):
+    """Is not a number."""
+
+    def rating(self, participant):
+        rating = super().rating(participant)
+        return Rating(rating.mean * float("nan"), rating.deviation, rating.matches)
+
+
+class Unsure(Wins):
+    """Knows nothing of some."""
+
+    def rating(self, participant):
+        rating = super().rating(participant)
+        return Rating(rating.mean, float("inf") if participant == "new" else 1.0, rating.matches)
+
+
+class Bare(Wins):
+    """Answers a number."""
+
+    def rating(self, participant):
+        return super().rating(participant).mean
+
+
 def test_a_good_one_passes():
     """Nothing is said."""
     check_rating(Wins)
@@ -77,7 +100,10 @@ def test_a_good_one_passes():
         (Forgetful, "another order"),
         (Twice, "another order"),
         (Reversed, "weak < even < strong"),
-        (Vague, "deviations >= 0"),
+        (Vague, r"^rating answered Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
+        (Unbounded, r"^rating answered Rating\(mean=nan, .*; expected a finite mean"),
+        (Unsure, r"^rating answered Rating\(.*=inf, .*; expected a finite mean and a finite deviation >= 0"),
+        (Bare, r"^rating answered .*; expected a ludus\.matchmaker\.Rating"),
     ],
 )
 def test_mistakes_are_found(wrong, problem):

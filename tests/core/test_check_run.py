@@ -15,7 +15,7 @@ from ludus.algorithm import UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError, PluginError
-from ludus.matchmaker import Pairing, PoolChange
+from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.rule import Freeze, Reset, Share
 from ludus.testing import _run, check_run
 
@@ -153,6 +153,21 @@ def test_a_rating_that_is_not_installed(path):
     [problem] = findings(path, "league.rating=opensikll")["fail"]
     assert problem.startswith("configuration: --set league.rating: no installed plugin provides the rating 'opensikll'")
     assert "did you mean 'openskill'?" in problem
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (Rating(float("nan"), 1.0, 0), r"answered Rating\(mean=nan, .*; expected a finite mean and .*"),
+        (Rating(0.0, -1.0, 0), r"answered Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
+        (0.0, r"answered 0\.0; expected a ludus\.matchmaker\.Rating"),
+    ],
+)
+def test_a_rating_that_is_none(path, monkeypatch, answer, problem):
+    """Its name is told and what was expected."""
+    broken(monkeypatch, "elo", lambda inner: Changed(inner, rating=lambda _participant: answer))
+    (line,) = findings(path)["fail"]
+    assert re.fullmatch(f"matchmaking: rating 'elo': rating {problem}", line)
 
 
 def test_options_of_matchmakers_that_are_no_part(tmp_path, monkeypatch):

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from attrs import evolve, frozen
 
-from ludus._answers import answering, checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
+from ludus._answers import (
+    answering,
+    checked_changes,
+    checked_evaluation,
+    checked_pairing,
+    checked_pool_changes,
+    checked_rating,
+)
 from ludus._assembly import Assembly
 from ludus._build import (
     learned_role,
@@ -333,7 +340,9 @@ def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plu
             first, *_ = [checked_changes(rule.decide(league, rng), league) for league in leagues]
         yield f"rule {chosen.name} would first change {', '.join(map(str, first)) or 'nothing'}"
     chosen = config.league.rating
-    rating = make(chosen, anchors=leagues[0].anchors, seats=environment.spec.seats).rating("")
+    table = make(chosen, anchors=leagues[0].anchors, seats=environment.spec.seats)
+    with answering(f"rating {chosen.name!r}"):
+        rating = checked_rating(table.rating(""))
     yield f"rating {chosen.name}: everybody is {rating.mean:.0f} ± {rating.deviation:.0f} at first"
 
 
