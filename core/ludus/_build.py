@@ -118,10 +118,14 @@ def make_networks(player: PlayerConfig, role: Role) -> list[Network]:
 
     Raises:
         PluginError: A factory raised.
+        ContractError: What it made is no module.
     """
     made: list[Network] = []
 
     def keep(module: nn.Module, request: NetworkRequest) -> Inference:
+        if not hasattr(module, "state_dict"):
+            who = _named(player.network or player.algorithm)
+            raise ContractError(f"{who}: expected a torch.nn.Module as the network, got {module!r:.200}")
         made.append(Network(module, request))
         return Eager(module, request)
 
@@ -236,10 +240,14 @@ def make(chosen: Chosen, **arguments: object) -> Any:
 
     Raises:
         PluginError: Its factory raised.
+        ContractError: Its factory returned None.
     """
     factory = chosen.component.load_factory()
     with blamed(_named(chosen)):
-        return factory(chosen.config, **arguments)
+        made = factory(chosen.config, **arguments)
+        if made is None:
+            raise ContractError("its factory returned None — does it end without a return?")
+        return made
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from ludus._build import (
     make_environment,
     make_evaluation_matchmaker,
     make_matchmaker,
+    make_networks,
     player_role,
 )
 from ludus._config import parse_config
@@ -316,6 +317,29 @@ def test_a_network_says_which_option_of_the_player_is_wrong(configure, monkeypat
     monkeypatch.setattr(Component, "load_factory", lambda _: refuse)
     with pytest.raises(ConfigError, match=r"^players\.main\.net\.units: expected more$"):
         context.build_network(NetworkRequest(observation={}, heads={}))
+
+
+def test_a_network_is_a_module(configure, monkeypatch):
+    """The line names the network, and says what its factory returned."""
+
+    class Asking(Made):
+        def make_policy(self):
+            context, request = self.arguments["context"], NetworkRequest(observation={}, heads={})
+            context.build_inference(context.build_network(request), request)
+
+    player = configure("players.main.network=net").players["main"]
+    factories = {"algo": Asking, "net": lambda _config, *, request: "no"}
+    monkeypatch.setattr(Component, "load_factory", lambda self: factories[self.name])
+    with pytest.raises(ContractError, match=r"^network 'net': expected a torch\.nn\.Module as the network, got 'no'$"):
+        make_networks(player, ROLE)
+
+
+def test_a_factory_that_returns_nothing_is_named(configure, monkeypatch):
+    """Whatever would have stumbled over it later."""
+    player = configure().players["main"]
+    monkeypatch.setattr(Component, "load_factory", lambda _: lambda *_args, **_more: None)
+    with pytest.raises(ContractError, match=r"^algorithm 'algo': its factory returned None"):
+        make_algorithm(player, ROLE)
 
 
 def test_algorithm_without_network(configure):
