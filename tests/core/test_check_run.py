@@ -11,13 +11,16 @@ from attrs import evolve
 from gymnasium import spaces
 from ludus._models import save_arrays
 from ludus._plugins import PluginReport, Plugins, load_plugins
-from ludus.algorithm import UpdateResult
+from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError, PluginError
 from ludus.matchmaker import Pairing, PoolChange, Rating
+from ludus.network import NetworkRequest
 from ludus.rule import Freeze, Reset, Share
+from ludus.service import Network
 from ludus.testing import _run, check_run
+from ludus.testing._tiny_network import TinyNetwork
 
 COUNT = """
 [run]
@@ -305,6 +308,99 @@ def test_update_that_is_not_finite(path, monkeypatch):
     assert findings(path)["fail"] == ["player main: the metric loss of its update is not finite"]
 
 
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"act": lambda *_args, **_more: None}, "act returned None, expected a ludus.algorithm.Decision"),
+        (
+            {"act": lambda obs, **_more: Decision(action=np.zeros(len(obs["obs"]), np.int64))},
+            r"act returned an action \(\d+,\) int64, expected \(\d+, 1\) int64",
+        ),
+    ],
+)
+def test_policy_with_wrong_decisions(path, monkeypatch, changes, problem):
+    """The line names the algorithm, not the code that stumbles over what it decided."""
+
+    def change(algorithm):
+        return Changed(algorithm, make_policy=lambda: Changed(type(algorithm).make_policy(algorithm), **changes))
+
+    broken(monkeypatch, "dummy-gradient", change)
+    (line,) = findings(path)["fail"]
+    assert re.fullmatch(f"player main: algorithm 'dummy-gradient': {problem}", line)
+
+
+def test_fields_that_are_none(path, monkeypatch):
+    """They are looked at before anything is recorded."""
+    broken(monkeypatch, "dummy-gradient", lambda inner: Changed(inner, fields=("log_prob",)))
+    (line,) = findings(path)["fail"]
+    problem = "fields returned 'log_prob', expected a ludus.segment.Field"
+    assert line == f"player main: algorithm 'dummy-gradient': {problem}"
+
+
+def test_update_without_a_result(path, monkeypatch):
+    """The line says what was expected."""
+
+    def change(algorithm):
+        trainer = algorithm.make_trainer(seed=0)
+        return Changed(algorithm, make_trainer=lambda **_more: Changed(trainer, update=lambda *_args, **_given: None))
+
+    broken(monkeypatch, "dummy-gradient", change)
+    (line,) = findings(path)["fail"]
+    problem = "update returned None, expected a ludus.algorithm.UpdateResult"
+    assert line == f"player main: algorithm 'dummy-gradient': {problem}"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda view: evolve(view, observation={}), r"observe returned the leaves \[\], bind promised .*"),
+        (lambda view: evolve(view, reward=view.reward.astype(np.float64)), "observe returned a reward of float64 .*"),
+        (lambda _view: None, "observe returned None, expected a ludus.interface.View"),
+    ],
+)
+def test_interface_that_shows_something_else_than_it_bound(tmp_path, monkeypatch, change, problem):
+    """The line names the interface, not the policy that cannot read it or the recorder that would cut it off."""
+    path = tmp_path / "run.toml"
+    path.write_text(GUESS)
+
+    class Shown(Changed):
+        def observe(self, view, streams):
+            return change(self._inner.observe(view, streams))
+
+        def act(self, action, streams):
+            return self._inner.act(action, streams)
+
+    broken(monkeypatch, "dummy-scale", Shown)
+    (line,) = findings(path)["fail"]
+    assert re.fullmatch(f"player hider: interface 'dummy-scale': {problem}", line)
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        ({"logits": 4, "value": 1}, r"answers \(8, 4\) as the head 'logits', expected \(8, 3\)"),
+        ({"logits": 3}, r"answers nothing as the head 'value', expected \(8, 1\)"),
+    ],
+)
+def test_network_with_other_heads(path, monkeypatch, made, problem):
+    """The line names who made it, and what the algorithm asked for."""
+    asked = NetworkRequest(
+        observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"logits": 3}, critic_heads={"value": 1}
+    )
+    module = TinyNetwork(evolve(asked, heads=made, critic_heads={}))
+    monkeypatch.setattr(_run, "make_networks", lambda *_args: [Network(module, asked)])
+    (line,) = findings(path)["fail"]
+    assert re.fullmatch(f"player main: algorithm 'dummy-gradient': {problem}", line)
+
+
+def test_factory_without_a_result(path, monkeypatch):
+    """Whatever it should have made, the line names the component."""
+    broken(monkeypatch, "dummy-perfect", lambda _inner: None)
+    (line,) = findings(path)["fail"]
+    problem = "its factory returned None — does it end without a return?"
+    assert line == f"anchor perfect: agent 'dummy-perfect': {problem}"
+
+
 def test_update_that_writes_to_its_batch(path, monkeypatch):
     """It fails as it would in a run, and the line says where."""
 
@@ -386,6 +482,7 @@ def test_the_gpu_of_learners_is_left_to_them(path, monkeypatch):
 @pytest.mark.parametrize(
     ("action", "problem"),
     [
+        (lambda _n: None, "as player it returned None, expected an array of actions"),
         (lambda n: np.zeros((n, 2), np.int64), "as player it returned int64 (8, 2), expected actions (8, 1)"),
         (lambda n: np.zeros((n, 1), np.float32), "as player it returned float32 (8, 1), expected actions (8, 1)"),
     ],

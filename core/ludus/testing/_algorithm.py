@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import attrs
 import numpy as np
@@ -74,12 +75,21 @@ def _require(condition: object, problem: str) -> None:
 
 
 def _check_fields(case: _Case) -> None:
-    fields = expect(tuple, case.algorithm.fields, "fields")
+    check_fields(case.algorithm)
+
+
+def check_fields(algorithm: Algorithm) -> None:
+    """Check what an algorithm declares of its segments.
+
+    Raises:
+        ContractError: Fields are none, not unique, or such as samplers cannot fill; or segments have no decision.
+    """
+    fields = expect(tuple, algorithm.fields, "fields")
     names = [expect(Field, declared, "fields").name for declared in fields]
     _require(len(set(names)) == len(names), f"fields {names} are not unique")
     noted = [(one.shape, one.dtype) for one in fields if one.source == "opponents"]
     _require(all(one == ((), "float32") for one in noted), "fields of source 'opponents' must be scalar float32")
-    _require(case.algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
+    _require(algorithm.segment_decisions >= 1, "segment_decisions must be at least 1")
 
 
 def _check_decisions(case: _Case) -> None:
@@ -97,27 +107,42 @@ def _check_decisions(case: _Case) -> None:
 
 
 def _check_decision(case: _Case, rows: SyntheticRows, decision: Decision) -> None:
-    space, action = case.role.action_space, expect(Decision, decision, "act").action
-    count = len(next(iter(rows.observation.values())))
+    check_decision(decision, case.algorithm, case.role, rows=len(next(iter(rows.observation.values()))), mask=rows.mask)
+
+
+def check_decision(decision: Any, algorithm: Algorithm, role: Role, *, rows: int, mask: np.ndarray | None) -> None:
+    """Check what a policy decided.
+
+    Args:
+        decision: What `act` returned.
+        algorithm: Declares the extras.
+        role: As the player sees it.
+        rows: How many rows it was to decide for.
+        mask: Of their actions.
+
+    Raises:
+        ContractError: It is no decision, has other arrays than declared, an illegal action or what is not finite.
+    """
+    space, action = role.action_space, expect(np.ndarray, expect(Decision, decision, "act").action, "act's action")
     dtype = np.float32 if is_continuous(space) else np.int64
-    expected = (count, action_width(space))
+    expected = (rows, action_width(space))
     _require(
         action.shape == expected and action.dtype == dtype,
         f"act returned an action {action.shape} {action.dtype}, expected {expected} {np.dtype(dtype)}",
     )
     _require(legal_actions(space, action).all(), f"act left the bounds of {space}")
-    _require(legal_actions(space, action, rows.mask).all(), "act chose a masked action")
-    declared = {one.name: one for one in case.algorithm.fields if one.source == "policy"}
+    _require(legal_actions(space, action, mask).all(), "act chose a masked action")
+    declared = {one.name: one for one in algorithm.fields if one.source == "policy"}
     _require(set(decision.extras) == set(declared), f"act returned {sorted(decision.extras)}, not {sorted(declared)}")
     for name, array in decision.extras.items():
         one = declared[name]
         _require(
-            array.shape == (count, *one.shape) and array.dtype == np.dtype(one.dtype),
-            f"extra {name!r} is {array.shape} {array.dtype}, expected {(count, *one.shape)} {one.dtype}",
+            array.shape == (rows, *one.shape) and array.dtype == np.dtype(one.dtype),
+            f"extra {name!r} is {array.shape} {array.dtype}, expected {(rows, *one.shape)} {one.dtype}",
         )
         _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"extra {name!r} is not finite")
     if decision.value is not None:
-        _check_values("act's value", decision.value, count)
+        _check_values("act's value", decision.value, rows)
 
 
 def _check_values(what: str, values: np.ndarray, count: int) -> None:

@@ -16,6 +16,7 @@ from ludus.interface import Interface, ScheduledInterface, Spaces, View
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
+from ludus.testing._trying import expect
 
 __all__ = ["check_interface"]
 
@@ -141,11 +142,30 @@ def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, scrip
         changed = _differs(before, view)
         if changed:
             raise ContractError(f"observe modified {changed} of the view it was given; copy before changing")
-        _check_observation(shown.observation, seen.observation, rows=script.streams.size)
-        _check_mask(shown.action_mask, seen.action, rows=script.streams.size)
-        _check_rewards(shown, rows=script.streams.size)
+        check_view(shown, seen, rows=script.streams.size)
+        _check_bounds(shown.observation, seen.observation)
+        _check_choices(shown.action_mask, seen.action)
         trace.append(_copy(shown))
     return trace
+
+
+def check_view(shown: Any, seen: Spaces, *, rows: int) -> None:
+    """Check the arrays of a view against what `bind` promised, but not the values in them.
+
+    Raises:
+        ContractError: Something has another name, shape or dtype.
+    """
+    expect(View, shown, "observe")
+    _check_observation(shown.observation, seen.observation, rows=rows)
+    _check_mask(shown.action_mask, seen.action, rows=rows)
+    _check_rewards(shown, rows=rows)
+
+
+def _check_bounds(leaves: Leaves, space: Space[Any]) -> None:
+    for name, leaf in leaf_spaces(space).items():
+        for row in leaves[name]:
+            if not leaf.contains(np.asarray(row)):
+                raise ContractError(f"observation leaf {name!r} has the value {row}, which is not in {leaf}")
 
 
 def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
@@ -158,9 +178,6 @@ def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
             raise ContractError(
                 f"observation leaf {name!r} is {array.dtype} {array.shape}, bind promised {leaf.dtype} {shape}"
             )
-        for row in array:
-            if not leaf.contains(np.asarray(row)):
-                raise ContractError(f"observation leaf {name!r} has the value {row}, which is not in {leaf}")
 
 
 def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> None:
@@ -169,6 +186,12 @@ def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> No
     sizes = label_sizes(action)
     if mask.shape != (rows, sum(sizes)) or mask.dtype != np.bool_:
         raise ContractError(f"observe returned a mask of {mask.dtype} {mask.shape}, expected bool {(rows, sum(sizes))}")
+
+
+def _check_choices(mask: np.ndarray | None, action: Space[Any]) -> None:
+    if mask is None:
+        return
+    sizes = label_sizes(action)
     for label, legal in enumerate(np.split(mask, np.cumsum(sizes)[:-1], axis=1)):
         if not legal.any(axis=1).all():
             raise ContractError(f"observe left no legal choice of label {label}, although the raw mask has one")

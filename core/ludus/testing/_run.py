@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, cycle, islice, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from attrs import evolve, frozen
+from gymnasium import spaces
 
 from ludus._answers import (
     answering,
@@ -32,6 +33,7 @@ from ludus._build import (
     make_environment,
     make_evaluation_matchmaker,
     make_matchmaker,
+    make_networks,
     player_role,
 )
 from ludus._check import check_options
@@ -40,18 +42,26 @@ from ludus._messages import Fixture
 from ludus._play import Actor, Play, Reward, Seats, told
 from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
+from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
+from ludus.interface import Spaces
+from ludus.network import RecurrentNetwork
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.testing._algorithm import check_decision, check_fields
+from ludus.testing._interface import check_view
 from ludus.testing._matchmaker import FakeLeague, fake_player
 from ludus.testing._rollout import Chooser, Play as Rollout, random_action
+from ludus.testing._synthetic import random_leaves
 from ludus.testing._tick_checks import Watch
+from ludus.testing._trying import expect
 
 if TYPE_CHECKING:
     from ludus._actors import LiveActor
     from ludus._config import AnchorConfig, PlayerConfig, RunConfig
     from ludus.agent import Agent
-    from ludus.algorithm import UpdateResult
-    from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
+    from ludus.algorithm import Algorithm, Decision, Policy
+    from ludus.environment import Environment, EnvironmentSpec, Leaves, Role, Scenario, Tick
+    from ludus.interface import Interface, View
     from ludus.matchmaker import Matchmaker
     from ludus.segment import SegmentBatch
 
@@ -195,6 +205,46 @@ class _RandomActor:
         """Nothing to do."""
 
 
+@frozen(eq=False)
+class _WatchedPolicy:
+    """A policy whose decisions are checked."""
+
+    inner: Policy
+    algorithm: Algorithm
+    role: Role
+    who: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def act(self, observation: Leaves, *, action_mask: np.ndarray | None, **given: Any) -> Decision:
+        """Decide."""
+        decision = self.inner.act(observation, action_mask=action_mask, **given)
+        rows = len(next(iter(observation.values())))
+        with answering(self.who):
+            check_decision(decision, self.algorithm, self.role, rows=rows, mask=action_mask)
+        return decision
+
+
+@frozen(eq=False)
+class _WatchedInterface:
+    """An interface whose views are checked."""
+
+    inner: Interface
+    seen: Spaces
+    who: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def observe(self, view: View, streams: np.ndarray) -> View:
+        """Show the view."""
+        shown = self.inner.observe(view, streams)
+        with answering(self.who):
+            check_view(shown, self.seen, rows=streams.size)
+        return shown
+
+
 def _check_player(player: PlayerConfig, environment: Environment, assembly: Assembly) -> Iterator[str]:
     """Let the player's policy decide in real matches and its trainer learn from the segments."""
     run = assembly.config.run
@@ -202,17 +252,48 @@ def _check_player(player: PlayerConfig, environment: Environment, assembly: Asse
     role, interface = player_role(player, raw)
     if interface is not None:
         yield f"after its interfaces it {_space_text(role)}"
-    trainer = make_algorithm(player, role).make_trainer(seed=run.seed, device=run.device)
+    _check_networks(player, role)
+    algorithm = make_algorithm(player, role)
+    who = f"algorithm {player.algorithm.name!r}"
+    with answering(who):
+        check_fields(algorithm)
+    trainer = algorithm.make_trainer(seed=run.seed, device=run.device)
     weights = trainer.weights()
     actor = assembly.live("check", player.name, environment.spec, _MATCHES)
     actor.load(weights, 0)
+    actor.policy = cast("Policy", _WatchedPolicy(actor.policy, algorithm, role, who))
+    if actor.interface is not None:
+        names = ", ".join(repr(chosen.name) for chosen in player.interfaces)
+        seen = Spaces(role.observation_space, role.action_space)
+        actor.interface = cast("Interface", _WatchedInterface(actor.interface, seen, f"interface {names}"))
     batch = _play(environment, actor, raw, run.seed)
     numbers = sum(array.size for array in weights.values())
     yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     started = time.perf_counter()
     result = trainer.update(batch.read_only(), progress=0.0)
+    with answering(who):
+        expect(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
+
+
+def _check_networks(player: PlayerConfig, role: Role) -> None:
+    """Run what the network component made on random rows: it must answer what the algorithm asked for."""
+    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
+
+    rng = generator(0, "check", "networks")
+    who = f"network {player.network.name!r}" if player.network else f"algorithm {player.algorithm.name!r}"
+    for module, request in make_networks(player, role):
+        groups = (dict(request.observation), dict(request.privileged))
+        leaves = [random_leaves(spaces.Dict(group), _MATCHES, rng) for group in groups]
+        state = module.initial_state(_MATCHES) if isinstance(module, RecurrentNetwork) else {}
+        before = {name: leaf.detach().numpy() for name, leaf in state.items()}
+        with answering(who):
+            heads = Eager(module, request).run(leaves[0], privileged=leaves[1], state=before).heads
+            for name, size in {**request.heads, **request.critic_heads}.items():
+                if name not in heads or heads[name].shape != (_MATCHES, size):
+                    found = heads[name].shape if name in heads else "nothing"
+                    raise ContractError(f"answers {found} as the head {name!r}, expected {(_MATCHES, size)}")
 
 
 def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
@@ -286,6 +367,8 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
         streams=streams,
         rng=generator(seed, "check", "agent"),
     )
+    if not isinstance(action, np.ndarray):
+        raise ContractError(f"as {role.name} it returned {action!r:.200}, expected an array of actions")
     shape = (rows.size, action_width(role.action_space))
     if action.shape != shape or is_continuous(role.action_space) != (action.dtype.kind == "f"):
         raise ContractError(f"as {role.name} it returned {action.dtype} {action.shape}, expected actions {shape}")
