@@ -140,6 +140,16 @@ def test_a_reward_whose_square_is_no_number_is_not_remembered(layout, reward):
         collect(batch, layout, gamma=0.9)
 
 
+def test_sums_are_no_larger_than_rewards(role):
+    """As those of what an opponent expects, which are part of rewards when they are drawn; n steps count together."""
+    role = attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32))
+    batch, layout = column([1, 2, np.nan]), ReplayLayout.of(role, sums=["bonus"])
+    extra = np.array([[8e11], [8e11], [np.nan]], np.float32)
+    collect(batch, layout, gamma=1.0, n_step=1, sums={"bonus": extra})
+    with pytest.raises(ContractError, match=r"replay: 'sums/bonus' .* is 1\.6e\+12 in size"):
+        collect(batch, layout, gamma=1.0, n_step=2, sums={"bonus": extra})
+
+
 def slowly(batch, *, gamma, n_step, per_tick):
     """Return the transitions of a batch, one by one: (start, end or None, reward, discount)."""
     found = []

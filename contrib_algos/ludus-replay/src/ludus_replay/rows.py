@@ -69,7 +69,7 @@ def collect(
 
     Raises:
         ContractError: The batch lacks an array, or holds a number that is not finite where it would be remembered, or a
-            reward of more than 10¹² or less than -10¹².
+            sum of rewards, or one of `sums`, of more than 10¹² or less than -10¹².
     """
     trainable = batch.trainable()
     elapsed = batch.elapsed_ticks if discount_per == "tick" else np.ones_like(batch.elapsed_ticks)
@@ -91,7 +91,8 @@ def collect(
         raise ContractError(f"replay: the segments carry no {', '.join(missing)}")
     arrays = {name: columns[name][entry, segment] for name in layout.arrays}
     _check_finite(arrays)
-    _check_reward(arrays["reward"])
+    for name in found.columns:
+        _check_size(name, arrays[name])
     return Rows(arrays)
 
 
@@ -146,11 +147,11 @@ def _check_finite(arrays: Mapping[str, np.ndarray]) -> None:
                 )
 
 
-def _check_reward(reward: np.ndarray) -> None:
+def _check_size(name: str, rewards: np.ndarray) -> None:
     """Refuse what would make every update fail with which it is drawn, for as long as it is remembered."""
-    largest = np.abs(reward).max(initial=0)
+    largest = np.abs(rewards).max(initial=0)
     if largest > _LARGEST_REWARD:
         raise ContractError(
-            f"replay: a reward of a batch is {largest:.2g} in size, expected at most {_LARGEST_REWARD:g}; "
-            f"the batch was not remembered — scale rewards down"
+            f"replay: {name!r} of a batch, summed over n steps, is {largest:.2g} in size, expected at most "
+            f"{_LARGEST_REWARD:g}; the batch was not remembered — scale rewards down"
         )
