@@ -145,6 +145,21 @@ def test_indirect_evidence_is_that_of_whole_matrices(known):
     assert (indirect.mean, indirect.deviation) == pytest.approx(whole, abs=1e-7)
 
 
+def test_whoever_is_compared_with_itself_is_as_good():
+    """There is no doubt about it."""
+    points = np.random.default_rng(6).integers(0, 9, (4, 4)).astype(np.float64)
+    np.fill_diagonal(points, 0)
+    indirect = compare(points, 2, 2).indirect
+    assert (indirect.mean, indirect.deviation) == (0.0, 0.0)
+
+
+def test_participants_may_be_counted_from_the_end():
+    """As of any array; their own matches are of no account then, too."""
+    points = np.random.default_rng(7).integers(1, 9, (4, 4)).astype(np.float64)
+    np.fill_diagonal(points, 0)
+    assert compare(points, 1, -1).indirect == compare(points, 1, 3).indirect
+
+
 def test_a_league_of_many_needs_memory_for_pairs_that_met():
     """A table of all 1,500 x 1,500 pairs would take 18 MB."""
     later = np.arange(5, 1500)

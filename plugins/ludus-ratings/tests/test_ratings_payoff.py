@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from ludus_ratings import components, log_odds, points_of, win_rates
+from ludus_ratings.payoff import connected
 
 TABLES = arrays(np.float64, (4, 4), elements=st.integers(0, 50).map(float)).map(lambda t: t * (1 - np.eye(4)))
 
@@ -33,6 +34,21 @@ def test_components_are_who_is_connected():
     points = np.zeros((6, 6))
     points[4, 1] = points[3, 4] = points[2, 0] = 1
     assert components(points).tolist() == [0, 1, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_who_is_connected_is_whoever_can_be_reached(seed):
+    """Found here by walking; everybody is called by the first of those connected."""
+    rng = np.random.default_rng(seed)
+    num = int(rng.integers(1, 40))
+    ends = rng.integers(0, num, (int(rng.integers(0, num)), 2))
+    label = connected(ends, num)
+    for first in range(num):
+        reached = {first}
+        while more := {int(b) for a, b in [*ends, *ends[:, ::-1]] if a in reached} - reached:
+            reached |= more
+        assert set(np.flatnonzero(label == label[first])) == reached
+        assert label[first] == min(reached)
 
 
 def test_components_of_nobody():

@@ -17,10 +17,10 @@ from typing import Literal
 
 import numpy as np
 from attrs import frozen
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ludus_ratings.elo import ELO_POINTS
-from ludus_ratings.payoff import Meetings
+from ludus_ratings.payoff import Meetings, connected
 from ludus_ratings.strengths import Z95, rating_difference
 
 __all__ = ["Comparison", "Difference", "DirectEvidence", "compare", "compare_meetings", "direct_evidence"]
@@ -172,8 +172,10 @@ def compare_meetings(
 
 
 def _indirect(meetings: Meetings, a: int, b: int) -> Difference | None:
+    a, b = a % meetings.num, b % meetings.num
     others = ~np.isin(meetings.ends, (a, b)).all(axis=1)
-    member = _connected(meetings.ends[others], meetings.num, a)
+    label = connected(meetings.ends[others], meetings.num)
+    member = label == label[a]
     if not member[b]:
         return None
     told = others & member[meetings.ends[:, 0]]  # nobody else can tell anything
@@ -185,16 +187,6 @@ def _indirect(meetings: Meetings, a: int, b: int) -> Difference | None:
         draws=meetings.draws[told],
     )
     return Difference(*rating_difference(inside, int(place[b]), int(place[a])))
-
-
-def _connected(ends: NDArray[np.int64], num: int, first: int) -> NDArray[np.bool_]:
-    """Return ``[num]``: who is connected with `first` by chains of matches."""
-    reached: NDArray[np.bool_] = np.arange(num) == first
-    while True:
-        near = ends[reached[ends].any(axis=1)]
-        if reached[near].all():
-            return reached
-        reached[near] = True
 
 
 def _weighted(first: Difference, second: Difference) -> Difference:

@@ -12,7 +12,7 @@ import numpy as np
 from attrs import frozen
 from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Meetings", "checked_points", "components", "log_odds", "points_of", "win_rates"]
+__all__ = ["Meetings", "checked_points", "components", "connected", "log_odds", "points_of", "win_rates"]
 
 
 @frozen(eq=False, kw_only=True)
@@ -90,19 +90,21 @@ def components(points: ArrayLike) -> NDArray[np.int64]:
     Returns:
         ``[n] int64``: equal numbers for who is connected, counted from 0 in the order of the first members.
     """
-    table = checked_points(points)
-    met = (table + table.T) > 0
-    label = np.full(len(met), -1)
-    for first in range(len(met)):
-        if label[first] >= 0:
-            continue
-        reached = np.arange(len(met)) == first
-        frontier = reached
-        while frontier.any():
-            frontier = met[frontier].any(axis=0) & ~reached
-            reached = reached | frontier
-        label[reached] = label.max() + 1
-    return label.astype(np.int64)
+    meetings = Meetings.of(points)
+    return np.unique(connected(meetings.ends, meetings.num), return_inverse=True)[1].astype(np.int64)
+
+
+def connected(ends: NDArray[np.int64], num: int) -> NDArray[np.int64]:
+    """Return ``[num]`` for everybody the first participant that chains of pairs ``[pairs, 2]`` connect with it."""
+    label = np.arange(num)
+    while True:
+        joined = label.copy()
+        np.minimum.at(joined, label[ends], label[ends].min(axis=1, keepdims=True))
+        while (joined[joined] != joined).any():  # whoever was joined to somebody who was joined
+            joined = joined[joined]
+        if (joined == label).all():
+            return label
+        label = joined
 
 
 def win_rates(points: ArrayLike, *, expected: ArrayLike = 0.5, weight: float = 1.0) -> NDArray[np.float64]:

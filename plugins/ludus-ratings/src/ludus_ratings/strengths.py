@@ -112,7 +112,8 @@ def rating_difference(meetings: Meetings, a: int, b: int, *, prior_deviation: fl
     """
     strength, hessian = _fit(meetings, reference=None, prior_deviation=prior_deviation)
     apart = np.zeros(meetings.num)
-    apart[a], apart[b] = 1.0, -1.0
+    apart[a] += 1.0
+    apart[b] -= 1.0
     moved = hessian.solve(apart, accuracy=_ACCURACY)
     # of H⁻¹ (H - S) H⁻¹, where S is the Laplacian of what draws spare
     lead = moved[meetings.ends[:, 0]] - moved[meetings.ends[:, 1]]
