@@ -159,6 +159,15 @@ def test_control_characters_in_a_league_do_not_reach_the_terminal(write, show, d
     assert data(league.folder, "matches")["matches"][-1]["fixture"]["reason"] == "why\x1b[31m\x9b2J\x07"
 
 
+@pytest.mark.parametrize("view", VIEWS)
+def test_names_in_a_league_are_no_orders_to_the_terminal(write, view, show):
+    """An anchor of somebody else may be called by one, and be rated; pictures of it are not drawn here."""
+    league = write(anchors=("random", "\x1b[31mred"))
+    league.duel("random", "\x1b[31mred", [1, 0, 1])
+    league.store.commit()
+    assert "\x1b" not in show(league.folder, view)
+
+
 def test_a_sound_league_verifies(run, show, data):
     """The exit status is 0."""
     assert "agrees with the log of 10 matches" in show(run, "verify")

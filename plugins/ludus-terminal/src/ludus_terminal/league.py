@@ -21,7 +21,6 @@ __all__ = ["league"]
 Data: TypeAlias = Any  # JSON values
 
 _OVERVIEW = "overview"
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _METHODS = ["bradley-terry", "elo", "openskill", "nash", "alpha-rank"]
 
 _run = click.argument("run", type=click.Path(path_type=Path))
@@ -74,6 +73,8 @@ def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
     """
     from ludus.runs import open_run  # noqa: PLC0415 - help does without
 
+    from ludus_terminal.views import printable  # noqa: PLC0415 - as above
+
     module, _, name = target.partition(":")
     view = getattr(importlib.import_module(f"ludus_terminal.{module}"), name)
     with open_run(run) as opened:
@@ -84,18 +85,9 @@ def _print(target: str, run: Path, *, as_json: bool, **options: object) -> Data:
     from rich.console import Console  # noqa: PLC0415 - as above
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    for part in view.show(_shown(data)):
+    for part in view.show(printable(data)):
         console.print(part)
     return data
-
-
-def _shown(data: Data) -> Data:
-    """Return JSON values with control characters escaped, which would be orders to the terminal: C0, C1 and DEL."""
-    if isinstance(data, str):
-        return data.translate(_ESCAPED)
-    if isinstance(data, dict):
-        return {_shown(key): _shown(value) for key, value in data.items()}
-    return [_shown(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _add(name: str, target: str, help: str) -> None:

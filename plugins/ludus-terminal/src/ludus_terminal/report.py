@@ -15,6 +15,8 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from ludus_terminal.views import printable
+
 __all__ = ["report"]
 
 _STEPS = 8  # ratings shown of a player's history
@@ -31,7 +33,7 @@ def report(run: Path, *, as_json: bool) -> None:
         click.echo(json.dumps(data, indent=2, default=_rating))
         return
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
-    for part in _show(data):
+    for part in _show(printable(data)):
         console.print(part)
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "VERIFY",
     "View",
     "natural",
+    "printable",
     "ratings_json",
     "ratings_table",
     "table",
@@ -33,6 +34,7 @@ __all__ = [
 
 _ROWS = 12  # lines of a table of the overview, rows and columns of the payoff matrix
 _NEAR = 1.96  # standard deviations in what is shown after ±
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 Data: TypeAlias = Any  # JSON values
 
@@ -49,6 +51,15 @@ class View:
 
     data: Callable[..., Data]
     show: Callable[[Data], Iterable[RenderableType]]
+
+
+def printable(data: Data) -> Data:
+    """Return JSON values with control characters escaped, which would be orders to the terminal: C0, C1 and DEL."""
+    if isinstance(data, str):
+        return data.translate(_ESCAPED)
+    if isinstance(data, dict):
+        return {printable(key): printable(value) for key, value in data.items()}
+    return [printable(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def table(title: str, *columns: str) -> Table:
@@ -108,7 +119,8 @@ def _show_overview(data: Data) -> Iterable[RenderableType]:
     yield players
     if records.row_count:
         yield records
-    yield ratings_table("Ratings (± 95 %)", [row.json() for row in data["ratings"][:_ROWS]], digits=0)
+    best = printable([row.json() for row in data["ratings"][:_ROWS]])
+    yield ratings_table("Ratings (± 95 %)", best, digits=0)
     if len(data["ratings"]) > _ROWS:
         yield f"… and {len(data['ratings']) - _ROWS} more: ludus league {escape(data['run'])} ratings"
 
