@@ -237,7 +237,7 @@ def test_defaults_of_options_are_those_of_the_objects(name):
             assert default in (attrs.NOTHING, getattr(part, field.name)), field.name
 
 
-@pytest.mark.parametrize("name", ["ada", "alphastar", "freeze-when", "generations", "with-scenarios"])
+@pytest.mark.parametrize("name", ["ada", "alphastar", "freeze-when", "generations"])
 def test_more_matches_than_are_ever_counted_of_late_are_refused(name):
     """As the weight of a match halves with every 256 later ones, a pair never has 370: who waits for them is idle."""
     payoffs, config = Payoffs(lambda participant: [(participant, 1.0)]), COMPONENTS[name].load_config()

@@ -30,7 +30,7 @@ def recent_rate(league: LeagueView, player: str, others: Sequence[str]) -> tuple
 
 
 def pooled_rate(league: LeagueView, player: str, others: Sequence[str], *, models: int) -> tuple[float, float]:
-    """Return the win rate of a player's live weights and newest models against those of others, and of how many.
+    """Return the win rate of a player's live weights and newest models against those of others, and how many matches.
 
     Every match counts once: all those between two of the models, and what live weights have played of late.
 

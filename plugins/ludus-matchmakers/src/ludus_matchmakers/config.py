@@ -247,8 +247,8 @@ class ScenariosConfig:
     )
     enough_matches: float = option(
         20,
-        between(1, 300),
-        help="Matches between the sides before anybody counts as weaker; of live weights those of late.",
+        at_least(1),
+        help="Matches between the sides before anybody counts as weaker; of live weights those of late, below 370.",
     )
 
 
