@@ -126,6 +126,8 @@ def sound(path: Path) -> Iterator[None]:
     """
     try:
         yield
+    except sqlite3.ProgrammingError:  # a mistake of ours or of who calls, as reading what is closed
+        raise
     except sqlite3.Error as error:
         # what the machine refuses is of this class (room, rights, locks); a missing table too, but the file lacks that
         if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):

@@ -13,7 +13,6 @@ Nothing here writes but `change_pool`, and nothing imports torch before an agent
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
@@ -90,8 +89,6 @@ def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
 class Run(AbstractContextManager["Run"]):
     """A run as it was when it was opened. Made by `open_run`; leaving the ``with`` block ends the snapshot.
 
-    Where damage to the league shows while it is read, the block ends with a `StoreError`.
-
     Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. A snapshot
     that stays open keeps the run from tidying its database up, so hold it briefly.
 
@@ -120,11 +117,8 @@ class Run(AbstractContextManager["Run"]):
         self.models: Mapping[str, ModelRecord] = self._league.models
         self.pools: Mapping[str, Sequence[str]] = self._league.pools
 
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._store.close()
-        if isinstance(error, sqlite3.Error):  # the log is read row by row
-            with sound(self.folder / DATABASE):
-                raise error
 
     # --- what is configured and installed -------------------------------------------------------------------------
 
@@ -154,13 +148,19 @@ class Run(AbstractContextManager["Run"]):
 
     # --- the log --------------------------------------------------------------------------------------------------
 
+    def _sound(self) -> AbstractContextManager[None]:
+        """Tell of damage as a `StoreError`, which reading may raise at any row."""
+        return sound(self.folder / DATABASE)
+
     def meta(self, key: str) -> Any:
         """Return a value noted when the run began (``"environment"``, ``"created_s"``, ``"seed"``), None if missing."""
-        return self._store.meta(key)
+        with self._sound():
+            return self._store.meta(key)
 
     def counters(self) -> Mapping[str, float]:
         """Return what was counted over all starts, such as ``"elapsed_s"`` and training ``"matches"``."""
-        return self._store.counters()
+        with self._sound():
+            return self._store.counters()
 
     def num_matches(self, *, kind: str | None = None) -> int:
         """Return the length of the match log.
@@ -168,7 +168,8 @@ class Run(AbstractContextManager["Run"]):
         Args:
             kind: Only ``"train"`` or only ``"eval"`` matches.
         """
-        return self._store.num_matches(kind=kind)
+        with self._sound():
+            return self._store.num_matches(kind=kind)
 
     def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
         """Return the match log ordered by fixture and number.
@@ -177,7 +178,8 @@ class Run(AbstractContextManager["Run"]):
             last: Only so many from its end.
             kind: Only ``"train"`` or only ``"eval"`` matches.
         """
-        return self._store.matches(last=last, kind=kind)
+        with self._sound():
+            yield from self._store.matches(last=last, kind=kind)
 
     def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
         """Return what was asked for, ordered by id, also where nothing of it was played.
@@ -185,11 +187,13 @@ class Run(AbstractContextManager["Run"]):
         Args:
             kind: Only ``"train"`` or only ``"eval"`` fixtures.
         """
-        return self._store.fixtures(kind=kind)
+        with self._sound():
+            yield from self._store.fixtures(kind=kind)
 
     def pool_log(self) -> Iterator[PoolRecord]:
         """Return the changes of pools with the times at which they were made, oldest first."""
-        return self._store.pool_log()
+        with self._sound():
+            yield from self._store.pool_log()
 
     def metrics(self) -> Iterator[Metric]:
         """Return the run's metrics in the order in which they were written; none where the run wrote none.
@@ -202,7 +206,8 @@ class Run(AbstractContextManager["Run"]):
 
     def payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
         """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
-        return self._store.payoffs()
+        with self._sound():
+            return self._store.payoffs()
 
     def recompute_payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
         """Return the same counted from the match log alone.
@@ -210,7 +215,8 @@ class Run(AbstractContextManager["Run"]):
         Raises:
             StoreError: The log has matches of fixtures that do not exist.
         """
-        return self._store.recompute_payoffs()
+        with self._sound():
+            return self._store.recompute_payoffs()
 
     def checkpoints(self) -> Mapping[str, Checkpoint]:
         """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``.
@@ -222,7 +228,8 @@ class Run(AbstractContextManager["Run"]):
 
     def damage(self) -> list[str]:
         """Return what the database finds wrong with its file, one line each."""
-        return self._store.damage()
+        with self._sound():
+            return self._store.damage()
 
     # --- playing --------------------------------------------------------------------------------------------------
 

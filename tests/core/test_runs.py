@@ -83,6 +83,16 @@ def test_pages_that_are_damaged_are_told_where_they_are_read(folder):
         list(run.matches())
 
 
+def test_mistakes_of_the_reader_are_not_put_down_to_the_league(folder):
+    """A database of its own is its own business."""
+    with (
+        pytest.raises(sqlite3.OperationalError, match="no such table: mine"),
+        closing(sqlite3.connect(":memory:")) as own,
+        open_run(folder),
+    ):
+        own.execute("SELECT * FROM mine")
+
+
 def test_models_come_with_their_records(run):
     """In the order in which they were frozen, and as the player lists them."""
     assert tuple(run.models) == run.league.players["main"].models
