@@ -257,8 +257,9 @@ class Coordinator:
                 self._trained(fixture.player, summary)
             else:
                 self.rated += summary.matches
-            if summary.finished:
+            if summary.finished:  # by whoever was taken for gone, perhaps, while it waits for another
                 self._evaluating.pop(fixture.id, None)
+                self._again = deque(one for one in self._again if one.id != fixture.id)
             self._emit(
                 "ludus_match_ended",
                 fixture=str(fixture.id),

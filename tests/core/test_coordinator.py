@@ -265,6 +265,15 @@ def test_unfinished_ratings_of_who_is_gone_are_handed_out_again(league):
     assert fixtures(runner, kind="eval", count=2, peer="evaluator-0") == out
 
 
+def test_ratings_that_who_was_taken_for_gone_finishes_are_finished(league):
+    """Nobody else gets them then."""
+    runner = league(anchors=("random", "perfect"))
+    (first, *_) = out = fixtures(runner, kind="eval", peer="sampler-away-0")
+    tell(runner, MetricsReport(values={}), peer="sampler-away-0")
+    tell(runner, results(first), peer="sampler-away-0")
+    assert first not in fixtures(runner, kind="eval", count=len(out) + 1, peer="evaluator-0")
+
+
 def test_unfinished_ratings_are_handed_out_again_after_a_restart(league):
     """Once each; finished ones are not."""
     runner = league(anchors=("random", "perfect"))
