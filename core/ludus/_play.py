@@ -304,7 +304,7 @@ class Play:
         self._tell(self._values, decides, decides)
         for part, reader, seats, since in late:
             self._put(part, reader, seats, reader.act(seats, since))
-        self._tell(self._values, ~decides, decides)
+        self._tell(self._values, ~decides, np.zeros_like(decides))
 
     def _decide_role(
         self, part: _RolePart, tick: RoleTick, late: list[tuple[_RolePart, Reader, Seats, Reward]]

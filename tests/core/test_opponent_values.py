@@ -204,6 +204,17 @@ def test_what_readers_that_decided_at_once_say_later_is_not_taken_for_it(scripte
     np.testing.assert_equal(got, [np.nan, np.nan, 30])
 
 
+def test_readers_that_say_nothing_do_not_close_what_waits(scripted, fixture_of):
+    """At tick 1 a reader decides that does not evaluate; the first who does is the bot, at tick 2."""
+    acting = {0: [0], 1: [1], 2: [2], 3: [0]}
+    game = scripted(
+        {"player": (0, 1, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting[now]], length=lambda row: 4
+    )
+    actors = {"a": reader(), "b": reader(), "c": bot(Judge())}
+    actors["b"].policy.factor = np.nan
+    np.testing.assert_equal(noted(game, fixture_of("abc", matches=1), actors), [20, np.nan])
+
+
 def test_who_waits_hears_readers_and_others_at_once(scripted, fixture_of):
     """The mean of both opponents at tick 1: a reader that expects 4 and a bot that expects 10."""
     acting = {0: [0], 1: [1, 2], 2: [0]}
