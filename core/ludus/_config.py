@@ -461,7 +461,10 @@ def _check_name(reader: Reader, section: str, word: str) -> None:
 
 def _read_league(section: Section) -> LeagueSection | None:
     rating = section.choose("rating", "rating", default=_RATING)
-    return section.build(LeagueSection, rating=rating, rules=section.choose_many("rule", "rules"))
+    rules = section.choose_many("rule", "rules")
+    if twice := [rule.name for i, rule in enumerate(rules) if rule in rules[:i]]:
+        section.problem(f"{twice[0]!r} stands there twice; expected every rule once", "rules")
+    return section.build(LeagueSection, rating=rating, rules=rules)
 
 
 def _read_evaluation(section: Section) -> EvaluationSection | None:

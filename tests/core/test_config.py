@@ -283,6 +283,12 @@ def test_anchors(plugins):
     assert config.anchors["rock"].agent.config == AlgoConfig(clip_epsilon=0.5)
 
 
+def test_a_rule_stands_in_the_list_once(plugins):
+    """It has one table of options, and would be asked once."""
+    with pytest.raises(ConfigError, match=r"league\.rules: 'fair' stands there twice; expected every rule once"):
+        parse(plugins, 'league.rules=["fair", "strict", "fair"]')
+
+
 def test_sinks_rules_and_launcher(plugins):
     """Metric sinks, rules and the launcher have option tables too."""
     config = parse(
