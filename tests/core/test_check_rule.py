@@ -77,16 +77,16 @@ def test_what_is_allowed(change):
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        (Says(Share(player="nobody", share=1.0)), "names no player"),
-        (Says("main"), "'main' is no change of ludus.rule"),
-        (Says(Share(player="main", share=0), Share(player="other", share=0)), "every player's share is 0"),
+        (Says(Share(player="nobody", share=1.0)), "there is no player 'nobody'"),
+        (Says("main"), "no change of ludus.rule in 'main'"),
+        (Says(Share(player="main", share=0), Share(player="other", share=0)), "every player's share of the ticks is 0"),
         (Says(Freeze(player="main", reason="")), "gives no reason"),
-        (Says(Reset(player="main", reason="x", init="main@9")), "starts from no frozen model"),
-        (Says(PoolChange(pool="old", model="main@9", enters=True)), "names no frozen model"),
+        (Says(Reset(player="main", reason="x", init="main@9")), "there is no frozen model 'main@9'"),
+        (Says(PoolChange(pool="old", model="main@9", enters=True)), "there is no frozen model 'main@9'"),
         (Says(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
         (Counts(), "remember nothing"),
         (Raises(), r"test_check_rule, line \d+, raised KeyError: 'nobody'"),
-        (Mute(), "decide returned None, expected a collections.abc.Sequence"),
+        (Mute(), "decide answered None; expected a sequence of changes"),
         (Meddles(), "it may only read it"),
     ],
 )

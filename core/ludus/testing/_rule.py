@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from ludus._answers import checked_changes
 from ludus.errors import ContractError
-from ludus.rule import Change, Freeze, PoolChange, Reset, Rule, Share
+from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._matchmaker import FakeLeague, fake_leagues
-from ludus.testing._trying import expect, trying
+from ludus.testing._trying import trying
 
 __all__ = ["check_rule"]
 
@@ -36,36 +37,15 @@ def check_rule(
                 answers = [_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2)]
                 if answers[0] != answers[1]:
                     raise ContractError("two answers to the same league and generator state differ; remember nothing")
-                for change in answers[0]:
-                    _check(change, league)
-                _check_shares(answers[0], league)
         if league != before:
             raise ContractError(f"league {description!r}: the rule changed the league; it may only read it")
 
 
 def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[Change]:
-    return list(expect(Sequence, rule.decide(league, rng), "decide"))
-
-
-def _check(change: Change, league: FakeLeague) -> None:
-    models = {model for view in league.players.values() for model in view.models}
-    if not isinstance(change, Freeze | Reset | Share | PoolChange):
-        raise ContractError(f"{change!r} is no change of ludus.rule")
-    if isinstance(change, PoolChange):
-        if change.model not in models:
-            raise ContractError(f"{change} names no frozen model")
-        if change.enters == (change.model in league.pool(change.pool)):
+    changes = checked_changes(rule.decide(league, rng), league)
+    for change in changes:
+        if isinstance(change, PoolChange) and change.enters == (change.model in league.pool(change.pool)):
             raise ContractError(f"{change} changes nothing")
-    elif change.player not in league.players:
-        raise ContractError(f"{change} names no player")
-    elif isinstance(change, Reset) and change.init and change.init not in models:
-        raise ContractError(f"{change} starts from no frozen model")
-    elif isinstance(change, Freeze | Reset) and not change.reason:
-        raise ContractError(f"{change} gives no reason; say why in a few words")
-
-
-def _check_shares(changes: list[Change], league: FakeLeague) -> None:
-    shares = {name: view.share for name, view in league.players.items()}
-    shares |= {change.player: change.share for change in changes if isinstance(change, Share)}
-    if not any(shares.values()):
-        raise ContractError("every player's share is 0 afterwards; expected one that trains")
+        if isinstance(change, Freeze | Reset) and not change.reason:
+            raise ContractError(f"{change} gives no reason; say why in a few words")
+    return changes
