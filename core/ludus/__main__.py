@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a character that its encoding lacks must not end a run
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = _run(arguments)
         sys.stdout.flush()
