@@ -10,7 +10,7 @@ from typing import Any
 from attrs import evolve, fields
 
 from ludus._assembly import Assembly
-from ludus._build import blamed, make, make_agent, make_matchmaker
+from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import arrays_of
@@ -99,7 +99,7 @@ def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
     for key, now in is_now.items():
         if was.get(key, now) != now:
             text = f"was {was[key]!r}, got {now!r}: the run's matches and models are of that game — start a new run"
-            yield Problem(("environment", *key.split(".", 1)), text)
+            yield Problem(("environment", *key.rsplit(".", 1)), text)
     known = _players_of(store)
     cure = 'start a new run, or add a player; its init = "…" may name a model whose weights fit'
     for name, table in config.data["players"].items():
@@ -107,7 +107,7 @@ def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
         for key, now in _lasting(assembly.plugins, name, table).items():
             if was.get(key, now) != now:
                 text = f"was {was[key]!r}, got {now!r}: models of {name!r} would play differently — {cure}"
-                yield Problem(("players", name, *key.split(".", 1)), text)
+                yield Problem(("players", name, *key.rsplit(".", 1)), text)
 
 
 def _players_of(store: Store) -> dict[str, Mapping[str, Any]]:
@@ -158,7 +158,7 @@ def _mistakes_of_run(assembly: Assembly) -> Iterator[Problem]:
         yield Problem(("run", "device"), text)
     for key, device in _options(config.inference, lambda metadata: metadata.get("device", False)).items():
         if text := device_problem(str(device)):
-            yield Problem(("sampling", *key.split(".", 1)), text)
+            yield Problem(("sampling", *key.rsplit(".", 1)), text)
     if config.launcher is not None and config.run.workers != 0:
         try:
             make(config.launcher)
@@ -172,7 +172,7 @@ def _mistakes_of_players(assembly: Assembly) -> Iterator[Problem]:
         yield Problem(("players", next(iter(players)), "share"), "0 for every player; expected one that trains")
     for name, player in players.items():
         try:
-            assembly.networks(name)
+            _check_network(assembly, name)
             if player.init and not Path(player.init).is_file():
                 yield Problem(("players", name, "init"), f"{player.init}: no such file")
             elif player.init or player.learner_processes > 1:
@@ -189,6 +189,18 @@ def _mistakes_of_players(assembly: Assembly) -> Iterator[Problem]:
         if role.name not in played:
             text = f'add [players.NAME] with role = "{role.name}", or an anchor, [anchors.NAME]'
             yield Problem(("players",), f"role {role.name!r} has nobody who plays it: {text}")
+
+
+def _check_network(assembly: Assembly, player: str) -> None:
+    """Find out whether a player lacks its network; others are not made, as that takes torch and seconds.
+
+    Raises:
+        ConfigError: It does, or has no role.
+    """
+    chosen = assembly.config.players[player]
+    learned_role(chosen, assembly.spec)
+    if chosen.network is None:
+        assembly.networks(player)
 
 
 def _mistakes_of_matchmakers(assembly: Assembly) -> Iterator[Problem]:
