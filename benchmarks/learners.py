@@ -306,7 +306,7 @@ def transitions(batch: SegmentBatch) -> dict[str, np.ndarray]:
 def clock(arguments: argparse.Namespace) -> float:
     """Return seconds, of the processor where only one of its cores is at work."""
     if arguments.device != "cpu":
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(arguments.device)
         return time.perf_counter()
     return time.process_time() if arguments.threads == 1 else time.perf_counter()
 

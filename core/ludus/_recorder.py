@@ -78,12 +78,13 @@ class SegmentLayout:
         return shapes | {"length": ((segments,), np.dtype(np.int32)), "version": ((segments,), np.dtype(np.int64))}
 
     def check(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Check that arrays are those of some segments, and that all actions in them are in the action space.
+        """Check that arrays are those of some segments, and that all choices in them exist.
 
         That is so in unused entries, too: they hold zeros, or what an earlier block of the same player has left.
 
         Raises:
-            ContractError: One is missing, unknown, or of another shape or dtype; or an action is outside its space.
+            ContractError: One is missing, unknown, or of another shape or dtype; or an action has a choice
+                that there is not, or a real number that is not finite.
         """
         expected = self.block(arrays["length"].size if "length" in arrays else 0)
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}

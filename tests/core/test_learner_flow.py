@@ -29,7 +29,7 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_a_sampler_that_keeps_to_no_credits_fills_no_memory(desk, processes):
+def test_not_much_waits_of_a_sampler_that_keeps_to_no_credits(desk, processes):
     """What is far beyond its credits is dropped and counted; others, and it later on, are learned from."""
     for number in range(1, 101):
         desk.block(number, decisions=5, pid=number % processes)  # whichever it says it is

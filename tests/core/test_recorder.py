@@ -89,8 +89,8 @@ def test_the_layout_names_everything_that_is_recorded():
         (spaces.Box(-1, 1, (2,)), [np.inf, 0], "an action is not finite"),
     ],
 )
-def test_an_action_outside_its_space_is_refused(space, action, problem):
-    """Among others that are inside, the largest ones included; an index of a choice must not wrap around."""
+def test_a_choice_that_there_is_not_is_refused(space, action, problem):
+    """Among others that there are, the last ones included: an index must not wrap around. Real numbers are finite."""
     role = Role(name="player", observation_space=spaces.Box(0, 1, (1,)), action_space=space, teams=(0,))
     layout = SegmentLayout.of(role, fields=(), decisions=4)
     arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block(2).items()}
