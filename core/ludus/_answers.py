@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -117,7 +117,7 @@ def checked_changes(changes: Any, league: LeagueView) -> list[Change]:
 
 
 def _listed(asked: str, answer: Any) -> list[Any]:
-    if not isinstance(answer, Sequence):
+    if not isinstance(answer, Iterable):
         raise ContractError(f"{asked} answered {_shown(answer)}; expected a sequence of changes")
     return list(answer)
 
