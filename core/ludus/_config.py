@@ -462,7 +462,8 @@ def _check_name(reader: Reader, section: str, word: str) -> None:
 def _read_league(section: Section) -> LeagueSection | None:
     rating = section.choose("rating", "rating", default=_RATING)
     rules = section.choose_many("rule", "rules")
-    if twice := [rule.name for i, rule in enumerate(rules) if rule in rules[:i]]:
+    names = [rule.name for rule in rules]
+    if twice := [name for i, name in enumerate(names) if name in names[:i]]:
         section.problem(f"{twice[0]!r} stands there twice; expected every rule once", "rules")
     return section.build(LeagueSection, rating=rating, rules=rules)
 

@@ -94,6 +94,21 @@ def noted(game, fixture, actors, *, match=0):
     return batch.extras["opponent_value"][: batch.length[match], match].tolist()
 
 
+def noted_in_blocks(game, fixture, actor):
+    """Play a fixture against a bot that evaluates; returns the notes in all blocks of the first stream."""
+    play = Play(
+        environment=game,
+        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
+        on_results=lambda arrays: None,
+        readers=[actor],
+    )
+    play.add(fixture)
+    while play.step():
+        pass
+    batches = [*actor.blocks, actor.recorder.flush()]
+    return np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
+
+
 def test_in_turns_it_is_the_opponents_next_turn(scripted, fixture_of):
     """Decided at ticks 0, 2 and 4, answered at 1 and 3; after the last one the match is over."""
     game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
@@ -146,17 +161,7 @@ def test_an_answer_does_not_reach_what_has_left(scripted, fixture_of, decisions)
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
     )
     actor = reader(decisions=decisions)
-    play = Play(
-        environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
-        on_results=lambda arrays: None,
-        readers=[actor],
-    )
-    play.add(fixture_of("ab", matches=1))
-    while play.step():
-        pass
-    batches = [*actor.blocks, actor.recorder.flush()]
-    got = np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
+    got = noted_in_blocks(game, fixture_of("ab", matches=1), actor)
     assert got.tolist() == pytest.approx(
         {2: [np.nan] * 2 + [40] * 2, 3: [np.nan] * 3 + [40]}[decisions] + [60], nan_ok=True
     )
@@ -229,17 +234,7 @@ def test_a_decision_that_is_carried_over_takes_its_note_along(scripted, fixture_
     """Blocks are full after every second decision here."""
     actor = reader(decisions=2)
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 5)
-    play = Play(
-        environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
-        on_results=lambda arrays: None,
-        readers=[actor],
-    )
-    play.add(fixture_of("ab", matches=1))
-    while play.step():
-        pass
-    batches = [*actor.blocks, actor.recorder.flush()]
-    got = np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
+    got = noted_in_blocks(game, fixture_of("ab", matches=1), actor)
     np.testing.assert_equal(got.tolist(), [10, 20, 30, 40, np.nan])
 
 
