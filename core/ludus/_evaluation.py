@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ludus._actors import AgentActor
 from ludus._messages import Fixture
 from ludus._play import Actor, Play
 from ludus.agent import Agent
@@ -80,8 +81,6 @@ def play_matches(
         For every seating arrays over its matches: ``ticks [n] int32``, ``outcome [n, teams] float32``, and
         ``returns [n, seats] float32``, the sum of each seat's rewards.
     """
-    from ludus._actors import AgentActor  # noqa: PLC0415 - imports torch
-
     rng, seats = np.random.default_rng(seed), tuple(map(str, range(len(environment.spec.seats))))
     actors = {id(agent): AgentActor(agent, rng) for seating in seatings for agent in seating}
     start = scenario or Scenario()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 from attrs import define, field, frozen
 
 from ludus.environment import Leaves, Role
+from ludus.inference import Eager, Inference, Span
 from ludus.network import NetworkRequest
 from ludus.segment import Field, SegmentBatch
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ludus.group import Group
-    from ludus.inference import Inference, Span
 
 __all__ = [
     "Algorithm",
@@ -231,12 +231,6 @@ class Algorithm(Protocol):
         """
 
 
-def _eager(module: nn.Module, request: NetworkRequest) -> Inference:
-    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
-
-    return Eager(module, request)
-
-
 @frozen(kw_only=True)
 class AlgorithmContext:
     """What the factory of an algorithm is given besides its own configuration.
@@ -250,4 +244,4 @@ class AlgorithmContext:
 
     role: Role
     build_network: Callable[[NetworkRequest], nn.Module]
-    build_inference: Callable[[nn.Module, NetworkRequest], Inference] = _eager
+    build_inference: Callable[[nn.Module, NetworkRequest], Inference] = Eager

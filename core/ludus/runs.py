@@ -255,7 +255,7 @@ class Run(AbstractContextManager["Run"]):
             ConfigError: There is no such participant, or it is not frozen.
             ModelError: The model cannot be loaded.
         """
-        from ludus._assembly import Assembly  # noqa: PLC0415 - imports torch
+        from ludus._assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
 
         league = self._league
         known = name.partition("@")[0] in league.players or name in league.anchors
@@ -316,7 +316,7 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
         ModelError: A file is missing or damaged, or the model learned another environment or role.
         ConfigError: What it is made of is not installed.
     """
-    from ludus._assembly import Assembly  # noqa: PLC0415 - imports torch
+    from ludus._assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
 
     path = Path(file)
     if not is_hash(path.stem):

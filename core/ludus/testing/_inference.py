@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ludus.environment import Leaves, Role
 from ludus.errors import ContractError, ModelError, UnsupportedNetwork
+from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
 from ludus.testing._synthetic import algorithm_roles, random_leaves
@@ -18,8 +19,6 @@ from ludus.testing._trying import expect, trying
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from ludus.inference import Inference, Span
 
 __all__ = ["check_inference"]
 
@@ -84,8 +83,6 @@ class _Case:
 
     def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
         """Compare a run with torch; `expected` says whose weights each span has."""
-        from ludus.inference import Eager, Outputs  # noqa: PLC0415 - importing torch takes a second
-
         found = expect(Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run")
         _require(not found.state, "run returned a state for a network without")
         for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
@@ -129,8 +126,6 @@ def _check_rows(case: _Case) -> None:
 
 
 def _check_slots(case: _Case) -> None:
-    from ludus.inference import Span  # noqa: PLC0415 - importing torch takes a second
-
     for slot, module in zip(_SLOTS, case.modules, strict=True):
         case.inference.load(get_weights(module), slot=slot)
     observation, privileged = case.leaves(12, seed=9)

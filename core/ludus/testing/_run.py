@@ -44,6 +44,7 @@ from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
+from ludus.inference import Eager
 from ludus.interface import Spaces
 from ludus.network import RecurrentNetwork
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
@@ -279,8 +280,6 @@ def _check_player(player: PlayerConfig, environment: Environment, assembly: Asse
 
 def _check_networks(player: PlayerConfig, role: Role) -> None:
     """Run what the network component made on random rows: it must answer what the algorithm asked for."""
-    from ludus.inference import Eager  # noqa: PLC0415 - importing torch takes a second
-
     rng = generator(0, "check", "networks")
     who = f"network {player.network.name!r}" if player.network else f"algorithm {player.algorithm.name!r}"
     for module, request in make_networks(player, role):
