@@ -37,6 +37,7 @@ from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 #: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
 _PATIENCE = 50
 
+_REPORTED_MATCHES = 512  # with so many, results leave at once
 _MOST_SPARE = 32  # fixtures; a fixture is the older when it is played the more there are
 _CALM_ANSWERS = 32  # so many without a row that waited, and one less is kept in reserve
 
@@ -68,7 +69,6 @@ class Sampler:
         link: Where messages go.
         clock: Seconds; only for timeouts and rates.
         rows_per_fixture: Rows that play one fixture together.
-        report_matches: Results are sent once so many matches ended, or have waited for a while.
         memory: Shared with learners; None without.
         opponents_learn: Whether live opponents learn too, besides the player that a fixture was made for.
     """
@@ -80,10 +80,9 @@ class Sampler:
     frozen: ActorCache
     link: Link
     clock: Callable[[], float]
-    rows_per_fixture: int = 32
-    report_matches: int = 512
-    memory: Memory | None = None
-    opponents_learn: bool = True
+    rows_per_fixture: int
+    memory: Memory | None
+    opponents_learn: bool
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _quiet: dict[str, PolicyActor] = field(init=False, factory=dict)
@@ -228,7 +227,7 @@ class Sampler:
 
     def _report_results(self, now: float) -> None:
         self._held += 1
-        if self._held >= _PATIENCE or self._num_results >= self.report_matches:
+        if self._held >= _PATIENCE or self._num_results >= _REPORTED_MATCHES:
             self._flush_results()
         for report, (sent_s, times, message) in list(self._unacked.items()):
             if now - sent_s >= _wait_s(times, first=5.0):
