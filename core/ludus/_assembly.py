@@ -23,7 +23,6 @@ from ludus._build import (
     make_service,
     player_role,
 )
-from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, load_config
 from ludus._coordinator import Coordinator
 from ludus._helpers import Helper, Meeting
@@ -74,6 +73,13 @@ class Assembly:
     run_dir: Path
     session: int = 0
     sockets: Path | None = None
+
+    @classmethod
+    def at(cls, place: Place) -> Assembly:
+        """Return that of the run of a place, as its ``run.toml`` says."""
+        plugins = load_plugins()
+        config = load_config(place.run_dir / "run.toml", plugins=plugins)
+        return cls(config=config, plugins=plugins, run_dir=place.run_dir, session=place.session, sockets=place.sockets)
 
     @cached_property
     def spec(self) -> EnvironmentSpec:
@@ -419,20 +425,3 @@ def _kin(config: RunConfig) -> dict[str, str]:
     """Return for every player the first one whose models have the same architecture."""
     kinds = {name: (p.algorithm, p.network, p.interfaces, p.role) for name, p in config.players.items()}
     return {name: next(other for other in kinds if kinds[other] == kind) for name, kind in kinds.items()}
-
-
-def enlist(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worker:
-    """Make a worker where it will work; see `ludus.launcher.make_worker`."""
-    prepare_to_compute(spec.threads)
-    return _assembly(place).worker(spec.name, context)
-
-
-def outpost(run_dir: Path) -> Outpost:
-    """Return what samplers of a run need on this computer; see `ludus.launcher.outpost`."""
-    return _assembly(Place(run_dir=run_dir)).outpost
-
-
-def _assembly(place: Place) -> Assembly:
-    plugins = load_plugins()
-    config = load_config(place.run_dir / "run.toml", plugins=plugins)
-    return Assembly(config=config, plugins=plugins, run_dir=place.run_dir, session=place.session, sockets=place.sockets)

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from attrs import frozen
 
+from ludus._compute import prepare_to_compute
 from ludus.group import Group
 
 if TYPE_CHECKING:
@@ -312,9 +313,10 @@ def make_worker(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worke
     Raises:
         LudusError: The configuration of the run is wrong here, or a component fails.
     """
-    from ludus._assembly import enlist  # noqa: PLC0415 - imports torch
+    from ludus._assembly import Assembly  # noqa: PLC0415 - it needs the rest of this module
 
-    return enlist(spec, place, context)
+    prepare_to_compute(spec.threads)
+    return Assembly.at(place).worker(spec.name, context)
 
 
 @frozen(kw_only=True)
@@ -345,6 +347,6 @@ def outpost(run_dir: Path) -> Outpost:
     Raises:
         LudusError: What the configuration names is not installed here.
     """
-    from ludus._assembly import outpost as found  # noqa: PLC0415 - plugins need the rest of this module only
+    from ludus._assembly import Assembly  # noqa: PLC0415 - as above
 
-    return found(run_dir)
+    return Assembly.at(Place(run_dir=run_dir)).outpost
