@@ -329,12 +329,11 @@ class Assembly:
         policy = algorithm.make_policy()
         layout = _layout(role, algorithm, policy)
         streams = rows * role.seats
-        lend = {} if memory is None else {"lend": partial(memory.lend, player)}
         return LiveActor(
             player=player,
             policy=policy,
             interface=interface,
-            recorder=Recorder(layout, streams, **lend),
+            recorder=Recorder(layout, streams, None if memory is None else partial(memory.lend, player)),
             rng=generator(self.config.run.seed, worker, player, self.session),
             streams=rows * len(spec.seats),
         )

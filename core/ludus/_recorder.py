@@ -36,8 +36,8 @@ class SegmentLayout:
     """
 
     decisions: int
-    arrays: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]
-    state: dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]] = field(factory=dict)
+    arrays: Shapes
+    state: Shapes = field(factory=dict)
     noted: tuple[str, ...] = ()
     labels: tuple[int, ...] = ()
 
@@ -70,7 +70,7 @@ class SegmentLayout:
         labels = label_sizes(role.action_space)
         return cls(decisions=decisions, arrays=arrays, state=shapes, noted=noted, labels=labels)
 
-    def block(self, segments: int) -> dict[str, tuple[tuple[int, ...], np.dtype[np.generic]]]:
+    def block(self, segments: int) -> Shapes:
         """Return the shapes and dtypes of all arrays of so many segments, by flat name."""
         head = (self.decisions + 1, segments)
         shapes = {name: ((*head, *shape), dtype) for name, (shape, dtype) in self.arrays.items()}
@@ -89,7 +89,7 @@ class SegmentLayout:
         expected = self.block(arrays["length"].size if "length" in arrays else 0)
         found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
         if found != expected:
-            name = next(name for name in expected | found if found.get(name) != expected.get(name))
+            name = next(name for name in (*expected, *found) if found.get(name) != expected.get(name))
             what, wanted = (_described(shapes.get(name)) for shapes in (found, expected))
             raise ContractError(f"segments: expected {wanted} as {name[:64]!r}, got {what}")
         if arrays["action"].size:
@@ -109,10 +109,6 @@ class SegmentLayout:
 Lender = Callable[[Shapes], "Mapping[str, np.ndarray] | None"]
 
 
-def _heap(_: Shapes) -> None:
-    return None
-
-
 @define
 class Recorder:
     """The decisions of one player, as they happen.
@@ -120,12 +116,12 @@ class Recorder:
     Args:
         layout: What is recorded.
         streams: N, the most streams that can be open at once.
-        lend: Where the memory of blocks comes from; by default, and whenever it has none, from the heap.
+        lend: Where the memory of blocks comes from; without, and whenever it has none, from the heap.
     """
 
     layout: SegmentLayout
     streams: int
-    lend: Lender = _heap
+    lend: Lender | None = None
     _arrays: dict[str, np.ndarray] = field(init=False)  # [T+1, N, …], and [N, …] for what segments have once
     _rows: dict[str, np.ndarray] = field(init=False)  # [(T+1) N] views on the former: an element is a whole entry
     _last_state: Leaves = field(init=False)  # before the last decision
@@ -153,7 +149,7 @@ class Recorder:
             ConfigError: There is not so much memory.
         """
         shapes = self.layout.block(self.streams)
-        lent = self.lend(shapes)
+        lent = None if self.lend is None else self.lend(shapes)
         if lent is None:
             self._arrays = _zeros(shapes)
         else:
