@@ -31,7 +31,7 @@ _RESULTS = {"fixture": np.int64, "number": np.int64, "ticks": np.int32, "outcome
 
 
 #: (kind, a, b) → ``[3] int64``: wins, draws and losses of a against b in matches of that kind.
-Payoffs: TypeAlias = dict[tuple[str, str, str], NDArray[np.int64]]
+Counts: TypeAlias = dict[tuple[str, str, str], NDArray[np.int64]]
 
 
 @frozen(kw_only=True)
@@ -63,7 +63,7 @@ class Recorded:
     """
 
     fixtures: tuple[FixtureSummary, ...]
-    payoffs: Payoffs
+    payoffs: Counts
 
 
 class MatchLog:
@@ -180,7 +180,7 @@ class MatchLog:
         new = np.sort(first[~np.isin(numbers[first], played)])
         return rows[new], len(played) + new.size == fixture.matches
 
-    def _add(self, matches: Iterable[tuple[Any, ...]], payoffs: Payoffs) -> None:
+    def _add(self, matches: Iterable[tuple[Any, ...]], payoffs: Counts) -> None:
         """Add matches to the log, and what they come to to the sums."""
         with self._writing() as database:
             database.executemany("INSERT INTO matches VALUES (?, ?, ?, ?)", matches)
@@ -190,18 +190,18 @@ class MatchLog:
                 [(*key, *count.tolist()) for key, count in payoffs.items()],
             )
 
-    def payoffs(self) -> Payoffs:
+    def payoffs(self) -> Counts:
         """Return the sums over the log by (kind, a, b), each ``[3] int64`` wins, draws, losses of a."""
         rows = self._db.execute("SELECT kind, a, b, wins, draws, losses FROM payoffs")
         return {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
 
-    def recompute_payoffs(self) -> Payoffs:
+    def recompute_payoffs(self) -> Counts:
         """Return the same sums counted from the match log alone.
 
         Raises:
             StoreError: The log has matches of fixtures that do not exist.
         """
-        total: Payoffs = {}
+        total: Counts = {}
         teams = [seat.team for seat in self.seats()]
         cursor = self._db.execute("SELECT fixture, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
@@ -323,7 +323,7 @@ def _starts(fixture: np.ndarray) -> NDArray[np.int64]:
 
 def tally(
     fixtures: Sequence[Fixture], starts: NDArray[np.int64], outcome: NDArray[np.float32], *, teams: Sequence[int]
-) -> Payoffs:
+) -> Counts:
     """Count who beat whom.
 
     Args:
@@ -335,7 +335,7 @@ def tally(
     Returns:
         The counts of every ordered pair of different participants who sat in different teams.
     """
-    result: Payoffs = {}
+    result: Counts = {}
     for fixture, points in zip(fixtures, np.split(outcome, starts[1:]), strict=False):
         sides = sorted(set(zip(teams, fixture.seats, strict=True)))
         for (i, a), (j, b) in itertools.combinations(sides, 2):
@@ -346,7 +346,7 @@ def tally(
     return result
 
 
-def accumulate(total: Payoffs, more: Mapping[tuple[str, str, str], NDArray[np.int64]]) -> None:
+def accumulate(total: Counts, more: Counts) -> None:
     """Add counts to sums in place."""
     for key, count in more.items():
         total[key] = total[key] + count if key in total else count
