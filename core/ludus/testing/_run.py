@@ -120,7 +120,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
             yield from _guarded(f"player {player.name}", _check_player(player, environment, assembly))
         for anchor in config.anchors.values():
             yield from _guarded(f"anchor {anchor.name}", _check_anchor(anchor, environment, config.run.seed))
-        yield from _guarded("matchmaking", _check_matchmaking(config, environment, plugins))
+        yield from _guarded("matchmaking", _check_matchmaking(assembly, environment))
         yield from _guarded("processes", _check_processes(config))
     finally:
         environment.close()
@@ -378,29 +378,29 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
 # -- matchmaking ---------------------------------------------------------------------------------------------------
 
 
-def _league(config: RunConfig, spec: EnvironmentSpec, models: int) -> FakeLeague:
+def _league(assembly: Assembly, models: int) -> FakeLeague:
     """Return a league without results in which every player has so many models."""
-    players = []
-    for name, player in config.players.items():
-        role = learned_role(player, spec)
-        team = role.teams[0] if len(set(role.teams)) == 1 else None
-        players.append(evolve(fake_player(name, models, role=role.name, team=team), share=player.share))
-    return FakeLeague(num_teams=spec.num_teams, players=players, anchors=tuple(config.anchors))
+    taking_part, configured = assembly.taking_part(), assembly.config.players
+    players = [
+        evolve(fake_player(name, models, role=role, team=team), share=configured[name].share)
+        for name, (role, team) in taking_part["players"].items()
+    ]
+    return FakeLeague(num_teams=assembly.spec.num_teams, players=players, anchors=taking_part["anchors"])
 
 
-def _leagues(config: RunConfig, spec: EnvironmentSpec) -> Iterator[FakeLeague]:
+def _leagues(assembly: Assembly) -> Iterator[FakeLeague]:
     """Return the league before the first match, then one for every player: with a model of each, and it only loses."""
-    yield _league(config, spec, 0)
-    grown = _league(config, spec, 1)
+    yield _league(assembly, 0)
+    grown = _league(assembly, 1)
     for loser in grown.players.values():
         winners = [name for view in grown.players.values() if view is not loser for name in (*view.models, view.live)]
         lost = dict.fromkeys(product((*loser.models, loser.live), winners), (0.0, 0.0, 1000.0))
         yield evolve(grown, results=lost)
 
 
-def _check_matchmaking(config: RunConfig, environment: Environment, plugins: Plugins) -> Iterator[str]:
+def _check_matchmaking(assembly: Assembly, environment: Environment) -> Iterator[str]:
     """Ask every matchmaker for fixtures, evaluations and pools, every rule for changes, and the rating."""
-    leagues = list(_leagues(config, environment.spec))
+    config, plugins, leagues = assembly.config, assembly.plugins, list(_leagues(assembly))
     rng, draws = (generator(config.run.seed, "check", name) for name in ("matchmaking", "fixtures"))
     for name, player in config.players.items():
         matchmaker = make_matchmaker(plugins, player)
