@@ -32,33 +32,38 @@ def answering(who: str) -> Iterator[None]:
             raise ContractError(str(error)) from error
 
 
-def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec) -> Pairing:
+def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec | None = None) -> Pairing:
     """Return what `next_fixture` answered.
 
     Args:
         pairing: The answer.
         league: Of which it is.
-        spec: Of the game.
+        spec: Of the game; None where there is none, so that nobody knows its scenarios.
 
     Raises:
         ContractError: It is no such pairing.
     """
     if not isinstance(pairing, Pairing):
         raise ContractError(f"next_fixture answered {_shown(pairing)}; expected a ludus.matchmaker.Pairing")
-    live, scenario = {view.live for view in league.players.values()}, pairing.scenario
+    live = {view.live for view in league.players.values()}
     opponents = _names("opponents", pairing.opponents, lambda name: name in live or _is_frozen(name, league))
     others = league.num_teams - 1
     if len(opponents) != others:
         raise ContractError(
             f"named {len(opponents)} opponents; expected {others}, one for every other team — fix its next_fixture"
         )
+    if spec is not None:
+        _check_scenario(pairing.scenario, spec)
+    return pairing
+
+
+def _check_scenario(scenario: Any, spec: EnvironmentSpec) -> None:
     if not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
         known = ", ".join(("default", *spec.scenarios))
         raise ContractError(f"asked for {_shown(scenario)}; {spec.name} has the scenarios {known}")
     for name, value in scenario.parameters.items():
         if not isinstance(value, int | float) or not math.isfinite(value):
             raise ContractError(f"scenario {scenario.name}: {name} is {_shown(value)}; expected a finite Python number")
-    return pairing
 
 
 def checked_evaluation(pair: Any, league: LeagueView) -> tuple[str, ...] | None:

@@ -80,6 +80,14 @@ class OwnSide(Sound):
         return Pairing(opponents=(league.players[player].live,) * (league.num_teams - 1), reason="me")
 
 
+class Drawer(Sound):
+    """Names whom NumPy drew, as NumPy's own texts."""
+
+    def next_fixture(self, league, player, rng):
+        drawn = rng.choice(super().next_fixture(league, player, rng).opponents, league.num_teams - 1)
+        return Pairing(opponents=tuple(drawn), reason="drawn")
+
+
 class Silent(Sound):
     def next_fixture(self, league, player, rng):
         return Pairing(opponents=super().next_fixture(league, player, rng).opponents, reason="")
@@ -95,7 +103,7 @@ class Writer(Sound):
 
 class Alone(Sound):
     def next_evaluation(self, league, rng):
-        return (next(iter(league.players.values())).live,)
+        return ("random",) if "random" in league.anchors else None
 
 
 class RatesLive(Sound):
@@ -153,23 +161,24 @@ class Wavering(Sound):
     ("broken", "complaint"),
     [
         (Forgetful, "take all randomness from `rng`"),
-        (Inventor, "'nobody@1' is no participant"),
-        (Mute, "league 'nothing frozen': next_fixture returned None, expected a ludus.matchmaker.Pairing"),
+        (Inventor, "opponents: 'nobody@1' cannot play there now"),
+        (Mute, "league 'nothing frozen': next_fixture answered None; expected a ludus.matchmaker.Pairing"),
         (Raising, r"league 'nothing frozen': .*test_check_matchmaker, line \d+, raised KeyError: 'pair'"),
-        (PoolNone, "league 'nothing frozen': on_model_frozen returned None, expected a collections.abc.Sequence"),
-        (PoolNames, "on_model_frozen returned 'main-agent@1', expected a ludus.matchmaker.PoolChange"),
-        (Lonely, "named 0 opponents, expected one for each of 1"),
+        (PoolNone, "league 'nothing frozen': on_model_frozen answered None; expected a sequence of changes"),
+        (PoolNames, "on_model_frozen answered 'main-agent@1'; expected a ludus.matchmaker.PoolChange"),
+        (Lonely, "named 0 opponents; expected 1, one for every other team"),
         (OwnSide, "league 'two sides': 'cat@4.' cannot fill team 1"),
+        (Drawer, "opponents: expected a tuple of names, got"),
         (Silent, "gave no reason"),
         (Writer, "changed the league"),
-        (RatesLive, "league 'nothing frozen': 'main-agent@0.' is no frozen model or anchor of the league"),
-        (KeepsLive, "league 'nothing frozen': 'main-agent@1.' is no frozen model or anchor of the league"),
-        (Alone, "next_evaluation named 1 participants for 2 teams"),
+        (RatesLive, "league 'nothing frozen': next_evaluation: 'main-agent@0.' cannot play there now"),
+        (KeepsLive, "league 'nothing frozen': there is no frozen model 'main-agent@1.'"),
+        (Alone, "next_evaluation named 1 participants; expected 2"),
         (WrongSeats, "league 'two sides': 'cat@4' cannot fill team 1"),
         (Moody, "next_evaluation answered None and then"),
         (Twice, "already there"),
         (Evictor, "not there"),
-        (Stranger, "'nobody@9' is no frozen model"),
+        (Stranger, "there is no frozen model 'nobody@9'"),
         (Wavering, "does not repeat its answer"),
     ],
 )

@@ -11,10 +11,11 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
+from ludus._answers import checked_evaluation, checked_pairing, checked_pool_changes
 from ludus._participants import inherited
 from ludus.errors import ContractError
-from ludus.matchmaker import LeagueView, Matchmaker, Pairing, PlayerView, PoolChange, Rating
-from ludus.testing._trying import expect, trying
+from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
+from ludus.testing._trying import trying
 
 __all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
@@ -170,50 +171,38 @@ def opponent_shares(
 
 
 def _check_fixture(matchmaker: Matchmaker, league: FakeLeague, player: str, seed: tuple[int, int]) -> None:
-    answers = [matchmaker.next_fixture(league, player, np.random.default_rng(seed)) for _ in range(2)]
+    answers = [
+        checked_pairing(matchmaker.next_fixture(league, player, np.random.default_rng(seed)), league) for _ in range(2)
+    ]
     if answers[0] != answers[1]:
         raise ContractError(
             f"next_fixture for {player!r} answered {answers[0]} and then {answers[1]} to the same league and generator "
             f"state; take all randomness from `rng` and remember nothing"
         )
-    _check_pairing(expect(Pairing, answers[0], "next_fixture"), league, player)
-
-
-def _check_pairing(pairing: Pairing, league: FakeLeague, player: str) -> None:
-    if len(pairing.opponents) != league.num_teams - 1:
-        raise ContractError(
-            f"next_fixture for {player!r} named {len(pairing.opponents)} opponents, expected one for each of "
-            f"{league.num_teams - 1} other teams"
-        )
     own = league.players[player].team
-    others = [None] * (league.num_teams - 1) if own is None else [t for t in range(league.num_teams) if t != own]
-    for opponent, team in zip(pairing.opponents, others, strict=True):
-        _check_participant(opponent, league, team, live=True)
-    if not pairing.reason:
+    if own is not None:
+        others = [team for team in range(league.num_teams) if team != own]
+        for opponent, team in zip(answers[0].opponents, others, strict=True):
+            _check_team(opponent, league, team)
+    if not answers[0].reason:
         raise ContractError(f"next_fixture for {player!r} gave no reason; say why in a few words")
 
 
-def _check_participant(participant: str, league: FakeLeague, team: int | None, *, live: bool = False) -> None:
-    known = {view.live for view in league.players.values()} if live else set()
-    if participant not in known.union(league.anchors, *(view.models for view in league.players.values())):
-        expected = "participant" if live else "frozen model or anchor"
-        raise ContractError(f"{participant!r} is no {expected} of the league")
-    if team is not None and league.team(participant) not in (team, None):
+def _check_team(participant: str, league: FakeLeague, team: int) -> None:
+    if league.team(participant) not in (team, None):
         raise ContractError(f"{participant!r} cannot fill team {team}: it is made for team {league.team(participant)}")
 
 
 def _check_evaluation(matchmaker: Matchmaker, league: FakeLeague, seed: tuple[int, int]) -> None:
-    answers = [matchmaker.next_evaluation(league, np.random.default_rng(seed)) for _ in range(2)]
+    answers = [
+        checked_evaluation(matchmaker.next_evaluation(league, np.random.default_rng(seed)), league) for _ in range(2)
+    ]
     if answers[0] != answers[1]:
         raise ContractError(
             f"next_evaluation answered {answers[0]} and then {answers[1]} to the same league and generator state"
         )
-    if answers[0] is None:
-        return
-    if len(answers[0]) != league.num_teams:
-        raise ContractError(f"next_evaluation named {len(answers[0])} participants for {league.num_teams} teams")
-    for team, participant in enumerate(answers[0]):
-        _check_participant(participant, league, team)
+    for team, participant in enumerate(answers[0] or ()):
+        _check_team(participant, league, team)
 
 
 def _check_frozen(matchmaker: Matchmaker, league: FakeLeague, player: str) -> None:
@@ -223,13 +212,11 @@ def _check_frozen(matchmaker: Matchmaker, league: FakeLeague, player: str) -> No
     grown = attrs.evolve(view, models=(*view.models, model), live=f"{model}+")
     pools = {name: league.pool(name) for name in (*league.players, *league.pools)}
     after = attrs.evolve(league, players={**league.players, player: grown}, pools=pools)
-    answers = [expect(Sequence, matchmaker.on_model_frozen(after, player, model), "on_model_frozen") for _ in range(2)]
-    changes = [expect(PoolChange, change, "on_model_frozen") for change in answers[0]]
-    if changes != list(answers[1]):
+    answers = [checked_pool_changes(matchmaker.on_model_frozen(after, player, model), after) for _ in range(2)]
+    if answers[0] != answers[1]:
         raise ContractError(f"on_model_frozen for {model!r} does not repeat its answer")
     members = {name: list(models) for name, models in pools.items()}
-    for change in changes:
-        _check_participant(change.model, after, None)
+    for change in answers[0]:
         pool = members.setdefault(change.pool, [])
         if change.enters == (change.model in pool):
             raise ContractError(f"{change} changes nothing: the model is {'already' if change.enters else 'not'} there")
