@@ -14,8 +14,8 @@ from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
-from ludus.testing._other_process import Rollout, digests_elsewhere, maker
-from ludus.testing._rollout import Chooser, Difference, Picture, Play, difference, digest, match_seed, picture
+from ludus.testing._other_process import digests_elsewhere, maker
+from ludus.testing._rollout import Chooser, Difference, Picture, Rollout, difference, digest, match_seed, picture
 from ludus.testing._spec_checks import check_spec
 from ludus.testing._tick_checks import Watch, fail
 
@@ -99,10 +99,10 @@ class _Kit:
         *,
         choose: Chooser | None = None,
         watch: Callable[[Tick, np.ndarray | None], None] | None = None,
-    ) -> Play:
+    ) -> Rollout:
         """Return a play with the kit's seed and, unless others are given, its chooser and no watch."""
         chosen = self.choose if choose is None else choose
-        return Play(environment=environment, seed=self.seed, lines=lines, choose=chosen, watch=watch)
+        return Rollout(environment=environment, seed=self.seed, lines=lines, choose=chosen, watch=watch)
 
     def compare(
         self, one: list[Picture], other: list[Picture], problem: str, *, rows: tuple[tuple[int, int], ...]
@@ -141,7 +141,7 @@ class _Kit:
         problem = "a match depends on more than its seed and the actions of acting seats"
         self.compare(trace, again, problem, rows=_same(_LINES))
 
-    def _advance_guarded(self, play: Play, tick: int) -> None:
+    def _advance_guarded(self, play: Rollout, tick: int) -> None:
         actions = play.actions()
         given = {role: array.copy() for role, array in actions.items()}
         play.advance(actions)
@@ -238,7 +238,9 @@ class _Kit:
         played.close()
         control.close()
 
-    def _check_after_illegal(self, play: Play, reference: Play, actions: dict[str, np.ndarray], tick: int) -> bool:
+    def _check_after_illegal(
+        self, play: Rollout, reference: Rollout, actions: dict[str, np.ndarray], tick: int
+    ) -> bool:
         """Return whether the action was refused."""
         rows, refused = tuple((row, row) for row in (1, 2)), False
         try:
@@ -254,7 +256,7 @@ class _Kit:
         self._require_equal(found, "an illegal action in row 0 disturbed a match", tick=tick)
         return refused
 
-    def _advance_after_refusal(self, play: Play, tick: int) -> None:
+    def _advance_after_refusal(self, play: Rollout, tick: int) -> None:
         try:
             play.advance()
         except Exception as error:  # noqa: BLE001 - legal actions must not fail
@@ -277,9 +279,9 @@ class _Kit:
 
     def check_other_process(self, trace: list[Picture], component: Component, options: Mapping[str, Any]) -> None:
         """Check that a new interpreter, with other hash seeds, plays the same matches."""
-        asked = Rollout(component=component, options=options, seed=self.seed, steps=self.steps, lines=_LINES)
+        there = digests_elsewhere(component, options, seed=self.seed, steps=self.steps, lines=_LINES)
         here = [{what: digest(array) for what, array in seen.items()} for seen in trace]
-        for tick, (mine, theirs) in enumerate(zip(here, digests_elsewhere(asked), strict=True)):
+        for tick, (mine, theirs) in enumerate(zip(here, there, strict=True)):
             for what in sorted(mine.keys() | theirs.keys()):
                 if mine.get(what) != theirs.get(what):
                     self.fail(f"the same seeds give another match in another process: {what} differs", tick=tick)

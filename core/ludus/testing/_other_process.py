@@ -9,14 +9,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
-
 from ludus.component import Component
 from ludus.environment import Environment
 from ludus.errors import ContractError
-from ludus.testing._rollout import Chooser, Play, digest
+from ludus.testing._rollout import Chooser, Rollout, digest
 
-__all__ = ["Rollout", "answer", "digests_elsewhere", "maker"]
+__all__ = ["answer", "digests_elsewhere", "maker"]
 
 _CHILD = """
 import json, sys
@@ -27,17 +25,6 @@ answer(asked)
 """
 
 
-@frozen(kw_only=True)
-class Rollout:
-    """What to play: a component's environment, for so many steps, one line per row."""
-
-    component: Component
-    options: Mapping[str, Any]
-    seed: int
-    steps: int
-    lines: tuple[int, ...]
-
-
 def maker(component: Component, options: Mapping[str, Any]) -> Callable[[int], Environment]:
     """Return a function of the number of matches that makes the component's environment."""
     factory, config_class = component.load_factory(), component.load_config()
@@ -45,20 +32,28 @@ def maker(component: Component, options: Mapping[str, Any]) -> Callable[[int], E
     return lambda num_matches: factory(config, num_matches=num_matches)
 
 
-def digests_elsewhere(rollout: Rollout) -> list[dict[str, str]]:
+def digests_elsewhere(
+    component: Component, options: Mapping[str, Any], *, seed: int, steps: int, lines: tuple[int, ...]
+) -> list[dict[str, str]]:
     """Return a digest of every array on every tick, as a new interpreter with other hash seeds sees them.
+
+    Args:
+        component: Makes the environment.
+        options: Of its configuration.
+        seed: See `Rollout`, and so are the lines.
+        steps: How many ticks are played.
+        lines: One per row.
 
     Raises:
         ContractError: It failed there.
     """
-    component = rollout.component
     asked = {
         "path": sys.path,
         "component": {"name": component.name, "factory": component.factory, "config": component.config},
-        "options": dict(rollout.options),
-        "seed": rollout.seed,
-        "steps": rollout.steps,
-        "lines": rollout.lines,
+        "options": dict(options),
+        "seed": seed,
+        "steps": steps,
+        "lines": lines,
     }
     child = subprocess.run(  # noqa: S603 - our own interpreter and program
         [sys.executable, "-c", _CHILD],
@@ -78,7 +73,7 @@ def answer(asked: dict[str, Any]) -> None:
     """Play what was asked for and print the digests as one line of JSON; called in the new interpreter."""
     environment = maker(Component(**asked["component"]), asked["options"])(len(asked["lines"]))
     choose = Chooser(spec=environment.spec)
-    play = Play(environment=environment, seed=asked["seed"], lines=asked["lines"], choose=choose)
-    seen = [{what: digest(array) for what, array in one.items()} for one in play.pictures(asked["steps"])]
+    rollout = Rollout(environment=environment, seed=asked["seed"], lines=asked["lines"], choose=choose)
+    seen = [{what: digest(array) for what, array in one.items()} for one in rollout.pictures(asked["steps"])]
     environment.close()
     sys.stdout.write("\n" + json.dumps(seen) + "\n")

@@ -18,7 +18,7 @@ from ludus import _seeding
 from ludus.environment import Environment, EnvironmentSpec, Role, Tick
 from ludus.spaces import action_width, label_sizes
 
-__all__ = ["Actions", "Chooser", "Difference", "Picture", "Play", "difference", "digest", "match_seed", "picture"]
+__all__ = ["Actions", "Chooser", "Difference", "Picture", "Rollout", "difference", "digest", "match_seed", "picture"]
 
 Actions: TypeAlias = "dict[str, np.ndarray]"
 #: A tick without what the contract leaves undefined, copied: ``{"player reward": [B, S], "terminated": [B], …}``.
@@ -81,7 +81,7 @@ def random_action(space: Space[Any], mask: np.ndarray | None, rng: np.random.Gen
 
 
 @define(kw_only=True)
-class Play:
+class Rollout:
     """An environment being played, one line per row.
 
     A match that has ended stays idle for (line modulo 3) ticks before its row is reset, so that idle rows are seen.

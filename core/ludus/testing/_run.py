@@ -51,7 +51,7 @@ from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, 
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._interface import check_view
 from ludus.testing._matchmaker import FakeLeague, fake_player
-from ludus.testing._rollout import Chooser, Play as Rollout, random_action
+from ludus.testing._rollout import Chooser, Rollout, random_action
 from ludus.testing._synthetic import random_leaves
 from ludus.testing._tick_checks import Watch
 from ludus.testing._trying import expect
