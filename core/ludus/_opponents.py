@@ -11,6 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from ludus._actors import PolicyActor, rows_of
 from ludus._messages import Fixture
+from ludus._participants import parse
 from ludus._play import Actor, Reward, Seats
 from ludus.algorithm import StackedPolicy, Weights
 from ludus.environment import EnvironmentSpec
@@ -160,7 +161,7 @@ class ActorCache:
         return sum(loaded.num_bytes for loaded in self._models.values())
 
     def _model(self, participant: str, digest: str) -> _Loaded:
-        player = participant.partition("@")[0]
+        player = parse(participant).player
         if player not in self.kin:
             raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(self.kin)}")
         kin = self.kin[player]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import define, field
 
 from ludus._statistics import Score, score
+from ludus.launcher import learner_name
 from ludus.metrics import Metric
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def measure(coordinator: Coordinator) -> list[Metric]:
     values["league/matches"] = coordinator.matches
     for player, view in players.items():
         values |= {f"league/{player}/{name}": value for name, value in _standing(coordinator, view).items()}
-        values |= {f"learner/{player}/{name}": value for name, value in reported.get(f"learner-{player}", {}).items()}
+        values |= {f"learner/{player}/{name}": value for name, value in reported.get(learner_name(player), {}).items()}
     return [
         Metric(name=name, value=float(value), decisions=coordinator.decisions, elapsed_s=coordinator.league.elapsed_s)
         for name, value in values.items()

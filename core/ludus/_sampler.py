@@ -29,6 +29,7 @@ from ludus._messages import (
     Stop,
 )
 from ludus._opponents import ActorCache
+from ludus._participants import parse
 from ludus._play import Actor, Play
 from ludus.environment import Environment
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
@@ -288,11 +289,10 @@ class Sampler:
         self._sums.clear()
 
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
-        participant = fixture.seats[seat]
-        if participant.endswith("+"):
-            player = participant.partition("@")[0]
-            learns = self.opponents_learn or player == fixture.player
-            return (self.live if learns else self._quiet)[player], 0
+        name = parse(fixture.seats[seat])
+        if name.live:
+            learns = self.opponents_learn or name.player == fixture.player
+            return (self.live if learns else self._quiet)[name.player], 0
         return self.frozen.seated(fixture, seat, self.environment.spec, in_use=self._play.slots_in_use)
 
     def close(self) -> None:
