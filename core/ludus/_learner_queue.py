@@ -102,21 +102,21 @@ class BlockQueue:
             The parts of blocks, and whose they are, each once.
         """
         batches: list[SegmentBatch] = []
-        owed: dict[int, Sender] = {}
+        owed: list[Sender] = []
         while decisions > 0:
             part = self._parts.popleft()
             batches.append(part.batch)
             decisions -= part.batch.num_decisions
             self.decisions -= part.batch.num_decisions
             part.sender.acked = max(part.sender.acked, part.acks)
-            owed[id(part.sender)] = part.sender
-        return batches, list(owed.values())
+            owed.append(part.sender)
+        return batches, list(dict.fromkeys(owed))
 
     def acknowledge_all(self) -> list[Sender]:
         """Count everything that waits as taken; returns whose it is, each once."""
         for part in self._parts:
             part.sender.acked = max(part.sender.acked, part.acks)
-        return list({id(part.sender): part.sender for part in self._parts}.values())
+        return list(dict.fromkeys(part.sender for part in self._parts))
 
     def clear(self) -> list[Sender]:
         """Drop everything that waits, taken as it is; returns whose it is, each once."""
