@@ -197,10 +197,10 @@ class RoleTick:
         observation: Leaves ``[B, S, …]`` in the dtypes of the role's observation space.
         acting: ``[B, S] bool``: the seat must decide now.
         action_mask: ``[B, S, A] bool``, the masks of all labels side by side (label l occupies
-            ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal. Never all False within a
-            label of an acting seat. On the tick that truncates a match its rows say what would be legal if it went on,
-            and leave some label no choice, as all False does, where nobody knows; other rows of seats that do not act
-            are undefined.
+            ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal, as those of a Box are.
+            Never all False within a label of an acting seat. On the tick that truncates a match its rows say what
+            would be legal if it went on, and leave some label no choice, as all False does, where nobody knows; other
+            rows of seats that do not act are undefined.
         reward: ``[B, S] float32``, for any seat on any tick: what the step that led here earned.
         reward_parts: Named parts that sum to the reward, each ``[B, S] float32``; may be empty.
         privileged: Leaves ``[B, S, …]`` for critics only, under other names than the observation's; empty where the

@@ -389,6 +389,16 @@ def test_a_wrong_tick_is_found(case):
         check_environment(tampered(change), steps=STEPS)
 
 
+def test_real_actions_are_not_masked():
+    """A mask of no choices would not be None, as consumers expect it."""
+
+    class Steering(tampered(set_player(action_mask=lambda p: p.action_mask[..., :0]))):
+        spec = attrs.evolve(SPEC, **role(action_space=spaces.Box(0, 1, (2,), F32)))
+
+    with pytest.raises(ContractError, match="role 'player', tick 0: action_mask of real actions; expected None"):
+        check_environment(Steering, steps=STEPS)
+
+
 def test_a_message_names_role_seat_row_and_tick():
     """The place comes before the problem."""
     late = sometimes(leaf("lead", lambda a: put(a, (2, 1), 99)), every=4)

@@ -164,11 +164,51 @@ def in_turns():
     return parallel_to_aec(Bids())
 '''
 
+MIXED = '''
+"""One agent picks a gear, of which the third is barred (mask in its info), the other steers with a real number."""
+
+import numpy as np
+from gymnasium import spaces
+from pettingzoo import ParallelEnv
+
+
+class Mixed(ParallelEnv):
+    metadata = {"name": "mixed_v0"}
+    possible_agents = ["gear", "wheel"]
+
+    def __init__(self, unseen_at=0):
+        self.unseen_at = unseen_at
+
+    def observation_space(self, agent):
+        return spaces.Box(0, 5, (1,), np.float32)
+
+    def action_space(self, agent):
+        return spaces.Discrete(3) if agent == "gear" else spaces.Box(-1, 1, (1,), np.float32)
+
+    def answer(self):
+        seen = {agent: np.full(1, self.now, np.float32) for agent in self.agents}
+        if self.now == self.unseen_at:
+            del seen["wheel"]
+        return seen, {"gear": {"action_mask": np.array([1, 1, 0], np.int8)}, "wheel": {}}
+
+    def reset(self, seed=None, options=None):
+        self.agents, self.now = self.possible_agents[:], 1
+        return self.answer()
+
+    def step(self, actions):
+        self.now += 1
+        asked, (seen, infos) = self.agents, self.answer()
+        ended = self.now == 5
+        self.agents = [] if ended else asked
+        return seen, dict.fromkeys(asked, 0.0), dict.fromkeys(asked, ended), dict.fromkeys(asked, False), infos
+'''
+
 
 @pytest.fixture(autouse=True)
 def toys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make ``toy_chase``, ``toy_elimination`` and ``toy_numbered`` importable."""
+    """Make ``toy_chase``, ``toy_elimination``, ``toy_mixed`` and ``toy_numbered`` importable."""
     (tmp_path / "toy_chase.py").write_text(CHASE)
     (tmp_path / "toy_elimination.py").write_text(ELIMINATION)
+    (tmp_path / "toy_mixed.py").write_text(MIXED)
     (tmp_path / "toy_numbered.py").write_text(NUMBERED)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -304,6 +304,15 @@ def test_dead_agents_in_turns(make) -> None:
     assert tick.outcome.tolist() == [[0, 0, 1]]
 
 
+def test_real_actions_have_no_masks(make) -> None:
+    """Beside an agent whose masks come in its infos, one with a Box action keeps the contract without any."""
+    env = make("toy_mixed:Mixed")
+    masks = {name: role.action_mask for name, role in env.reset(seeds(0)).roles.items()}
+    assert masks["gear"].tolist() == [[[True, True, False]]]
+    assert masks["wheel"] is None
+    check_environment(ludus_register_environments()[0], options={"id": "toy_mixed:Mixed"}, steps=20)
+
+
 def test_teams(make) -> None:
     """Agents of one team share the outcome, in the order of the table."""
     env = make(CHASE, teams={"prey": ["prey_*"], "hunters": ["hunter_0"]})

@@ -99,7 +99,10 @@ class Watch:
             for part, array in seen.reward_parts.items():
                 self._check_array(f"reward part {part!r}", array, shape, np.float32, role=role.name)
             if seen.action_mask is not None:
-                width = (*shape, sum(label_sizes(role.action_space)))
+                sizes = label_sizes(role.action_space)
+                if not sizes:
+                    self._fail("action_mask of real actions; expected None", role=role.name)
+                width = (*shape, sum(sizes))
                 self._check_array("action_mask", seen.action_mask, width, np.bool_, role=role.name)
             self._check_leaves(role, "observation", seen.observation, leaf_spaces(role.observation_space))
             self._check_leaves(role, "privileged", seen.privileged, leaf_spaces(role.privileged_space))

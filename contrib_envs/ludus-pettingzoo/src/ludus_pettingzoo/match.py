@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 from ludus.environment import EnvironmentSpec
+from ludus.spaces import is_continuous
 from ludus_copies import Row, action_reader, mask_writer, observation_writer
 
 from ludus_pettingzoo.seating import Placing, Seating
@@ -66,13 +67,17 @@ class MatchRow:
 
     Args:
         seating: The environment's agents.
-        masks_in_infos: Whether action masks come in the infos.
+        masks_in_infos: Whether action masks come in the infos; agents with Box actions have none.
         max_ticks: Truncate after so many ticks; 0 never.
         outcome: Who wins, see `PettingZooConfig`.
     """
 
     def __init__(self, seating: Seating, *, masks_in_infos: bool, max_ticks: int, outcome: str) -> None:
-        self.masked_roles = frozenset(p.role for p in seating.placings if masks_in_infos or p.spaces.has_mask)
+        self.masked_roles = frozenset(
+            placing.role
+            for placing in seating.placings
+            if placing.spaces.has_mask or (masks_in_infos and not is_continuous(placing.spaces.action))
+        )
         self.seats: dict[Hashable, BoundSeat] = {}
         self._seating = seating
         self._max_ticks = max_ticks
