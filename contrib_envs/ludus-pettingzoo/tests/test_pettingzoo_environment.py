@@ -313,6 +313,17 @@ def test_real_actions_have_no_masks(make) -> None:
     check_environment(ludus_register_environments()[0], options={"id": "toy_mixed:Mixed"}, steps=20)
 
 
+def test_an_agent_that_acts_must_see_something(make) -> None:
+    """What it saw earlier, or zeros at the start, would pass for what it sees."""
+    message = "agent 'wheel' is to act without an observation"
+    with pytest.raises(ContractError, match=message):
+        make("toy_mixed:Mixed", options={"unseen_at": 1}).reset(seeds(0))
+    env = make("toy_mixed:Mixed", options={"unseen_at": 2})
+    env.reset(seeds(0))
+    with pytest.raises(ContractError, match=message):
+        env.step({"gear": np.zeros((1, 1, 1), np.int64), "wheel": np.zeros((1, 1, 1), np.float32)})
+
+
 def test_teams(make) -> None:
     """Agents of one team share the outcome, in the order of the table."""
     env = make(CHASE, teams={"prey": ["prey_*"], "hunters": ["hunter_0"]})

@@ -166,7 +166,7 @@ class ParallelGame:
         self._observe(observations, infos)
         self._living = list(self._env.agents)
         self._gone.clear()
-        self._act()
+        self._act(observations)
 
     def step(self) -> None:
         """Let all living agents act."""
@@ -181,12 +181,16 @@ class ParallelGame:
         if not self._living:
             match.end(truncated=any(truncations.get(a, False) and not terminations.get(a, False) for a in played))
             return
-        self._act()
+        self._act(observations)
         if match.is_time_up():
             match.end(truncated=True)
 
-    def _act(self) -> None:
+    def _act(self, observations: Mapping[Hashable, Any]) -> None:
         for agent in self._living:
+            if agent not in observations:  # the row still holds an earlier one
+                raise ContractError(
+                    f"agent {agent!r} is to act without an observation; expected one for every agent in agents"
+                )
             self._match.seats[agent].act()
 
     def _observe(self, observations: Mapping[Hashable, Any], infos: Mapping[Hashable, Any]) -> None:
