@@ -92,6 +92,11 @@ class Bids:
     def make_trouble(self):
         if self.trouble == "raise":
             raise RuntimeError("the engine is gone")
+        if self.trouble == "raise in turn":
+            time.sleep(self.length - self.ticks)
+            raise RuntimeError("the engine is gone")
+        if self.trouble == "hang up":
+            raise ConnectionResetError("the engine hung up")
         if self.trouble == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         if self.trouble == "deaf":
@@ -304,6 +309,7 @@ def test_impossible_sizes(make, num_matches, workers) -> None:
     ("trouble", "message"),
     [
         ("raise", "matches 1 to 2 failed: RuntimeError: the engine is gone"),
+        ("hang up", "matches 1 to 2 failed: ConnectionResetError: the engine hung up"),
         ("die", "matches 1 to 2 died .signal SIGKILL"),
         ("hang", "matches 1 to 2 did not answer for 2 s"),
     ],
@@ -320,6 +326,17 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
     assert not children()
     with pytest.raises(WorkerError, match="were closed"):
         copies.reset(seeds(0), rows=np.array([2]))
+
+
+def test_workers_that_fail_after_another_print_nothing(make, capfd) -> None:
+    """Nobody hears them any more, and one error has been told."""
+    copies = make(2, 2, trouble="raise in turn")
+    copies.reset(seeds(0, 1))
+    copies.step(bids(copies))
+    with pytest.raises(WorkerError, match="matches 0 to 0 failed"):
+        copies.step(bids(copies))
+    assert not children()
+    assert capfd.readouterr().err == ""
 
 
 def test_many_that_hang_are_ended_together(make, monkeypatch) -> None:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +228,9 @@ def serve(*, descriptor: int, memory: int) -> None:
                 else:
                     rows.reset([Start(row, seed, _scenario(*rest)) for row, seed, *rest in _read_json(stream)])
                 near.sendall(b".")
-        except (BrokenPipeError, ConnectionResetError):
-            return
         except Exception as error:  # noqa: BLE001  whatever the game raises is for the other end to report
-            near.sendall(f"!{type(error).__name__}: {error}".encode())
+            with suppress(BrokenPipeError, ConnectionResetError):  # it closes as soon as one worker has failed
+                near.sendall(f"!{type(error).__name__}: {error}".encode())
         finally:
             if rows is not None:
                 rows.close()
