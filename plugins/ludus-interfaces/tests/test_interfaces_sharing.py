@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
+from ludus.__main__ import main
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ConfigError, ContractError
 from ludus.testing import check_environment
@@ -357,6 +358,40 @@ def test_mistakes_are_put_down_to_the_table_they_stand_in(options, problem):
         make_component(**options)
     (line,) = error.value.problems
     assert line.startswith(f"environment.team-reward.{problem}")
+
+
+RUN = """
+[run]
+seed = 1
+workers = 0
+decisions = 64
+[environment]
+name = "team-reward"
+[environment.team-reward]
+game = "dummy-count"
+[sampling]
+matches = 4
+rows_per_fixture = 2
+[players.main]
+algorithm = "dummy-gradient"
+matchmaker = "dummy-uniform"
+[players.main.dummy-gradient]
+segment_decisions = 4
+batch_decisions = 16
+[evaluation]
+enabled = false
+final_matches = 0
+"""
+
+
+def test_a_run_goes_on_with_its_game_alone(tmp_path, capsys):
+    """How rewards are shared may change; models of one game would play another one where the spaces are equal."""
+    (tmp_path / "run.toml").write_text(RUN)
+    assert main(["train", str(tmp_path / "run.toml"), "--run", str(tmp_path / "run")]) == 0
+    more = ["resume", str(tmp_path / "run"), "--set", "run.decisions=128", "--set"]
+    assert main([*more, "environment.team-reward.game='dummy-guess'"]) == 1
+    assert "environment.team-reward.game: was 'dummy-count', got 'dummy-guess'" in capsys.readouterr().err
+    assert main([*more, "environment.team-reward.spirit=0.5"]) == 0
 
 
 def test_spirit_is_a_share():

@@ -97,7 +97,7 @@ class SelectLeavesConfig:
 class TeamRewardConfig:
     """Options of the environment ``team-reward``."""
 
-    game: str = option(help="The environment whose rewards are shared, by name.")
+    game: str = option(help="The environment whose rewards are shared, by name.", lasting=True)
     options: dict[str, Any] = option({}, help="Its options.")
     spirit: float = option(
         0.0, between(0.0, 1.0), help="Weight of the team's mean reward, the rest is a seat's own; [0, 1]."
