@@ -480,3 +480,9 @@ def test_a_game_of_teams_is_playable_where_the_game_is():
     assert game.parse_action("unit", "1-0, 2-1").tolist() == [1, 0, 2, 1]
     with pytest.raises(ValueError, match="expected 2 actions"):
         game.parse_action("unit", "1-0")
+
+
+def test_actions_with_commas_of_their_own_are_joined():
+    """Those of a team that is joined again are typed as they are named."""
+    game = as_team(as_team(PlayablePairs(), "unit"), "unit")
+    assert game.parse_action("unit", game.action_name("unit", np.array([1, 0, 2, 1]))).tolist() == [1, 0, 2, 1]

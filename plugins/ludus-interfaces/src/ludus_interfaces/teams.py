@@ -431,10 +431,12 @@ class _PlayableTeams(_Teams):
     def parse_action(self, role: str, text: str) -> np.ndarray:
         if role != self.role:
             return self._game.parse_action(role, text)
-        parts = text.split(",")
-        if len(parts) != self._size():
-            raise ValueError(f"expected {self._size()} actions separated by commas, got {len(parts)}")
-        return np.concatenate([self._game.parse_action(role, part.strip()) for part in parts])
+        words, size = text.split(","), self._size()
+        if len(words) % size:
+            raise ValueError(f"expected {size} actions separated by commas, got {len(words)}")
+        each = len(words) // size  # more than one where the game's own actions have commas, as those of teams do
+        parts = [",".join(words[start : start + each]).strip() for start in range(0, len(words), each)]
+        return np.concatenate([self._game.parse_action(role, part) for part in parts])
 
     def _size(self) -> int:
         assert self.spec is not None  # binds
