@@ -229,6 +229,11 @@ SPECS = {
         "role 'ghost': expected at least one seat",
     ),
     "no leaves": (role(observation_space=spaces.Dict({})), "no leaves"),
+    "empty leaf": (role(observation_space=spaces.Box(0, 1, (2, 0))), "leaf 'obs' holds no number"),
+    "empty privileged": (
+        role(privileged_space=spaces.Dict({"all": spaces.Box(0, 1, (0,))})),
+        "leaf 'all' holds no number",
+    ),
     "text leaf": (role(observation_space=spaces.Text(5)), "'obs' is a Text space"),
     "odd actions": (role(action_space=spaces.Text(5)), "action space Text is not supported"),
     "box matrix": (role(action_space=spaces.Box(0, 1, (2, 2), F32)), r"one-dimensional float32, got float32 \(2, 2\)"),

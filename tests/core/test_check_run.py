@@ -263,6 +263,18 @@ def test_environment_that_breaks_its_contract(path, monkeypatch):
     assert "reward: expected float32" in line
 
 
+def test_environment_that_claims_what_cannot_be(path, monkeypatch):
+    """What the spec says is checked where matches keep to it."""
+
+    def change(environment):
+        return Changed(environment, spec=evolve(environment.spec, max_ticks=0))
+
+    broken(monkeypatch, "dummy-count", change)
+    (line,) = findings(path)["fail"]
+    assert line.startswith("environment dummy-count: ")
+    assert line.endswith("max_ticks: expected at least 1 or None, got 0")
+
+
 def test_environment_that_hides_the_final_observation(path, monkeypatch):
     """What can only be said after many matches is said too."""
 

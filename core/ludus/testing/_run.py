@@ -52,6 +52,7 @@ from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._interface import check_view
 from ludus.testing._matchmaker import FakeLeague, fake_player
 from ludus.testing._rollout import Chooser, Rollout, random_action
+from ludus.testing._spec_checks import check_spec
 from ludus.testing._synthetic import random_leaves
 from ludus.testing._tick_checks import Watch
 from ludus.testing._trying import expect
@@ -154,9 +155,10 @@ def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
 
 
 def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
-    """Play random legal actions for a few ticks and hold every tick against the spec."""
+    """Check the spec, then play random legal actions for a few ticks and hold every tick against it."""
     environment.reset(match_seeds(seed, np.arange(_MATCHES)))  # some know their spaces only after their first reset
     spec = environment.spec
+    check_spec(spec)
     watch = Watch(spec=spec, rows=_MATCHES, max_idle_ticks=_MOST_TICKS)
     rollout = _rollout(environment, seed, watch)
     for _ in range(_TICKS):

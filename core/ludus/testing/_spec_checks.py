@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
-from gymnasium import spaces
+from gymnasium import Space, spaces
 
 from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ContractError
@@ -46,8 +47,7 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
         hidden = leaf_spaces(role.privileged_space)
     except ContractError as error:
         fail(spec, str(error), role=role.name)
-    if not observed:
-        fail(spec, "the observation space has no leaves", role=role.name)
+    _check_leaves(spec, role, observed, hidden)
     if is_continuous(role.action_space):
         shape, dtype = role.action_space.shape, role.action_space.dtype
         if shape is None or len(shape) != 1 or dtype != np.float32:
@@ -56,11 +56,21 @@ def _check_role(spec: EnvironmentSpec, role: Role) -> None:
         fail(spec, f"expected at least one action label with at least one choice, got {sizes}", role=role.name)
     if np.any(getattr(role.action_space, "start", 0)):
         fail(spec, "choices of an action label are counted from 0, without a start", role=role.name)
+
+
+def _check_leaves(
+    spec: EnvironmentSpec, role: Role, observed: dict[str, Space[Any]], hidden: dict[str, Space[Any]]
+) -> None:
+    if not observed:
+        fail(spec, "the observation space has no leaves", role=role.name)
     if role.privileged_space is not None and not isinstance(role.privileged_space, spaces.Dict):
         fail(spec, "the privileged space must be a Dict space", role=role.name)
     shared = sorted(observed.keys() & hidden.keys())
     if shared:
         fail(spec, f"privileged leaves {shared} are observation leaves too; policies would see them", role=role.name)
+    for leaf_name, leaf in (observed | hidden).items():
+        if 0 in (leaf.shape or ()):
+            fail(spec, f"leaf {leaf_name!r} holds no number; leave it out or show one that is always 0", role=role.name)
 
 
 def _check_limits(spec: EnvironmentSpec) -> None:
