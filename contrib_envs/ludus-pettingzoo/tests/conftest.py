@@ -174,22 +174,21 @@ from pettingzoo import ParallelEnv
 
 class Mixed(ParallelEnv):
     metadata = {"name": "mixed_v0"}
-    possible_agents = ["gear", "wheel"]
 
-    def __init__(self, unseen_at=0):
-        self.unseen_at = unseen_at
+    def __init__(self, unseen_at=0, names=("gear", "wheel")):
+        self.unseen_at, self.possible_agents = unseen_at, list(names)
 
     def observation_space(self, agent):
         return spaces.Box(0, 5, (1,), np.float32)
 
     def action_space(self, agent):
-        return spaces.Discrete(3) if agent == "gear" else spaces.Box(-1, 1, (1,), np.float32)
+        return spaces.Discrete(3) if agent == self.possible_agents[0] else spaces.Box(-1, 1, (1,), np.float32)
 
     def answer(self):
         seen = {agent: np.full(1, self.now, np.float32) for agent in self.agents}
         if self.now == self.unseen_at:
-            del seen["wheel"]
-        return seen, {"gear": {"action_mask": np.array([1, 1, 0], np.int8)}, "wheel": {}}
+            del seen[self.possible_agents[1]]
+        return seen, dict(zip(self.possible_agents, [{"action_mask": np.array([1, 1, 0], np.int8)}, {}]))
 
     def reset(self, seed=None, options=None):
         self.agents, self.now = self.possible_agents[:], 1

@@ -96,6 +96,13 @@ def test_roles_by_spaces(make) -> None:
     assert hunter.teams + prey.teams == (0, 1, 2, 3)
 
 
+@pytest.mark.parametrize("names", [("猫", "鼠"), ("Red", "red"), ("a b", "a-b")])
+def test_roles_whose_names_would_be_equal_are_numbered(make, names) -> None:
+    """Names of roles are of small letters, digits, dots, dashes and underscores."""
+    spec = make("toy_mixed:Mixed", options={"names": names}).spec
+    assert [role.name for role in spec.roles] == ["role_0", "role_1"]
+
+
 def test_classic_roles(make) -> None:
     """A symmetric game has the role player, and its mask is no part of the observation."""
     spec = make("classic/connect_four_v3").spec

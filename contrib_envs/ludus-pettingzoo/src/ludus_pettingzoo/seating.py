@@ -118,12 +118,16 @@ def _assign_teams(agents: Sequence[Hashable], teams: Mapping[str, Sequence[str]]
 
 
 def _role_names(groups: Sequence[Sequence[Hashable]]) -> list[str]:
-    """Name one role ``player``; several by what their agents' names begin with, or by their first agent."""
+    """Name one role ``player``; several by what their agents' names begin with, or by their first agent.
+
+    Where such names would be equal, as roles have fewer letters to choose from, all are numbered.
+    """
     if len(groups) == 1:
         return ["player"]
     firsts = [str(group[0]) for group in groups]
     names = [_valid_name(re.sub(r"[_-]?\d+$", "", first)) for first in firsts]
-    return [name if names.count(name) == 1 else _valid_name(first) for name, first in zip(names, firsts, strict=True)]
+    names = [name if names.count(name) == 1 else _valid_name(first) for name, first in zip(names, firsts, strict=True)]
+    return names if len(set(names)) == len(names) else [f"role_{number}" for number in range(len(names))]
 
 
 def _valid_name(text: str) -> str:
