@@ -514,6 +514,15 @@ def test_masks_are_arrays_or_tuples_with_one_per_label(mask) -> None:
     assert view.all()
 
 
+@pytest.mark.parametrize("mask", [[0.0, -np.inf], [1.0, np.nan], [0.5, 1.0]])
+def test_masks_of_other_numbers_are_refused(mask) -> None:
+    """Those that are added to logits have 0 for what is legal, and would be read the other way round."""
+    write = mask_writer(np.zeros(2, np.bool_))
+    write(np.array([0.0, 1.0]))
+    with pytest.raises(ContractError, match="action mask: expected 1 for legal choices and 0 for others, got"):
+        write(np.array(mask))
+
+
 def test_masks_that_do_not_fit_are_refused() -> None:
     """One of another length, and one where the first reset had none."""
     for wrong in (np.ones(1), np.ones((2, 2))):

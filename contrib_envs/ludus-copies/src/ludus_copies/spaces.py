@@ -104,7 +104,8 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
     Args:
         view: ``[A] bool``, the masks of all labels side by side; None where no mask came with the first reset.
 
-    The function raises `ContractError` for a mask of another length, and for one that nobody has announced.
+    The function raises `ContractError` for a mask of another length, one of real numbers that are not 0 and 1, such as
+    what is added to logits, and one that nobody has announced.
     """
 
     def write(mask: Any) -> None:
@@ -118,6 +119,8 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
             if flat.shape != view.shape:
                 raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {flat.shape}")
             view[...] = flat
+            if flat.dtype.kind == "f" and np.count_nonzero(view != flat):
+                raise ContractError(f"action mask: expected 1 for legal choices and 0 for others, got {flat.tolist()}")
 
     return write
 
