@@ -10,7 +10,7 @@ from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
 from ludus_matchmakers.history import pfsp_probabilities
-from ludus_matchmakers.tools import any_of, counterparts, for_every_team, known_players, stand_ins, win_rates
+from ludus_matchmakers.tools import any_of, counterparts, for_every_team, players_of, stand_ins, win_rates
 
 
 @define
@@ -37,7 +37,7 @@ class Curriculum(Keeper):
         return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
-        mains = _main_agents(league, player, team, self.against)
+        mains = counterparts(league, player, team, against=self.against)
         if not mains:
             return any_of(stand_ins(league, player, team), rng), "curriculum: there is no main agent"
         main = league.players[any_of(mains, rng)]
@@ -80,14 +80,11 @@ class Forgotten(Keeper):
         return for_every_team(league, player, lambda team: self._choose(league, player, team, rng))
 
     def _choose(self, league: LeagueView, player: str, team: int | None, rng: np.random.Generator) -> tuple[str, str]:
-        mains = _main_agents(league, player, team, self.against)
+        mains = counterparts(league, player, team, against=self.against)
         if not mains:
             return any_of(stand_ins(league, player, team), rng), "forgotten: there is no main agent"
         exploits = [
-            model
-            for name in known_players(league, self.exploiters)
-            if team is None or league.players[name].team in (team, None)
-            for model in league.players[name].models
+            model for name in players_of(league, self.exploiters, team) for model in league.players[name].models
         ]
         found = self._losing(league, player, exploits, self.exploited, rng, what="exploits")
         if found is None:
@@ -126,8 +123,3 @@ def before_the_harder_ones(win_rate: np.ndarray) -> int:
     """
     rises = np.flatnonzero(np.diff(win_rate) > 0)
     return int(rises[-1]) + 2 if rises.size else 0
-
-
-def _main_agents(league: LeagueView, player: str, team: int | None, against: Sequence[str]) -> tuple[str, ...]:
-    names = known_players(league, against) or counterparts(league, player, team)
-    return tuple(name for name in names if team is None or league.players[name].team in (team, None))

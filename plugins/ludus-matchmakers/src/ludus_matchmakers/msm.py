@@ -9,7 +9,7 @@ from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, for_every_team, live_opponents, pool_opponents, stand_ins, win_rates
+from ludus_matchmakers.tools import any_of, for_every_team, pool_opponents, stand_ins, win_rates
 
 #: SHMP, LHMP, SMP, DPMP and DMMP [DIS §3.1].
 DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
@@ -49,8 +49,7 @@ class MSM(Keeper):
         pools = {pool: pool_opponents(league, player, team, pools=[pool]) for pool in self.pools}
         sizes = np.array([len(models) for models in pools.values()], np.float64)
         if rng.random() < self.alpha or not sizes.sum():
-            live = live_opponents(league, player, team) or stand_ins(league, player, team)
-            return any_of(live, rng), "msm: the current weights"
+            return any_of(stand_ins(league, player, team), rng), "msm: the current weights"
         pool = list(pools)[int(rng.choice(len(sizes), p=sizes / sizes.sum()))]
         models = pools[pool]
         rates = win_rates(league.payoff(league.players[player].live, models), prior_matches=self.prior_matches)

@@ -9,7 +9,7 @@ from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import any_of, counterparts, known_players, live_opponents, other_teams, stand_ins
+from ludus_matchmakers.tools import any_of, counterparts, live_opponents, other_teams, stand_ins
 
 
 @define
@@ -48,19 +48,11 @@ class LatestFrozen(Keeper):
 
     def next_fixture(self, league: LeagueView, player: str, rng: np.random.Generator) -> Pairing:
         """Return the newest models."""
+        others = tuple(name for name in league.players if name != player)
         opponents = []
         for team in other_teams(league, player):
-            names = self._targets(league, player, team)
-            views = [
-                view for view in map(league.players.__getitem__, names) if team is None or view.team in (team, None)
-            ]
+            against = self.against or (others if team is None else ())
+            views = [league.players[name] for name in counterparts(league, player, team, against=against)]
             newest = [view.models[-1] if view.models else view.live for view in views]
             opponents.append(any_of(newest or stand_ins(league, player, team), rng))
         return Pairing(opponents=tuple(opponents), reason="latest-frozen")
-
-    def _targets(self, league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
-        if self.against:
-            return known_players(league, self.against)
-        if team is None:
-            return tuple(name for name in league.players if name != player) or (player,)
-        return counterparts(league, player, team)

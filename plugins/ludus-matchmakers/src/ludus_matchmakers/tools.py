@@ -27,6 +27,7 @@ __all__ = [
     "live_opponents",
     "newest",
     "other_teams",
+    "players_of",
     "pool_opponents",
     "seat_pair",
     "stand_ins",
@@ -66,17 +67,17 @@ def known_players(league: LeagueView, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def counterparts(league: LeagueView, player: str, team: int | None) -> tuple[str, ...]:
-    """Return the players that `player` meets in `team`: itself where it may take any, otherwise who plays that team."""
-    if team is None:
-        return (player,)
-    return tuple(name for name, view in league.players.items() if view.team in (team, None))
+def players_of(league: LeagueView, names: Sequence[str], team: int | None) -> tuple[str, ...]:
+    """Return those of the named players who can play `team`, one of `other_teams`.
+
+    Raises:
+        ConfigError: There is no such player.
+    """
+    return tuple(name for name in known_players(league, names) if _fits(league, league.players[name].live, team))
 
 
-def live_opponents(
-    league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Return the live participants that `player` may meet in `team`.
+def counterparts(league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the players that `player` may meet in `team`.
 
     Args:
         league: The league.
@@ -88,8 +89,16 @@ def live_opponents(
     Raises:
         ConfigError: There is no such player.
     """
-    names = known_players(league, against) or counterparts(league, player, team)
-    return tuple(league.players[name].live for name in names if _fits(league, league.players[name].live, team))
+    if team is None and not against:
+        return (player,)
+    return players_of(league, against or tuple(league.players), team)
+
+
+def live_opponents(
+    league: LeagueView, player: str, team: int | None, *, against: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the live participants of `counterparts`."""
+    return tuple(league.players[name].live for name in counterparts(league, player, team, against=against))
 
 
 def pool_opponents(league: LeagueView, player: str, team: int | None, *, pools: Sequence[str] = ()) -> tuple[str, ...]:
