@@ -7,15 +7,17 @@ wrapped like any other; only do not ask for `spec` before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
 from attrs import define, field
-from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
+from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, View, bind_role, require_distinct
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+
+from ludus_interfaces.wrapping import Wrapper
 
 __all__ = ["on_environment"]
 
@@ -127,17 +129,9 @@ class _Seen:
 
 
 @define
-class _EnvironmentThrough:
-    environment: Environment
+class _EnvironmentThrough(Wrapper):
     interfaces: Mapping[str, Interface]
-    _spec: EnvironmentSpec | None = field(init=False, default=None)
     _seen: dict[str, _Seen] = field(init=False, factory=dict)
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        if self._spec is None:
-            self._spec = self._bind(self.environment.spec)
-        return self._spec
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         unknown = sorted(set(self.interfaces) - {role.name for role in raw.roles})
@@ -153,23 +147,9 @@ class _EnvironmentThrough:
         roles = tuple(self._seen[role.name].role if role.name in self._seen else role for role in raw.roles)
         return attrs.evolve(raw, roles=roles, zero_sum=False, reward_range=None, perfect_information=False)
 
-    @property
-    def num_matches(self) -> int:
-        return self.environment.num_matches
-
-    def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        rows: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
-    ) -> Tick:
-        tick = self.environment.reset(seeds, rows=rows, scenarios=scenarios)
-        assert self.spec is not None  # binds, now that a game which learns its spaces by starting knows them
-        started = np.arange(self.num_matches) if rows is None else rows
+    def _start(self, tick: Tick, rows: np.ndarray) -> None:
         for name, seen in self._seen.items():
-            seen.start(tick.roles[name], started)
-        return self._through(tick)
+            seen.start(tick.roles[name], rows)
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
         raw = {n: self._seen[n].to_raw(chosen) if n in self._seen else chosen for n, chosen in actions.items()}
@@ -177,14 +157,11 @@ class _EnvironmentThrough:
         ended = tick.terminated | tick.truncated
         for name, seen in self._seen.items():
             seen.advance(tick.roles[name], ended)
-        return self._through(tick)
+        return self._show(tick)
 
-    def _through(self, tick: Tick) -> Tick:
+    def _show(self, tick: Tick) -> Tick:
         roles = {n: self._seen[n].tick if n in self._seen else role for n, role in tick.roles.items()}
         return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
-
-    def close(self) -> None:
-        self.environment.close()
 
 
 #: Actions that an interface changes are matched with what a person typed by trying them all, up to so many.
@@ -192,11 +169,6 @@ _TYPEABLE_ACTIONS = 10_000
 
 
 class _PlayableThrough(_EnvironmentThrough):
-    @property
-    def _game(self) -> Playable:
-        assert isinstance(self.environment, Playable)
-        return self.environment
-
     def render(self, match: int) -> str:
         return self._game.render(match)
 

@@ -6,15 +6,16 @@ meanwhile is known to the environment alone, so this is a wrapper around it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import attrs
 import numpy as np
 from attrs import define, field
-from ludus.environment import Environment, EnvironmentSpec, Playable, RoleTick, Scenario, Tick
+from ludus.environment import Environment, EnvironmentSpec, Playable, RoleTick, Tick
 from ludus.errors import ContractError
 
 from ludus_interfaces.rewards import WHOLE_REWARD
+from ludus_interfaces.wrapping import Wrapper
 
 __all__ = ["share_rewards"]
 
@@ -56,20 +57,12 @@ def share_rewards(
 
 
 @define
-class _Sharing:
-    environment: Environment
+class _Sharing(Wrapper):
     spirit: float
     granted: frozenset[str]
     zero_sum: bool
     roles: frozenset[str]
-    _spec: EnvironmentSpec | None = field(init=False, default=None)
     _weights: dict[str, np.ndarray] = field(init=False, factory=dict)  # see `_weigh`
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        if self._spec is None:
-            self._spec = self._bind(self.environment.spec)
-        return self._spec
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         names = [role.name for role in raw.roles]
@@ -108,25 +101,10 @@ class _Sharing:
         low, high = raw.reward_range
         return (min(low, low - high), max(high, high - low)) if self.zero_sum else (low, high)
 
-    @property
-    def num_matches(self) -> int:
-        return self.environment.num_matches
-
-    def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        rows: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
-    ) -> Tick:
-        tick = self.environment.reset(seeds, rows=rows, scenarios=scenarios)
-        assert self.spec is not None  # binds, now that a game which learns its spaces by starting knows them
-        return self._share(tick)
-
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        return self._share(self.environment.step(actions))
+        return self._show(self.environment.step(actions))
 
-    def _share(self, tick: Tick) -> Tick:
+    def _show(self, tick: Tick) -> Tick:
         earned = self._earned(tick)
         roles = {n: self._receive(n, role, earned) if n in self._weights else role for n, role in tick.roles.items()}
         return attrs.evolve(tick, roles=roles)
@@ -163,16 +141,8 @@ class _Sharing:
             reward += part
         return attrs.evolve(tick, reward=reward, reward_parts=made)
 
-    def close(self) -> None:
-        self.environment.close()
-
 
 class _PlayableSharing(_Sharing):
-    @property
-    def _game(self) -> Playable:
-        assert isinstance(self.environment, Playable)
-        return self.environment
-
     def render(self, match: int) -> str:
         return self._game.render(match)
 

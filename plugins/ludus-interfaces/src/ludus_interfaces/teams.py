@@ -19,12 +19,13 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 from gymnasium import spaces
-from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Scenario, Tick
+from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, Spaces, View, require_distinct, stack
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 
 from ludus_interfaces.rewards import WHOLE_REWARD
+from ludus_interfaces.wrapping import Wrapper
 
 if TYPE_CHECKING:
     from ludus.agent import Agent
@@ -305,19 +306,11 @@ def as_team(environment: Environment, role: str, *, reward: Literal["sum", "shar
 
 
 @define
-class _Teams:
-    environment: Environment
+class _Teams(Wrapper):
     role: str
     reward: Literal["sum", "shared"]
-    _spec: EnvironmentSpec | None = field(init=False, default=None)
     _seats: np.ndarray = field(init=False)  # [G, K] seat numbers of each joint seat
     _raw: Role = field(init=False)
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        if self._spec is None:
-            self._spec = self._bind(self.environment.spec)
-        return self._spec
 
     def _bind(self, raw: EnvironmentSpec) -> EnvironmentSpec:
         self._raw = raw.role(self.role)
@@ -351,23 +344,8 @@ class _Teams:
             labels_used=None,  # which labels of one seat count does not depend on the joint action's first label
         )
 
-    @property
-    def num_matches(self) -> int:
-        return self.environment.num_matches
-
-    def reset(
-        self,
-        seeds: np.ndarray,
-        *,
-        rows: np.ndarray | None = None,
-        scenarios: Sequence[Scenario] | None = None,
-    ) -> Tick:
-        tick = self.environment.reset(seeds, rows=rows, scenarios=scenarios)
-        assert self.spec is not None  # binds, now that a game which learns its spaces by starting knows them
-        return self._joint(tick)
-
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
-        return self._joint(self.environment.step({**actions, self.role: self._to_raw(actions[self.role])}))
+        return self._show(self.environment.step({**actions, self.role: self._to_raw(actions[self.role])}))
 
     def _to_raw(self, joint: np.ndarray) -> np.ndarray:
         """Return ``[B, S, L]`` from joint actions ``[B, G, K * L]``."""
@@ -376,7 +354,7 @@ class _Teams:
         raw[:, self._seats] = joint.reshape(matches, *self._seats.shape, width)
         return raw
 
-    def _joint(self, tick: Tick) -> Tick:
+    def _show(self, tick: Tick) -> Tick:
         roles = {name: self._join(role) if name == self.role else role for name, role in tick.roles.items()}
         return Tick(roles=roles, terminated=tick.terminated, truncated=tick.truncated, outcome=tick.outcome)
 
@@ -409,16 +387,8 @@ class _Teams:
         joint: np.ndarray = mask[:, self._seats]  # [B, G, K, A]
         return joint.reshape(*joint.shape[:2], -1)
 
-    def close(self) -> None:
-        self.environment.close()
-
 
 class _PlayableTeams(_Teams):
-    @property
-    def _game(self) -> Playable:
-        assert isinstance(self.environment, Playable)
-        return self.environment
-
     def render(self, match: int) -> str:
         return self._game.render(match)
 
