@@ -30,7 +30,7 @@ from ludus_local.carriage import Parcel, ways
 from ludus_local.codec import Frame
 from ludus_local.link import Declined, HostLink, Offer, Where
 from ludus_local.memory import SharedFolder
-from ludus_local.transport import CARRIER, MAX_BATCH, Sockets, ZmqEndpoint, ipc_address, rest_of_message
+from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, drain, ipc_address
 from ludus_local.worker import Command, run
 
 from ludus_hosts.keys import RunKey
@@ -182,20 +182,15 @@ class Gateway:
     # -- from other hosts --------------------------------------------------------------------------------------
 
     def _hear_hosts(self) -> None:
-        for _ in range(MAX_BATCH):
-            try:
-                route = self._listener.socket.recv(zmq.NOBLOCK)
-                frames = rest_of_message(self._listener.socket)
-            except zmq.Again:
-                return
+        for route, *frames in drain(self._listener.socket):
             if len(frames) < 3:
                 self._drop("short")
                 continue
             peer, worker = (bytes(frame).decode("latin-1") for frame in frames[:2])
             if peer:
-                self._carry(route, peer, worker, frames)
+                self._carry(bytes(route), peer, worker, frames)
             else:
-                self._answer(route, frames[2:])
+                self._answer(bytes(route), frames[2:])
 
     def _carry(self, route: bytes, peer: str, worker: str, frames: list[Frame]) -> None:
         """Pass on what a worker elsewhere says to somebody here."""
@@ -294,11 +289,7 @@ class Gateway:
     # -- from workers here -------------------------------------------------------------------------------------
 
     def _hear(self, peer: str, socket: zmq.Socket[bytes]) -> None:
-        for _ in range(MAX_BATCH):
-            try:
-                frames = rest_of_message(socket)
-            except zmq.Again:
-                return
+        for frames in drain(socket):
             worker = bytes(frames[0]).decode("latin-1")
             try:
                 if codec.kind_of(frames[1:]) != Offer.__name__:

@@ -18,7 +18,7 @@ from ludus.errors import ConfigError, LinkError, WireError
 from ludus.wire import Message
 from ludus_local import codec
 from ludus_local.codec import Frame
-from ludus_local.transport import MAX_BATCH, Sockets, rest_of_message
+from ludus_local.transport import Sockets, drain
 
 from ludus_hosts.line import Line
 from ludus_hosts.site import Options, Site
@@ -128,11 +128,7 @@ class Relay:
     # -- from the run ------------------------------------------------------------------------------------------
 
     def _hear_run(self, line: Line) -> None:
-        for _ in range(MAX_BATCH):
-            try:
-                frames = rest_of_message(line.socket)
-            except zmq.Again:
-                return
+        for frames in drain(line.socket):
             if len(frames) < 3:
                 continue
             self._answered_s = time.monotonic()  # whatever it is: on a slow way answers wait behind it

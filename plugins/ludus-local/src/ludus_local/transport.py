@@ -16,6 +16,7 @@ import os
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import zmq
@@ -33,6 +34,7 @@ __all__ = [
     "MAX_BATCH",
     "Sockets",
     "ZmqEndpoint",
+    "drain",
     "ipc_address",
     "private_ipc_dir",
     "rest_of_message",
@@ -209,14 +211,8 @@ class ZmqEndpoint:
 
     def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
         """Take all that waits in a socket; without `peer` the first frame names the sender."""
-        for _ in range(MAX_BATCH):
-            try:
-                sender = peer or socket.recv(zmq.NOBLOCK).decode("latin-1")
-                frames = rest_of_message(socket)
-            except zmq.Again:
-                return
-            if peer is None:
-                sender, frames = self._speaker(sender, frames)
+        for message in drain(socket):
+            sender, frames = self._speaker(message) if peer is None else (peer, message)
             if not _PEER_NAME.fullmatch(sender):
                 self._drop("unnamed", sender, "not a valid name of a peer")
                 continue
@@ -225,8 +221,9 @@ class ZmqEndpoint:
             except WireError as error:
                 self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
 
-    def _speaker(self, sender: str, frames: list[Frame]) -> tuple[str, list[Frame]]:
+    def _speaker(self, message: list[Frame]) -> tuple[str, list[Frame]]:
         """Return who speaks, whom the carrier names first, and what it says."""
+        sender, frames = bytes(message[0]).decode("latin-1"), message[1:]
         if sender != CARRIER or not frames:
             self._carried.discard(sender)
             return sender, frames
@@ -251,6 +248,16 @@ def _fits(frames: list[Frame]) -> bool:
     return True
 
 
+def drain(socket: zmq.Socket[bytes]) -> Iterator[list[Frame]]:
+    """Yield the messages that wait in a socket, `MAX_BATCH` at most."""
+    for _ in range(MAX_BATCH):
+        try:
+            frames = rest_of_message(socket)
+        except zmq.Again:
+            return
+        yield frames
+
+
 def rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     """Receive all frames that are left of a message; those beyond the limit are not kept."""
     frames: list[Frame] = []
@@ -258,7 +265,7 @@ def rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
-        if len(frames) <= codec.MAX_ARRAYS + 3:  # one too many, after two names
+        if len(frames) <= codec.MAX_ARRAYS + 4:  # one too many, after three names
             frames.append(frame.buffer)
     return frames
 
