@@ -10,12 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from ludus.errors import ConfigError
 from ludus.matchmaker import PoolChange
-from ludus.runs import Run, change_pool, open_run, score
+from ludus.runs import Run, change_pool, open_run
 from rich.console import RenderableType
 from rich.markup import escape
 
 from ludus_terminal.rating_views import evaluations
-from ludus_terminal.views import View, table
+from ludus_terminal.views import View, records_json, table
 
 __all__ = ["CANDIDATES", "PROMOTED", "enter"]
 
@@ -66,7 +66,6 @@ def _candidates(run: Run, *, source: str, top: int) -> Data:
 
 def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[str, float], learned: Data) -> Data:
     rating = run.league.rating(name)
-    records = zip(run.league.anchors, run.league.payoff(name, run.league.anchors), strict=True)
     return {
         "model": name,
         "rating": rating.mean if rating.matches else None,
@@ -74,7 +73,7 @@ def _behaviour(run: Run, name: str, ticks: Mapping[str, float], scores: Mapping[
         "matches": rating.matches,
         "score": scores.get(name),
         "match_ticks": ticks.get(name),
-        "anchors": {anchor: score(*(int(n) for n in counts)).json() for anchor, counts in records},
+        "anchors": records_json(run, name, run.league.anchors),
         "pools": [pool for pool, members in sorted(run.pools.items()) if name in members],
         "learning": learned,
     }

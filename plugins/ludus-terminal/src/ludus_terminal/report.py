@@ -10,12 +10,12 @@ from typing import Any
 
 import click
 from ludus.matchmaker import Rating
-from ludus.runs import Run, evenly, milestones, open_run, score
+from ludus.runs import Run, evenly, milestones, open_run
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from ludus_terminal.views import printable
+from ludus_terminal.views import printable, records_json
 
 __all__ = ["report"]
 
@@ -50,16 +50,12 @@ def _data(run: Run) -> dict[str, Any]:
 
 def _player(run: Run, name: str) -> dict[str, Any]:
     league, models = run.league, run.league.players[name].models
-    opponents = (*league.anchors, *milestones(models)) if models else ()
-    records = league.payoff(models[-1], opponents) if models else ()
+    newest = models[-1] if models else ""
+    records = records_json(run, newest, (*league.anchors, *milestones(models))) if newest else {}
     ratings = [league.rating(model) for model in models]
     return {
-        "newest": models[-1] if models else "",
-        "records": {
-            opponent: score(*(int(n) for n in counts)).json()
-            for opponent, counts in zip(opponents, records, strict=True)
-            if counts.any()
-        },
+        "newest": newest,
+        "records": {opponent: record for opponent, record in records.items() if record["score"] is not None},
         "ratings": [rating for rating in ratings if rating.matches],
     }
 

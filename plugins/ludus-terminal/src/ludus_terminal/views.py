@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -29,6 +29,7 @@ __all__ = [
     "printable",
     "ratings_json",
     "ratings_table",
+    "records_json",
     "table",
 ]
 
@@ -70,6 +71,12 @@ def table(title: str, *columns: str) -> Table:
     return made
 
 
+def records_json(run: Run, participant: str, opponents: Sequence[str]) -> Data:
+    """Return the score of a participant against every opponent, by name, as JSON values."""
+    counted = zip(opponents, run.league.payoff(participant, opponents), strict=True)
+    return {opponent: score(*(int(count) for count in counts)).json() for opponent, counts in counted}
+
+
 def natural(participant: str) -> tuple[str, int, bool]:
     """Sort by player and number; the live participant comes after the model that it grew from."""
     player, _, number = participant.partition("@")
@@ -91,9 +98,8 @@ def _overview(run: Run) -> Data:
 
 
 def _player(run: Run, name: str) -> Data:
-    view, anchors = run.league.players[name], run.league.anchors
+    view = run.league.players[name]
     shown = view.models[-1] if view.models else view.live
-    records = zip(anchors, run.league.payoff(shown, anchors), strict=True)
     return {
         "name": name,
         "role": view.role,
@@ -101,7 +107,7 @@ def _player(run: Run, name: str) -> Data:
         "models": len(view.models),
         "decisions": view.decisions,
         "newest": shown,
-        "anchors": {anchor: score(*(int(count) for count in counts)).json() for anchor, counts in records},
+        "anchors": records_json(run, shown, run.league.anchors),
     }
 
 
