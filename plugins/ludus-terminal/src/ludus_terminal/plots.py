@@ -15,7 +15,7 @@ from rich.markup import escape
 
 from ludus_terminal.mix import MIX
 from ludus_terminal.rating_views import evaluations
-from ludus_terminal.views import LINEAGE, View
+from ludus_terminal.views import LINEAGE, NEAR, View
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,6 @@ __all__ = ["PLOTS"]
 
 Data: TypeAlias = Any  # JSON values
 
-_NEAR = 1.96  # standard deviations of a band
 _MOST_LABELS = 40  # names beside a heat map
 _DPI = 110
 _BINS = 30  # steps of a curve over training time
@@ -106,7 +105,7 @@ def _ratings(run: Run, figure: Figure) -> bool:
             rated = [model for model in models if run.league.rating(model).matches]
             minutes = [run.league.frozen_s(model) / 60 for model in rated]
             mean = np.array([run.league.rating(model).mean for model in rated])
-            near = _NEAR * np.array([run.league.rating(model).deviation for model in rated])
+            near = NEAR * np.array([run.league.rating(model).deviation for model in rated])
             label = player if generation == 0 else None
             axes.plot(minutes, mean, marker=".", color=f"C{color}", label=label)
             axes.fill_between(minutes, mean - near, mean + near, color=f"C{color}", alpha=0.15, lw=0)

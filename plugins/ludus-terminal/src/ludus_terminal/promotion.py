@@ -15,7 +15,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from ludus_terminal.rating_views import evaluations
-from ludus_terminal.views import View, records_json, table
+from ludus_terminal.views import NEAR, View, records_json, table
 
 __all__ = ["CANDIDATES", "PROMOTED", "enter"]
 
@@ -138,7 +138,7 @@ def _show_candidates(data: Data) -> Iterable[RenderableType]:
     def row(title: str, cells: Iterable[str]) -> None:
         shown.add_row(escape(title), *map(escape, cells))
 
-    row("rating", (f"{c['rating']:.0f} ± {1.96 * c['deviation']:.0f}" if c["matches"] else "" for c in candidates))
+    row("rating", (f"{c['rating']:.0f} ± {NEAR * c['deviation']:.0f}" if c["matches"] else "" for c in candidates))
     row("evaluation matches", (f"{c['matches']:,}" for c in candidates))
     row("score", (_number(c["score"]) for c in candidates))
     for anchor in candidates[0]["anchors"]:

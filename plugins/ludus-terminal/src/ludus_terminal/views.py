@@ -20,6 +20,7 @@ from ludus_terminal.verify import verify
 __all__ = [
     "LINEAGE",
     "MATCHES",
+    "NEAR",
     "OVERVIEW",
     "PAYOFFS",
     "POOLS",
@@ -34,7 +35,7 @@ __all__ = [
 ]
 
 _ROWS = 12  # lines of a table of the overview, rows and columns of the payoff matrix
-_NEAR = 1.96  # standard deviations in what is shown after ±
+NEAR = 1.96  # standard deviations in what is shown after ±, and in bands
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 Data: TypeAlias = Any  # JSON values
@@ -167,7 +168,7 @@ def ratings_table(title: str, rows: Iterable[Mapping[str, Any]], *, digits: int)
     """Return ratings, as `ratings_json` gives them, as a table."""
     shown = table(title, ">", "participant", ">rating", ">±", ">matches")
     for rank, row in enumerate(rows, start=1):
-        near = "" if row["deviation"] is None else f"{_NEAR * row['deviation']:.{digits}f}"
+        near = "" if row["deviation"] is None else f"{NEAR * row['deviation']:.{digits}f}"
         shown.add_row(str(rank), escape(row["participant"]), f"{row['mean']:.{digits}f}", near, f"{row['matches']:,}")
     return shown
 
