@@ -48,8 +48,8 @@ def parse_action(text: str) -> int:
     typed = text.strip().lower().replace(" ", "-")
     if typed.isascii() and typed.isdigit() and int(typed) < len(ACTIONS):
         return int(typed)
-    found = [name for name in ACTIONS if typed and name.startswith(typed)]
-    if typed in NUMBER or len(found) == 1:
-        return NUMBER.get(typed) if typed in NUMBER else NUMBER[found[0]]  # type: ignore[return-value]
+    found = [typed] if typed in NUMBER else [name for name in ACTIONS if typed and name.startswith(typed)]
+    if len(found) == 1:
+        return NUMBER[found[0]]
     expected = ", ".join(found or ACTIONS)
     raise ValueError(f"expected one of {expected} or a number from 0 to {len(ACTIONS) - 1}, got {text.strip()!r}")
