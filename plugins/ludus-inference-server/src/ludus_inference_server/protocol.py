@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import attrs
 import msgpack
@@ -191,7 +191,7 @@ class Refused:
 
 
 Message: TypeAlias = Open | Know | Take | Drop | Leave | Run | Opened | Known | Done | Lost | Refused
-_KINDS = {kind.__name__: kind for kind in (Open, Know, Take, Drop, Leave, Run, Opened, Known, Done, Lost, Refused)}
+_KINDS = {kind.__name__: kind for kind in get_args(Message)}
 
 
 def encode(message: Message) -> bytes:
