@@ -29,6 +29,7 @@ from ludus.wire import KINDS, PROTOCOL, Message, message_of
 __all__ = [
     "DTYPES",
     "MAX_ARRAYS",
+    "MAX_DIMENSIONS",
     "MAX_FRAME_BYTES",
     "MAX_HEADER_BYTES",
     "MAX_TOTAL_BYTES",
@@ -47,11 +48,11 @@ MAX_HEADER_BYTES = 512 * 1024
 MAX_FRAME_BYTES = 256 * 1024**2
 MAX_TOTAL_BYTES = 1024**3
 MAX_ARRAYS = 4096
+MAX_DIMENSIONS = 32
 
 _PREFIX = struct.Struct("<4sH")
 _MAGIC = b"LUDS"
 _MAX_ITEMS = MAX_ARRAYS  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
-_MAX_DIMENSIONS = 32
 #: What arrays may consist of.
 DTYPES = {
     dtype: np.dtype(dtype)
@@ -181,7 +182,7 @@ def _plain(value: Any, *, buffers: list[Frame]) -> Any:
         return _fields(value)
     if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
         raise WireError(f"{_shown(value)} of type {type(value).__name__} does not travel")
-    if value.dtype.str not in DTYPES or value.ndim > _MAX_DIMENSIONS:
+    if value.dtype.str not in DTYPES or value.ndim > MAX_DIMENSIONS:
         raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
     flat = np.ascontiguousarray(value).reshape(-1)
     buffers.append(flat.view(np.uint8).data if flat.size else b"")
@@ -191,7 +192,7 @@ def _plain(value: Any, *, buffers: list[Frame]) -> Any:
 def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
     match value:
         case [str(name), list(shape)] if (
-            name in DTYPES and len(shape) <= _MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
+            name in DTYPES and len(shape) <= MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
         ):
             dtype = DTYPES[name]
         case _:

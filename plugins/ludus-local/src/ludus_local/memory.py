@@ -35,7 +35,7 @@ from attrs import field, frozen
 from ludus.errors import LinkError, WireError
 from ludus.launcher import Shapes
 
-from ludus_local.codec import DTYPES
+from ludus_local.codec import DTYPES, MAX_DIMENSIONS
 
 __all__ = [
     "ArraySpec",
@@ -197,7 +197,6 @@ class SharedFolder:
         """
         folder = cls(shared_path(sockets), worker)
         try:
-            folder.path.mkdir(mode=0o700, exist_ok=True)
             while not hold(folder.path):
                 folder.path.mkdir(mode=0o700, exist_ok=True)
             check_private(folder.path)
@@ -309,7 +308,7 @@ class Layout:
     def __attrs_post_init__(self) -> None:
         places, end = [], 0
         for name, spec in sorted(self.specs.items()):
-            if spec.dtype not in DTYPES or not all(size >= 0 for size in spec.shape) or len(spec.shape) > 32:
+            if spec.dtype not in DTYPES or len(spec.shape) > MAX_DIMENSIONS or min(spec.shape, default=0) < 0:
                 raise WireError(f"shared array {name[:64]!r}: impossible dtype or shape")
             places.append((name, np.dtype(spec.dtype), spec.shape, end))
             end += math.prod(spec.shape) * np.dtype(spec.dtype).itemsize
