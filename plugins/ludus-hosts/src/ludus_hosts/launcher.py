@@ -48,11 +48,7 @@ class HostsLauncher:
             LinkError: There is no place for sockets.
         """
         crew = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
-        try:
-            crew.start([*workers, WorkerSpec(GATEWAY, 1)])
-        except BaseException:
-            crew.close()
-            raise
+        crew.start([*workers, WorkerSpec(GATEWAY, 1)])
         session.say(f"machines that `ludus join` are awaited at {self._config.listen}")
         return crew
 

@@ -38,11 +38,7 @@ class LocalLauncher:
             LinkError: There is no place for sockets.
         """
         crew = LocalCrew(session)
-        try:
-            crew.start(workers)
-        except BaseException:
-            crew.close()
-            raise
+        crew.start(workers)
         return crew
 
 
@@ -61,13 +57,17 @@ class LocalCrew:
         self._received_s = -_GATHER_S
 
     def start(self, workers: Sequence[WorkerSpec]) -> None:
-        """Listen, and start the workers.
+        """Listen, and start the workers; close if that fails.
 
         Raises:
             WorkerError: One could not be started.
         """
-        self._endpoint.bind(ipc_address(self._sockets, COORDINATOR))
-        self._supervisor.start(workers)
+        try:
+            self._endpoint.bind(ipc_address(self._sockets, COORDINATOR))
+            self._supervisor.start(workers)
+        except BaseException:
+            self.close()
+            raise
 
     def send(self, peer: str, message: Any) -> bool:
         """Send to a worker without waiting."""
