@@ -33,8 +33,7 @@ def bench_memory(setup: Setup, *, shape: Shape, minutes: float, warmup_s: float)
     """
     bare = Limit(value=_bare_mb(), of="a process that has only imported numpy and torch")
     with start_run(setup.dump(**shape.sections)) as run:
-        start_s = run.learning()[-1].at_s + warmup_s
-        run.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
+        start_s = run.learning(warmup_s=warmup_s)
         first = len(run.moments) - 1
         run.wait(lambda lines: lines[-1].at_s >= start_s + 60 * minutes, within_s=60 + 120 * minutes)
         moments, coordinator = run.moments[first:], run.process.pid

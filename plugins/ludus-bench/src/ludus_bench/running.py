@@ -121,15 +121,17 @@ class WatchedRun:
                 self.process.kill()
                 self.process.wait()
 
-    def learning(self) -> list[Line]:
-        """Wait for the first trained decisions.
+    def learning(self, *, warmup_s: float = 0.0) -> float:
+        """Wait for the first trained decisions and a while longer, and return the run's own time of the end of that.
 
         Raises:
             RunError: The run ended, or there were none for long.
         """
         lines = self.wait(lambda lines: bool(lines) and lines[-1].decisions > 0, within_s=_STARTS_S)
         _log.info("it learns; measuring it")
-        return lines
+        start_s = lines[-1].at_s + warmup_s
+        self.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
+        return start_s
 
 
 @contextmanager

@@ -99,8 +99,7 @@ def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
         RunError: It ended early.
     """
     with start_run(toml) as run:
-        start_s = run.learning()[-1].at_s + warmup_s
-        run.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
+        start_s = run.learning(warmup_s=warmup_s)
         first = len(run.moments) - 1
         end_s = start_s + seconds
         lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
