@@ -9,7 +9,7 @@ from gymnasium import Space, spaces
 
 from ludus.errors import ContractError
 
-__all__ = ["action_width", "is_continuous", "label_sizes", "leaf_spaces", "legal_actions"]
+__all__ = ["action_dtype", "action_width", "is_continuous", "label_sizes", "leaf_spaces", "legal_actions"]
 
 
 def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
@@ -74,6 +74,11 @@ def action_width(space: Space[Any]) -> int:
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
     return len(label_sizes(space))
+
+
+def action_dtype(space: Space[Any]) -> np.dtype[Any]:
+    """Return the dtype of action arrays: int64 for labels, float32 for a Box."""
+    return np.dtype(np.float32 if is_continuous(space) else np.int64)
 
 
 def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:

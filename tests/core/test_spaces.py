@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -94,6 +94,14 @@ def test_the_width_of_labels_is_their_number(sizes):
     """An action of MultiDiscrete has one entry per label, whatever the labels' sizes."""
     space = spaces.MultiDiscrete(sizes)
     assert action_width(space) == len(label_sizes(space)) == len(space.sample())
+
+
+@pytest.mark.parametrize(
+    ("space", "dtype"), [(BOX, np.float32), (spaces.Discrete(3), np.int64), (spaces.MultiBinary(2), np.int64)]
+)
+def test_labels_are_integers_and_real_vectors_are_single_precision(space, dtype):
+    """Whatever the dtype that a space samples."""
+    assert action_dtype(space) == dtype
 
 
 @pytest.mark.parametrize(

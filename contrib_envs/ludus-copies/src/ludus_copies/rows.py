@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define
 from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 
 __all__ = ["Arrays", "GameSlice", "Row", "ScalarGame", "Start", "allocate", "make_game"]
 
@@ -131,14 +131,13 @@ def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches
 
     roles, actions = {}, {}
     for role in spec.roles:
-        batch = (num_matches, role.seats)
-        width, kind = action_width(role.action_space), role.action_space
-        actions[role.name] = take((*batch, width), np.float32 if is_continuous(kind) else np.int64)
+        batch, space = (num_matches, role.seats), role.action_space
+        actions[role.name] = take((*batch, action_width(space)), action_dtype(space))
         leaves = leaf_spaces(role.observation_space)
         roles[role.name] = RoleTick(
             observation={name: take((*batch, *(leaf.shape or ())), leaf.dtype) for name, leaf in leaves.items()},
             acting=take(batch, np.bool_),
-            action_mask=take((*batch, sum(label_sizes(kind))), np.bool_) if role.name in masked_roles else None,
+            action_mask=take((*batch, sum(label_sizes(space))), np.bool_) if role.name in masked_roles else None,
             reward=take(batch, np.float32),
         )
     tick = Tick(

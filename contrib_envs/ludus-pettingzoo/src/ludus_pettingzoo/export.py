@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import Environment, Playable, Role, Tick
 from ludus.errors import ContractError
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
@@ -73,10 +73,7 @@ class _Bridge:
 
     def _reset(self, seed: int) -> Tick:
         self._actions = {
-            role.name: np.zeros(
-                (1, role.seats, action_width(role.action_space)),
-                np.float32 if is_continuous(role.action_space) else np.int64,
-            )
+            role.name: np.zeros((1, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
             for role in self.env.spec.roles
         }
         return self.env.reset(np.array([seed], np.uint64))

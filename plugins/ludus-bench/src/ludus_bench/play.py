@@ -7,7 +7,7 @@ from attrs import define, field
 from gymnasium import spaces
 from ludus.environment import Environment, Role, RoleTick, Tick
 from ludus.runs import match_seeds
-from ludus.spaces import action_width, is_continuous, label_sizes
+from ludus.spaces import action_dtype, action_width, label_sizes
 
 from ludus_bench.timing import Stopwatch
 
@@ -38,10 +38,7 @@ class RandomPlay:
         rows = self.environment.num_matches
         self._tick = self.environment.reset(self._seeds(rows))
         self._actions = {
-            role.name: np.zeros(
-                (rows, role.seats, action_width(role.action_space)),
-                np.float32 if is_continuous(role.action_space) else np.int64,
-            )
+            role.name: np.zeros((rows, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
             for role in self.environment.spec.roles
         }
 

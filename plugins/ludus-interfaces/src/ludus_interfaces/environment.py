@@ -15,7 +15,7 @@ from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.interface import Interface, View, bind_role, require_distinct
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 
 from ludus_interfaces.wrapping import Wrapper
 
@@ -60,7 +60,6 @@ class _Seen:
     def make(cls, raw: Role, interface: Interface, matches: int) -> _Seen:
         role = bind_role(raw, interface)
         shape = (matches, raw.seats)
-        dtype = np.float32 if is_continuous(raw.action_space) else np.int64
         leaves = leaf_spaces(role.observation_space)
         return cls(
             interface,
@@ -73,7 +72,7 @@ class _Seen:
                 reward=np.zeros(shape, np.float32),
             ),
             np.zeros(shape, np.float32),
-            np.zeros((*shape, action_width(raw.action_space)), dtype),
+            np.zeros((*shape, action_width(raw.action_space)), action_dtype(raw.action_space)),
         )
 
     def streams(self, rows: np.ndarray, seats: np.ndarray) -> np.ndarray:

@@ -19,7 +19,7 @@ from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
 from ludus.parameter import FiniteRange
 from ludus.runs import Game, Run, match_seeds, open_game, open_run
-from ludus.spaces import action_width, is_continuous, label_sizes, legal_actions
+from ludus.spaces import action_dtype, action_width, label_sizes, legal_actions
 
 from ludus_terminal.evaluate import SEED
 
@@ -144,10 +144,7 @@ class _Match:
 
     def __attrs_post_init__(self) -> None:
         self._actions = {
-            role.name: np.zeros(
-                (1, role.seats, action_width(role.action_space)),
-                np.float32 if is_continuous(role.action_space) else np.int64,
-            )
+            role.name: np.zeros((1, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
             for role in self.table.spec.roles
         }
 
