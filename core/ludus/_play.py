@@ -20,7 +20,7 @@ from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
 from ludus.errors import ContractError, LudusError
-from ludus.spaces import action_width, is_continuous, label_sizes
+from ludus.spaces import action_dtype, action_width, label_sizes
 
 
 @define
@@ -116,8 +116,8 @@ class _RolePart:
         self.is_all = role.seats == seats
         self.streams = np.arange(rows * seats).reshape(rows, seats)[:, columns].ravel()
         self.labels = np.cumsum([0, *label_sizes(role.action_space)]).tolist()  # where each label's mask starts
-        dtype = np.float32 if is_continuous(role.action_space) else np.int64
-        self.actions = np.zeros((rows, role.seats, action_width(role.action_space)), dtype)
+        width, dtype = action_width(role.action_space), action_dtype(role.action_space)
+        self.actions = np.zeros((rows, role.seats, width), dtype)
         self.flat_actions = self.actions.reshape(rows * role.seats, -1)
 
     def seats_of(self, rows: np.ndarray) -> np.ndarray:

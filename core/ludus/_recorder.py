@@ -20,7 +20,7 @@ from ludus.environment import Leaves, Role
 from ludus.errors import ConfigError, ContractError
 from ludus.launcher import Shapes
 from ludus.segment import Field, SegmentBatch
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces
 
 
 @frozen(kw_only=True)
@@ -55,8 +55,7 @@ class SegmentLayout:
         for group, space in (("observation", role.observation_space), ("privileged", role.privileged_space)):
             for name, leaf in leaf_spaces(space).items():
                 arrays[f"{group}/{name}"] = (tuple(leaf.shape or ()), np.dtype(leaf.dtype))
-        action = np.dtype(np.float32 if is_continuous(role.action_space) else np.int64)
-        arrays["action"] = ((action_width(role.action_space),), action)
+        arrays["action"] = ((action_width(role.action_space),), action_dtype(role.action_space))
         if not is_continuous(role.action_space):
             arrays["action_mask"] = ((sum(label_sizes(role.action_space)),), np.dtype(bool))
         for extra in fields:

@@ -14,7 +14,7 @@ from ludus.algorithm import Algorithm, AlgorithmContext, Decision, GroupTrainer,
 from ludus.environment import Role
 from ludus.errors import ContractError, LinkError, ModelError
 from ludus.segment import Field, SegmentBatch
-from ludus.spaces import action_width, is_continuous, legal_actions
+from ludus.spaces import action_dtype, action_width, legal_actions
 from ludus.testing._group import Leaving, update_together
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
 from ludus.testing._trying import expect, trying
@@ -124,11 +124,10 @@ def check_decision(decision: Any, algorithm: Algorithm, role: Role, *, rows: int
         ContractError: It is no decision, has other arrays than declared, an illegal action or what is not finite.
     """
     space, action = role.action_space, expect(np.ndarray, expect(Decision, decision, "act").action, "act's action")
-    dtype = np.float32 if is_continuous(space) else np.int64
-    expected = (rows, action_width(space))
+    expected, dtype = (rows, action_width(space)), action_dtype(space)
     _require(
         action.shape == expected and action.dtype == dtype,
-        f"act returned an action {action.shape} {action.dtype}, expected {expected} {np.dtype(dtype)}",
+        f"act returned an action {action.shape} {action.dtype}, expected {expected} {dtype}",
     )
     _require(legal_actions(space, action).all(), f"act left the bounds of {space}")
     _require(legal_actions(space, action, mask).all(), "act chose a masked action")

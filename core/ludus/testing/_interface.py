@@ -13,7 +13,7 @@ from gymnasium import Space
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, Spaces, View
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
+from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
 from ludus.testing._trying import expect
@@ -208,8 +208,7 @@ def _check_actions(
     make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
 ) -> None:
     interface = _bound(make, raw, script.streams)
-    dtype = np.float32 if is_continuous(raw.action) else np.int64
-    shape = (script.streams.size, action_width(raw.action))
+    dtype, shape = action_dtype(raw.action), (script.streams.size, action_width(raw.action))
     for view in script.views:
         shown = interface.observe(view, script.streams)
         chosen = _random_legal(seen.action, shown.action_mask, script.streams.size, rng)
@@ -219,7 +218,7 @@ def _check_actions(
             raise ContractError("act modified the action it was given; copy before changing")
         if action.shape != shape or action.dtype != dtype:
             raise ContractError(
-                f"act returned {action.dtype} {action.shape}, expected {np.dtype(dtype)} {shape} for {raw.action}"
+                f"act returned {action.dtype} {action.shape}, expected {dtype} {shape} for {raw.action}"
             )
         _check_raw_action(action, before, raw.action, view.action_mask)
 
