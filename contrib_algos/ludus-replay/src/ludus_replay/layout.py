@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from attrs import frozen
 from ludus.environment import Role
-from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
+from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces
 
 __all__ = ["ReplayLayout"]
 
@@ -40,9 +40,8 @@ class ReplayLayout:
         for group, space in groups.items():
             for name, leaf in leaf_spaces(space).items():
                 arrays[f"{group}/{name}"] = (tuple(leaf.shape or ()), np.dtype(leaf.dtype))
-        continuous = is_continuous(role.action_space)
-        arrays["action"] = ((action_width(role.action_space),), np.dtype(np.float32 if continuous else np.int64))
-        if not continuous:
+        arrays["action"] = ((action_width(role.action_space),), action_dtype(role.action_space))
+        if not is_continuous(role.action_space):
             arrays["action_mask"] = ((sum(label_sizes(role.action_space)),), np.dtype(bool))
         for name in ("reward", "discount", *(f"sums/{name}" for name in sums)):
             arrays[name] = ((), np.dtype(np.float32))
