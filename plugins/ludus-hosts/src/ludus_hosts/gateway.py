@@ -23,6 +23,7 @@ import zmq
 from attrs import define, field
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
+from ludus.option import name as a_name
 from ludus.wire import FixtureRequest, Hello, Leave, Message, MetricsReport, Progress, Results, Segments, Stop
 from ludus_local import codec
 from ludus_local.board import BoardReader
@@ -58,8 +59,6 @@ _THREADS = 4  # each encrypts a few hundred MB/s
 _ASK_S = 1.0  # between two questions where a learner shows its weights, and two reports of who takes part
 _GONE_S = 15.0  # a host that was silent for so long does not take part any more
 _PART_BYTES = 2**20  # of a model's file, in one frame: one that is too long under way ends the connection
-_HOST = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
-_LEARNER = re.compile(r"learner-[a-z0-9][a-z0-9._-]{0,63}", re.ASCII)
 _HASH = re.compile(r"[0-9a-f]{64}")
 #: What samplers say to the coordinator; nobody elsewhere freezes models, saves checkpoints or ends the run.
 _TO_COORDINATOR = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress)}
@@ -219,8 +218,9 @@ class Gateway:
 
     def _is_here(self, learner: str) -> bool:
         """Return whether there is a learner of a name, as far as it listens already."""
+        kind, _, player = learner.partition("-")
         address = ipc_address(self._sockets, learner)
-        return _LEARNER.fullmatch(learner) is not None and Path(address.removeprefix("ipc://")).exists()
+        return kind == "learner" and a_name().accepts(player) and Path(address.removeprefix("ipc://")).exists()
 
     def _answer(self, route: bytes, frames: Sequence[Frame]) -> None:
         try:
@@ -246,7 +246,7 @@ class Gateway:
             if known is not None and known.token == joining.token and known.bulk != route:
                 known.bulk = route
                 known.under_way.clear()  # lost with the connection before
-        elif not _HOST.fullmatch(name) or not 0 <= joining.samplers <= MAX_SAMPLERS:
+        elif not a_name().accepts(name) or not 0 <= joining.samplers <= MAX_SAMPLERS:
             why = f"a host needs a name of a-z 0-9 . _ - and at most {MAX_SAMPLERS} samplers"
             self._say(route, Refused(why=why))
         elif known is None and self._stopping:
