@@ -23,6 +23,7 @@ __all__ = [
 
 
 _ACTIVATIONS = one_of("tanh", "relu", "leaky_relu")
+_SCALE = "divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
@@ -48,9 +49,7 @@ class MLPConfig:
     separate_critic: bool = option(
         False, help="critic heads get hidden layers of their own instead of sharing those of the policy"
     )
-    scale: bool = option(
-        True, help="divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
-    )
+    scale: bool = option(True, help=_SCALE)
 
 
 @frozen(kw_only=True)
@@ -69,9 +68,7 @@ class ConvConfig:
     separate_critic: bool = option(
         False, help="critic heads get convolutions and hidden layers of their own instead of sharing the policy's"
     )
-    scale: bool = option(
-        True, help="divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
-    )
+    scale: bool = option(True, help=_SCALE)
 
 
 @frozen(kw_only=True)
@@ -162,9 +159,7 @@ class ModularConfig:
         False, help="bring vectors and entities to mean 0 and deviation 1 by running statistics that learners update"
     )
     normalize_clip: float = option(10.0, above(0), help="largest absolute value after normalisation; > 0")
-    scale: bool = option(
-        True, help="divide 8-bit Box leaves by their largest absolute bound (bytes become 0 to 1, boards stay as is)"
-    )
+    scale: bool = option(True, help=_SCALE)
 
 
 @frozen(kw_only=True)
