@@ -24,7 +24,7 @@ from ludus._plugins import Plugins
 from ludus._sections import Chosen, Reader, Section
 from ludus._structuring import Problem, did_you_mean
 from ludus._toml import apply_overrides, read_toml
-from ludus.option import Check, at_least, between, name, option
+from ludus.option import Check, at_least, between, name, option, optional
 
 _RATING = "elo"
 
@@ -38,7 +38,7 @@ class RunSection:
     decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
     workers: int | None = option(
         None,
-        Check("a whole number ≥ 0", lambda value: value is None or at_least(0).accepts(value)),
+        optional(Check("a whole number ≥ 0", at_least(0).accepts)),
         help="Sampler processes; 0: everything in one process, deterministic; unset: the cores that learners leave.",
     )
     learner_threads: int = option(

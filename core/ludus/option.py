@@ -21,7 +21,20 @@ from typing import Any, Literal
 
 import attrs
 
-__all__ = ["Check", "above", "at_least", "between", "each", "finite", "name", "one_of", "option", "text", "whole"]
+__all__ = [
+    "Check",
+    "above",
+    "at_least",
+    "between",
+    "each",
+    "finite",
+    "name",
+    "one_of",
+    "option",
+    "optional",
+    "text",
+    "whole",
+]
 
 
 @attrs.frozen
@@ -127,6 +140,11 @@ def each(check: Check) -> Check:
         f"a list of at least one item, each {check.expected}",
         lambda value: isinstance(value, Sequence) and len(value) > 0 and all(map(check.accepts, value)),
     )
+
+
+def optional(check: Check) -> Check:
+    """Accept None besides what a check accepts, for options that may be left unset."""
+    return attrs.evolve(check, accepts=lambda value: value is None or check.accepts(value))
 
 
 def text() -> Check:

@@ -9,7 +9,7 @@ import sys
 import attrs
 import pytest
 from attrs import frozen
-from ludus.option import above, at_least, between, each, finite, name, one_of, option, whole
+from ludus.option import above, at_least, between, each, finite, name, one_of, option, optional, whole
 
 
 @frozen(kw_only=True)
@@ -100,6 +100,13 @@ def test_checks(check, good, bad):
 def test_words(check, words):
     """Each check knows how to complete the sentence that begins with "expected"."""
     assert check.expected == words
+
+
+def test_what_may_be_unset_is_expected_in_the_same_words():
+    """None is accepted besides, and choices stay."""
+    check = optional(one_of("relu", "tanh"))
+    assert [check.accepts(value) for value in (None, "relu", "rule", 0)] == [True, True, False, False]
+    assert (check.expected, check.choices) == ("one of relu, tanh", ("relu", "tanh"))
 
 
 def test_choices_are_kept():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option
+from ludus.option import Check, above, at_least, between, one_of, option, optional
 
 __all__ = ["SACConfig"]
 
-_ENTROPY = between(-1e9, 1e9)
 _TAU = between(0.0, 1.0, open="low")
-_OPTIONAL_ENTROPY = Check("a number, or unset", lambda value: value is None or _ENTROPY.accepts(value))
+_ENTROPY = optional(Check("a number, or unset", between(-1e9, 1e9).accepts))
 
 
 @frozen(kw_only=True)
@@ -49,7 +48,7 @@ class SACConfig:
     learn_alpha: bool = option(True, help="the temperature is steered so that the policy keeps the target entropy")
     target_entropy: float | None = option(
         None,
-        _OPTIONAL_ENTROPY,
+        _ENTROPY,
         help="entropy to keep, in nats; continuous: of actions in [-1, 1]; unset: minus the number of dimensions, or "
         "target_entropy_fraction",
     )

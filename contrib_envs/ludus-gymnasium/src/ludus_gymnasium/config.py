@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from ludus.option import Check, at_least, one_of, option
+from ludus.option import Check, at_least, one_of, option, optional
 
 __all__ = ["GymnasiumConfig"]
 
@@ -14,7 +14,7 @@ _WRAPPERS = Check(
     'a list of import paths such as "gymnasium.wrappers:FlattenObservation"',
     lambda value: not isinstance(value, str) and all(isinstance(v, str) and v.count(":") == 1 for v in value),
 )
-_RETURN = Check("a number", lambda value: value is None or at_least(float("-inf")).accepts(value))
+_RETURN = optional(Check("a number", at_least(float("-inf")).accepts))
 
 
 @frozen(kw_only=True)

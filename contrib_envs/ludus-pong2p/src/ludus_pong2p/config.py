@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, at_least, between, one_of, option, whole
+from ludus.option import at_least, between, one_of, option, optional, whole
 
 __all__ = ["FollowerConfig", "Pong2pConfig", "RandomConfig"]
-
-
-def _optional(check: Check) -> Check:
-    return Check(check.expected, lambda value: value is None or check.accepts(value))
 
 
 @frozen(kw_only=True)
@@ -46,14 +42,14 @@ class FollowerConfig:
         "easy", one_of("easy", "hard"), help="easy or hard: gives the options below that are not set their values"
     )
     delay: int | None = option(
-        None, _optional(whole(0, 100)), help="how many ticks old the ball is that it sees; 0 to 100; easy 2, hard 0"
+        None, optional(whole(0, 100)), help="how many ticks old the ball is that it sees; 0 to 100; easy 2, hard 0"
     )
     speed: float | None = option(
-        None, _optional(between(0.0, 1.0)), help="share of the paddle's speed it uses; [0, 1]; easy 0.7, hard 1"
+        None, optional(between(0.0, 1.0)), help="share of the paddle's speed it uses; [0, 1]; easy 0.7, hard 1"
     )
     error: float | None = option(
         None,
-        _optional(at_least(0.0)),
+        optional(at_least(0.0)),
         help="how far from its middle it may let the ball come, at random for each approach; ≥ 0; easy 4.5, hard 3.5",
     )
 

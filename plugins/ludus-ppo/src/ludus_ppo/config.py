@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option
+from ludus.option import Check, above, at_least, between, one_of, option, optional
 
 __all__ = ["PPOConfig"]
-
-
-def _optional(check: Check) -> Check:
-    return Check(check.expected, lambda value: value is None or check.accepts(value))
 
 
 _DUAL_CLIP = Check("0 or a number > 1", lambda value: at_least(0).accepts(value) and (value == 0 or value > 1))
@@ -54,7 +50,7 @@ class PPOConfig:
     clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")
     clip_epsilon_final: float | None = option(
         None,
-        _optional(between(0.0, 1.0, open=True)),
+        optional(between(0.0, 1.0, open=True)),
         help="clip range at the end of the training budget, linear in between; unset: constant",
         scheduled=True,
     )
@@ -71,7 +67,7 @@ class PPOConfig:
     ent_coef: float = option(0.01, at_least(0.0), help="weight of the entropy bonus; ≥ 0; AET and DIS: 0.01")
     ent_coef_final: float | None = option(
         None,
-        _optional(at_least(0.0)),
+        optional(at_least(0.0)),
         help="weight of the entropy bonus at the end of the training budget, linear in between; unset: constant; "
         "DIS: 0.001",
         scheduled=True,
