@@ -68,7 +68,7 @@ def encode(message: Message) -> list[Frame]:
     """
     kind = type(message).__name__
     if _kinds.get(kind) is not type(message):
-        raise WireError(f"{kind} is not a message; messages are the classes of ludus._messages")
+        raise WireError(f"{kind} is not a message; messages are the classes of ludus.wire and what was registered")
     buffers: list[Frame] = []
     try:
         header = msgpack.packb([kind, _fields(message)], default=functools.partial(_plain, buffers=buffers))
