@@ -1,6 +1,6 @@
-"""Processes that stand for samplers, and the learner's side of talking to them; like `_pieces`, on private modules.
+"""Processes that stand for samplers, and the learner's side of talking to them.
 
-Kept apart from `_pieces` because the processes that are started here must start fast: they need no policy.
+They must start fast and need no policy, so nothing of `_pieces` is imported here.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 from attrs import define, field
-from ludus._messages import Stop
 from ludus.errors import LinkError
-from ludus.wire import Credit, Hello, Progress, Segments
+from ludus.wire import Credit, Hello, Progress, Segments, Stop
 from ludus_local import carriage
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path

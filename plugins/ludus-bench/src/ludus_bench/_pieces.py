@@ -1,4 +1,4 @@
-"""Everything this package uses of ludus beyond its public modules, in one place.
+"""What this package uses of ludus beyond its public modules; `_sampling`, the part of it that plays, does so too.
 
 The rest of the package sees a `Setup`: what to measure, from a TOML file or from names, and the parts of it that can
 be run alone — an environment, a policy with its trainer, a sampler without its peers.

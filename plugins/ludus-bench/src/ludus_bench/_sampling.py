@@ -13,11 +13,12 @@ import attrs
 import numpy as np
 from attrs import define, frozen
 from ludus._assembly import Assembly
-from ludus._messages import Credit, Fixture, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, WorkerContext, learner_name
+from ludus.runs import Fixture
 from ludus.segment import SegmentBatch
+from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 
 if TYPE_CHECKING:
     from ludus._config import RunConfig
