@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from attrs import frozen
 from ludus.option import Check, above, at_least, between, name, one_of, option
 
+#: SHMP, LHMP, SMP, DPMP and DMMP [DIS §3.1].
+DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
+
 _POOLS = (
     "Pools to choose from, by name; own: its own in a symmetric game, those of the other side otherwise; *: those of "
     "all players; own/long, */superior and so on; anchors: all anchors; empty: own."
@@ -20,6 +23,9 @@ def _shares(value: object) -> bool:
         return False
     numbers = [share for share in value.values() if isinstance(share, int | float) and 0 <= share < float("inf")]
     return len(numbers) == len(value) and sum(numbers) > 0
+
+
+_WEIGHTS = Check("a table of matchmaker names with numbers ≥ 0, not all of them 0", _shares)
 
 
 @frozen(kw_only=True)
@@ -118,7 +124,7 @@ class MSMConfig(MatchmakerConfig):
     )
     alpha: float = option(0.6, between(0.0, 1.0), help="Share of the matches against the weights being learned now.")
     pools: tuple[str, ...] = option(
-        ("own", "own/long", "own/superior", "policies", "methods"),
+        DIS_POOLS,
         help="Pools, each with a share in proportion to its models: SHMP, LHMP, SMP, DPMP and DMMP.",
     )
     p: float = option(1.0, at_least(0.0), help="Exponent of the importance 1 - wins - ½ draws.")
@@ -200,7 +206,7 @@ class MixtureConfig(MatchmakerConfig):
 
     weights: Mapping[str, float] = option(
         {"latest-self-play": 0.8, "pfsp": 0.2},
-        Check("a table of matchmaker names with numbers ≥ 0, not all of them 0", _shares),
+        _WEIGHTS,
         help="Share of the matches by matchmaker, in any unit; AET uses 0.8 latest and 0.2 history.",
     )
 
@@ -274,6 +280,6 @@ class RatingMixtureConfig(MatchmakerConfig):
 
     weights: Mapping[str, float] = option(
         {"tournament": 0.5, "uncertain": 0.5},
-        Check("a table of matchmaker names with numbers ≥ 0, not all of them 0", _shares),
+        _WEIGHTS,
         help="Share of the rating matches by matchmaker, in any unit; where one has nothing to ask, another is asked.",
     )

@@ -9,10 +9,8 @@ from attrs import define, field
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
+from ludus_matchmakers.config import DIS_POOLS
 from ludus_matchmakers.tools import any_of, for_every_team, pool_opponents, stand_ins, win_rates
-
-#: SHMP, LHMP, SMP, DPMP and DMMP [DIS §3.1].
-DIS_POOLS = ("own", "own/long", "own/superior", "policies", "methods")
 
 
 @define
