@@ -177,8 +177,8 @@ def test_gradients_reach_back_through_the_segment(ppo):
 
 
 def test_burn_in_is_not_learned_from(ppo):
-    """The first two decisions of every segment only bring the state up to date."""
-    made = ppo(burn_in=2, normalize_advantage=False)
+    """The first two decisions of every segment only bring the state up to date; they move no normalisation either."""
+    made = ppo(burn_in=2, normalize_advantage=True, normalize_value=True)
     batch = play(made)
     result = made.make_trainer(seed=1).update(batch, progress=0.0)
     assert result.samples == int(batch.trainable()[2:].sum())

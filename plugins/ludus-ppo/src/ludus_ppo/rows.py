@@ -9,7 +9,6 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from attrs import frozen
-from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
 from torch import Tensor
 
@@ -157,10 +156,7 @@ class SequenceSource:
         trainable: ``[T+1, N] bool``.
         more: ``[T+1, N] float32`` each: ``"advantage"`` and ``"returns/…"``.
         device: Where rows are wanted.
-        burn_in: Entries at the start of every segment that nothing is learned from.
-
-    Raises:
-        ContractError: No decision comes after these.
+        burn_in: Entries at the start of every segment that only bring the state up to date; none of them is trainable.
     """
 
     def __init__(
@@ -172,14 +168,10 @@ class SequenceSource:
         device: torch.device,
         burn_in: int = 0,
     ) -> None:
-        learned = trainable.copy()
-        learned[:burn_in] = False
-        steps = int(np.flatnonzero(learned.any(axis=1)).max(initial=-1)) + 1
-        learned = learned[:steps]
+        steps = int(np.flatnonzero(trainable.any(axis=1)).max()) + 1
+        learned = trainable[:steps]
         self._counts = learned.sum(axis=0)
         self._segments = np.flatnonzero(self._counts)
-        if not self._segments.size:
-            raise ContractError(f"ppo: no decision to train on after the first {burn_in} of each segment (burn_in)")
         self._learned = torch.from_numpy(learned)
         self._tensors = {name: borrow(array)[:steps] for name, array in batch.arrays().items() if _is_column(name)}
         self._tensors |= {name: tensor[:steps] for name, tensor in more.items()}

@@ -184,6 +184,11 @@ class PPOTrainer:
             raise ContractError("ppo: a batch without a single trainable decision")
         if self._model.recurrent is not None and not batch.initial_state:
             raise ContractError("ppo: the network is recurrent, but the batch carries no state")
+        if batch.initial_state:
+            burn_in = self._config.burn_in
+            trainable[:burn_in] = False
+            if not trainable.any():
+                raise ContractError(f"ppo: no decision to train on after the first {burn_in} of each segment (burn_in)")
         return trainable
 
     def _estimates(self, batch: SegmentBatch, trainable: np.ndarray) -> dict[str, Tensor]:
