@@ -9,6 +9,7 @@ import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
+import attrs
 import click
 import numpy as np
 import pytest
@@ -328,6 +329,18 @@ def test_an_outdated_table_is_seen(plugins):
     maker = script("make_configuration")
     page = text_of(maker.PAGE).replace("| `seed` | `0` |", "| `seed` | `7` |")
     assert maker.render(page, plugins) != page
+
+
+@pytest.mark.parametrize("name", ["dqn", "mappo", "minimax-ppo", "ppo", "rnd-ppo", "sac"])
+def test_options_of_an_algorithm_are_in_its_readme(plugins, name):
+    """Those that it does not share, with default and line of meaning."""
+    options = attrs.fields(plugins.components("algorithm")[name].load_config())
+    [page] = ROOT.glob(f"*/{plugins.provider('algorithm', name).distribution}/README.md")
+    default_of = script("make_configuration")._default
+    for option in options:
+        meaning = option.metadata["help"].replace("|", "\\|")
+        row = f"| `{option.name}` | {default_of(option)} | {meaning} |"
+        assert option.inherited or row in text_of(page).splitlines(), row
 
 
 def core_modules():
