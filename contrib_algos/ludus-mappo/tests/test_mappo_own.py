@@ -56,6 +56,17 @@ def test_each_row_is_decided_for_by_its_own_network():
         torch.testing.assert_close(heads["policy"][whose == seat], alone["policy"])
 
 
+def test_bits_tell_seats_apart_too():
+    """A leaf of zeros and ones decides as one of numbers does."""
+    torch.manual_seed(0)
+    request = attrs.evolve(REQUEST, observation={**REQUEST.observation, "seat": spaces.MultiBinary(SEATS)})
+    bits = own_policies(request, build=lambda wanted: mlp(request=wanted), leaf="seat")
+    observation, _ = rows(7)
+    expected, _ = build(mlp)(observation, {}, {})
+    heads, _ = bits({**observation, "seat": observation["seat"].to(torch.int8)}, {}, {})
+    torch.testing.assert_close(heads["policy"], expected["policy"])
+
+
 def test_gradients_reach_the_own_network_alone():
     """What one seat learns changes nobody else."""
     network, (observation, whose) = build(mlp), rows(7)

@@ -92,7 +92,7 @@ def own_policies(request: NetworkRequest, *, build: Callable[[NetworkRequest], n
         ContractError: There is no such leaf, or it is not a vector of two numbers or more.
     """
     space = request.observation.get(leaf)
-    if not (isinstance(space, spaces.Box) and len(space.shape) == 1 and space.shape[0] > 1):
+    if not (isinstance(space, spaces.Box | spaces.MultiBinary) and len(space.shape) == 1 and space.shape[0] > 1):
         raise ContractError(
             f"own policies need an observation leaf {leaf!r} that tells seats apart, one 1 among zeros; there are "
             f"{', '.join(request.observation)} — set seat_leaf, or share_policy = true"
