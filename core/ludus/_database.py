@@ -34,7 +34,8 @@ class RunLock:
     """
 
     def __init__(self, run_dir: Path) -> None:
-        self._handle = os.open(run_dir / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        self._path = run_dir / "lock"
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -45,6 +46,20 @@ class RunLock:
             ) from None
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def check(self) -> None:
+        """Check that the folder lies where it did: open files move with it, but those made since go by its name.
+
+        Raises:
+            RunError: It was moved or removed, or its lock was.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.fstat(self._handle), self._path.stat()):
+                return
+        raise RunError(
+            f"{self._path.parent} was moved or removed while the run wrote it; what was committed is in the folder, "
+            f"wherever that lies now: go on there with `ludus resume DIR`"
+        )
 
     def release(self) -> None:
         """Give the right back; releasing twice is harmless."""

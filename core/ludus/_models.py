@@ -61,13 +61,13 @@ def save_arrays(folder: Path, arrays: Mapping[str, np.ndarray], manifest: Mappin
     Saving the same arrays again changes nothing, except that a damaged file is replaced.
 
     Args:
-        folder: ``RUN/models``; made if missing.
+        folder: ``RUN/models``; made if missing, unless ``RUN`` is.
         arrays: The weights by name, any shapes and dtypes that safetensors knows.
         manifest: JSON values; stored with the hash added.
     """
     data = safetensors.numpy.save(_contiguous(arrays))
     digest = hashlib.sha256(data).hexdigest()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     target, description = folder / f"{digest}.safetensors", folder / f"{digest}.json"
     if not target.exists() or hashlib.sha256(target.read_bytes()).hexdigest() != digest:
         write_durably(target, data)
@@ -121,11 +121,12 @@ def save_checkpoint(folder: Path, arrays: Mapping[str, np.ndarray], meta: Mappin
     """Write a learner's state as the newest checkpoint of its folder.
 
     Args:
-        folder: ``RUN/learners/<player>``; made if missing.
+        folder: ``RUN/learners/<player>``; made if missing, unless ``RUN`` is.
         arrays: The arrays by name.
         meta: JSON values stored in the same file, covered by the same hash.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    for made in (folder.parent, folder):
+        made.mkdir(exist_ok=True)
     data = safetensors.numpy.save(_contiguous(arrays), metadata={_META: json.dumps(meta, sort_keys=True)})
     existing = _checkpoints(folder)
     name = f"{1 + int(existing[-1].stem) if existing else 1:08d}.safetensors"

@@ -208,6 +208,7 @@ class _Run:
                     crew.close()
                 reason = self._signal or self._reason
                 if coordinator.failure:
+                    self.store.check_folder()  # where it was moved, files are missing for that reason
                     raise RunError(coordinator.failure)
                 if not self._signal:
                     self._evaluate(coordinator)
@@ -278,6 +279,7 @@ class _Run:
         try:
             yield
         except RunError:  # of the disk, or what is on it
+            self.store.check_folder()
             raise
         except LudusError as error:
             self._failure = self._failure or error

@@ -90,6 +90,25 @@ class Store(MatchLog, AbstractContextManager["Store"]):
             lock.release()
             raise
 
+    def commit(self) -> None:
+        """Make everything since the last commit durable, all of it or nothing.
+
+        Raises:
+            RunError: The run folder lies no longer where it did, so files that are spoken of may not be in it.
+            StoreError: The disk refused; everything since the last commit is dropped.
+        """
+        self.check_folder()
+        super().commit()
+
+    def check_folder(self) -> None:
+        """Check that the run folder lies where it did when it was opened for writing.
+
+        Raises:
+            RunError: It does not.
+        """
+        if self._lock is not None:
+            self._lock.check()
+
     def close(self) -> None:
         """Drop what is not committed and give the folder free; closing twice is harmless."""
         self._db.close()

@@ -160,6 +160,14 @@ def test_a_failed_write_leaves_nothing(folder, monkeypatch):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(("save", "place"), [(save_arrays, "models"), (save_checkpoint, "learners/main")])
+def test_a_run_folder_that_is_gone_is_not_made_again(tmp_path, save, place):
+    """It was moved or removed, and what was written by its name would be missing where it lies now."""
+    with pytest.raises(FileNotFoundError):
+        save(tmp_path / "run" / place, ARRAYS, {})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_checkpoint_comes_back_with_its_values(tmp_path):
     """Arrays and small values are in one file under one hash."""
     meta = {"updates": 7, "generator": {"state": 2**100}}

@@ -241,6 +241,30 @@ def test_what_killed_writers_have_left_goes_with_the_next_writer(tmp_path):
     assert [path.exists() for path in left] == [False, True, False]
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_folder_that_was_moved_takes_no_commit(tmp_path, again):
+    """What the log would speak of is written by the folder's old name; what was committed is where the folder lies."""
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    with make(folder) as store:
+        add_fixture(store)
+        store.commit()
+        folder.rename(elsewhere)
+        if again:
+            make(folder).close()
+        add_fixture(store)
+        with pytest.raises(RunError, match=f"{folder} was moved or removed while the run wrote it; .* `ludus resume"):
+            store.commit()
+    with Store.open(elsewhere) as store:
+        assert [fixture.id for fixture in store.open_fixtures()] == [1]
+
+
+def test_a_lock_that_was_removed_takes_no_commit(store):
+    """Somebody else may hold another one by now."""
+    (store.run_dir / "lock").unlink()
+    with pytest.raises(RunError, match="was moved or removed"):
+        store.commit()
+
+
 def test_every_commit_reaches_the_disk(store):
     """The database runs with a write-ahead log and full synchronisation."""
     assert store._db.execute("PRAGMA journal_mode").fetchone() == ("wal",)

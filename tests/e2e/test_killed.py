@@ -137,6 +137,22 @@ def test_a_start_that_was_killed_halfway_can_be_resumed(light_league):
     assert (run.folder / "run.toml").read_text(encoding="utf-8").startswith("[run]")
 
 
+def test_a_run_whose_folder_is_moved_can_be_resumed_where_it_lies(light_league, tmp_path):
+    """It ends with one line, and leaves nothing by the old name that belongs to the league."""
+    run = light_league()
+    run.train()
+    run.wait_for(is_training)
+    moved = run.folder.rename(tmp_path / "moved")
+    assert run.process.wait(40) == 1
+    assert f"\nerror: {run.folder} was moved or removed while the run wrote it; " in run.output
+    assert not run.folder.exists()
+    run.folder = moved
+    before = run.state
+    assert run.problems() == []
+    run.resume()
+    run.wait_for(lambda state: state.has_passed(before))
+
+
 @pytest.fixture(scope="module")
 def impatient(campaign, tmp_path_factory):
     """Return a league that replaces a worker after 6 seconds of silence."""
