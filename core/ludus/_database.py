@@ -146,9 +146,15 @@ def sound(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         # what the machine refuses is of this class (room, rights, locks); a missing table too, but the file lacks that
         if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
-            cure = f"make room or rights there and go on with `ludus resume {path.parent}`"
-            raise StoreError(f"{path}: {error}; {cure}") from error
+            raise StoreError(f"{path}: {error}; {cure(error, path.parent)}") from error
         raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
+
+
+def cure(error: sqlite3.OperationalError, run_dir: Path) -> str:
+    """Return what to do about what the machine refuses."""
+    held = "locked" in str(error)  # by somebody who writes, for longer than `_BUSY_S`: readers hold nobody up
+    first = f"close the program that writes {DATABASE}, too," if held else "make room or rights there"
+    return f"{first} and go on with `ludus resume {run_dir}`"
 
 
 def _check_length(path: Path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 from attrs import evolve, frozen
 from numpy.typing import NDArray
 
+from ludus._database import cure
 from ludus._messages import Fixture
 from ludus._records import FIXTURE_COLUMNS, UNSOUND, FixtureRecord, MatchRecord, fixture_of, unsound
 from ludus._seeding import match_seeds
@@ -290,7 +291,7 @@ class MatchLog:
             self.rollback()
             raise StoreError(
                 f"{self.run_dir}: the league could not be written: {error}; nothing that was committed is lost — "
-                f"make room or rights there and go on with `ludus resume {self.run_dir}`"
+                f"{cure(error, self.run_dir)}"
             ) from error
 
     def _write(self, sql: str, *values: Any) -> int:

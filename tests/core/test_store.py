@@ -13,6 +13,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -363,6 +364,20 @@ def test_a_full_disk_is_one_clear_error(store):
     store.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
     assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
+
+
+def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
+    """More room would not help; with that program gone the run goes on."""
+    store.commit()
+    store._db.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(store.run_dir / "league.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        cure = r"close the program that writes league\.sqlite, too, and go on with `ludus resume .*`$"
+        with pytest.raises(StoreError, match=rf"could not be written: database is locked; .* — {cure}"):
+            store.set_counter("x", 1)
+    store.set_counter("x", 1)
+    store.commit()
+    assert store.counters()["x"] == 1
 
 
 def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypatch):
