@@ -250,6 +250,15 @@ def test_a_slot_that_is_not_there_is_a_block_of_nothing(learner):
     assert heard == Segments(player="main", block=7, pid=1)
 
 
+def test_blocks_that_cannot_be_read_do_not_fill_the_log(learner, caplog):
+    """In a night they may be hundreds of thousands."""
+    missing = Parcel(player="main", block=1, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
+    hear(learner, "sampler-0", *(evolve(missing, block=block) for block in range(1, 101)))
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        f"unreadable block {number}" for number in (1, 2, 4, 8, 16, 32, 64)
+    ]
+
+
 def test_strangers_are_no_danger(learner, sampler):
     """What a link does not expect, it leaves alone."""
     parcel = Parcel(player="main", block=1, pid=3, packing="zip", layout={})

@@ -125,6 +125,7 @@ class HostLink:
     _slots: dict[str, Slots] = field(init=False, factory=dict)  # by player
     _board: Board | None = field(init=False, default=None)
     _full: bool = field(init=False, default=False)  # there is no space for a board
+    _unread: int = field(init=False, default=0)  # blocks in memory that could not be read
 
     def send(self, peer: str, message: Any) -> bool:
         """Send without waiting; see `ludus.launcher.Link.send`."""
@@ -227,7 +228,9 @@ class HostLink:
         try:
             return unpack(parcel, sampler.reader)
         except (ContractError, WireError) as error:
-            _log.info("a block of %s: %s", peer, error)
+            self._unread += 1
+            if self._unread.bit_count() == 1:  # 1, 2, 4, 8 …: a learner that may open no more files has this with all
+                _log.warning("unreadable block %d, of %s: %s", self._unread, peer, error)
             return Segments(player=parcel.player, block=parcel.block, pid=parcel.pid)
 
     # -- what a sampler does -----------------------------------------------------------------------------------
