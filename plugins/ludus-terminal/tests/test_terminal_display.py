@@ -8,6 +8,7 @@ import re
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from ludus.metrics import Metric
 from ludus_terminal.display import Lines, LiveTable, make_display
@@ -172,3 +173,26 @@ def test_in_a_terminal_it_is_the_table(monkeypatch):
     display = make_display(None, run_dir=Path())
     display.close()
     assert isinstance(display, LiveTable)
+
+
+def test_what_click_prints_meanwhile_stays_above_the_table(monkeypatch):
+    """The table is taken away line by line before it is drawn anew, and nothing else with it."""
+
+    class Screen(io.TextIOWrapper):
+        def isatty(self):
+            return True
+
+    screen = Screen(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    display = make_display(None, run_dir=Path())
+    display.write(metrics(VALUES))
+    display._live.refresh()
+    click.echo("sampler-0: restarted")
+    display.close()
+    assert sys.stdout is screen
+    screen.flush()
+    printed = screen.buffer.getvalue().decode()
+    above, _, below = printed.partition("sampler-0: restarted")
+    assert above.endswith("\x1b[2K"), "the table is gone before"
+    assert "789 matches" in below, "and there again afterwards"

@@ -7,11 +7,13 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TextIO, cast
 
 import click
 from attrs import define, field
 from ludus.metrics import Metric
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
@@ -41,6 +43,23 @@ _SAMPLING = {
 }
 
 
+class _Above(FileProxy):
+    """The standard output while the table is there: whole lines appear above it, also those that click prints.
+
+    Past a stream that names no encoding, as a proxy of rich, click prints into the file behind it.
+    """
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]  # read-only, as that of the file
+        """That of the file behind it."""
+        return cast("TextIO", self.rich_proxied_file).encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """That of the file behind it."""
+        return cast("TextIO", self.rich_proxied_file).errors
+
+
 @define(init=False)
 class LiveTable:
     """A table with a column for every player, refreshed in place; what is printed meanwhile appears above it.
@@ -56,6 +75,8 @@ class LiveTable:
     def __init__(self, config: None, *, run_dir: Path, console: Console | None = None) -> None:  # noqa: ARG002
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
+        if isinstance(sys.stdout, FileProxy):  # where it is a terminal; stopping puts back what was there
+            sys.stdout = cast("TextIO", _Above(self._live.console, sys.stdout.rich_proxied_file))
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Show the numbers of this moment."""
