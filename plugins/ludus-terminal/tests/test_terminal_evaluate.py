@@ -92,6 +92,13 @@ def test_a_seed_out_of_range(folder, seed):
     invoke(folder, "main@1", "random", "--matches", 2, "--seed", 2**63 - 1)
 
 
+@pytest.mark.parametrize("matches", [0, 10**20])
+def test_a_number_of_matches_out_of_range(folder, matches):
+    """It is wrong usage, before a match is played."""
+    text = invoke(folder, "main@1", "random", "--matches", matches, code=2)
+    assert f"Invalid value for '--matches': {matches} is not in the range 1<=x<=1000000000" in text
+
+
 def test_any_installed_agent_may_play(folder):
     """The perfect player does not lose to chance; it is no anchor of the run."""
     data = json.loads(invoke(folder, "dummy-perfect", "main@latest", "--matches", 40, "--json"))

@@ -25,7 +25,7 @@ SEED = click.IntRange(0, 2**63 - 1)
     "--matches",
     default=200,
     show_default=True,
-    type=click.IntRange(1),
+    type=click.IntRange(1, 10**9),
     help="Matches in total; with exchanged seats rounded up to a multiple of the teams.",
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
