@@ -21,6 +21,7 @@ from ludus.errors import LudusError, PluginError
 
 _ORIGIN = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
 _UNREAD = 141  # as a shell says it of a program that a closed pipe has ended
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}  # C0, DEL and C1
 
 
 class _LazyGroup(click.Group):
@@ -124,9 +125,12 @@ def _is_lost(error: OSError) -> bool:
 
 
 def _complain(line: str) -> None:
-    """Print an error, where that is possible: the status tells it, too."""
+    """Print an error, where that is possible: the status tells it, too.
+
+    Names in it may be those of somebody else's league: their control characters would be orders to the terminal.
+    """
     with suppress(OSError):
-        click.echo(f"error: {line}", err=True)
+        click.echo(f"error: {line.translate(_ESCAPED)}", err=True)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

@@ -68,6 +68,17 @@ def test_an_error_without_words_has_a_name(command, capsys):
     assert capsys.readouterr().err == "error: ConfigError\n"
 
 
+def test_control_characters_of_an_error_do_not_reach_the_terminal(command, capsys):
+    """Names of somebody else's league may hold orders to it; other letters stay."""
+
+    def fail():
+        raise ConfigError("there are: random, mini\x1b]0;title\x07max, \x9b2J, käthe")
+
+    command(fail)
+    assert __main__.main(["train"]) == 1
+    assert capsys.readouterr().err == "error: there are: random, mini\\x1b]0;title\\x07max, \\x9b2J, käthe\n"
+
+
 def test_debugging_shows_where(command, monkeypatch):
     """With LUDUS_DEBUG the exception is let through."""
 
