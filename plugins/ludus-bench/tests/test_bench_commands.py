@@ -205,6 +205,20 @@ def test_the_help_of_weights_asks_for_one_number(capsys):
     assert "--parameters N " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("forward", "--env", "connect4", "--threads", "100000000000000000000"),
+        ("forward", "--env", "connect4", "--rows", "1e30"),
+        ("weights", "--parameters", "1e30"),
+    ],
+)
+def test_numbers_that_no_machine_takes_are_wrong_usage(capsys, arguments):
+    """Before anything is measured."""
+    assert main(["bench", *arguments]) == 2
+    assert f"Invalid value for '{arguments[-2]}'" in capsys.readouterr().err
+
+
 def test_tune_ends_with_lines_of_toml(capsys, tmp_path):
     """Which a configuration accepts."""
     found = result_of(capsys, "tune", *PPO, *SMALL, "--seconds", "1")

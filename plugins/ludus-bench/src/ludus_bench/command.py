@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic in newer versions only
-    """Numbers ≥ 1 with commas between them; ``5e6`` is fine."""
+    """Numbers from 1 to 1e10 with commas between them; ``5e6`` is fine."""
 
     name = "N,N,…"
 
@@ -33,8 +33,8 @@ class _Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore] # gener
             numbers = tuple(int(float(part)) for part in str(value).split(","))
         except (ValueError, OverflowError):
             numbers = ()
-        if not numbers or min(numbers) < 1:
-            self.fail(f"expected whole numbers ≥ 1 with commas between them, got {value!r}", param, ctx)
+        if not numbers or min(numbers) < 1 or max(numbers) > 10**10:
+            self.fail(f"expected whole numbers from 1 to 1e10 with commas between them, got {value!r}", param, ctx)
         return numbers
 
 
@@ -83,7 +83,7 @@ _plan = _options(
         help="Count wall-clock time, or CPU time where other programs disturb.",
     ),
 )
-_threads = click.option("--threads", type=click.IntRange(min=1), default=1, help="Threads of numpy and torch (1).")
+_threads = click.option("--threads", type=click.IntRange(1, 4096), default=1, help="Threads of numpy and torch (1).")
 _device = click.option("--device", default="cpu", help="Torch device, for example cuda (cpu).")
 
 
