@@ -266,8 +266,8 @@ class Run(AbstractContextManager["Run"]):
         model = league.models.get(participant)
         if model is None and participant not in league.anchors:
             player = name.partition("@")[0]
-            which = "latest" if league.players[player].models else "1"
-            raise ConfigError(f"{name} is no frozen model; name one, for example {player}@{which}, or a scripted agent")
+            some = f"one, for example {player}@latest, or " if league.players[player].models else ""
+            raise ConfigError(f"{name} is no frozen model; name {some}a scripted agent")
         spec, players = environment.spec, self.config.players
         assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.folder)
         if model is None:

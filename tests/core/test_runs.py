@@ -14,6 +14,7 @@ from ludus._config import load_config
 from ludus._plugins import load_plugins
 from ludus._runner import train
 from ludus._store import Store
+from ludus.environment import Seat
 from ludus.errors import ConfigError, ModelError, RunError, StoreError
 from ludus.matchmaker import PoolChange
 from ludus.runs import (
@@ -267,6 +268,22 @@ def test_live_weights_do_not_play(run):
     with (
         closing(run.make_environment(1)) as environment,
         pytest.raises(ConfigError, match="main@live is no frozen model; name one, for example main@latest"),
+    ):
+        run.agent("main@live", "player", environment=environment)
+
+
+def test_no_model_is_offered_where_there_is_none(toml, tmp_path):
+    """In a run that has not got to its first one."""
+    with Store.create(tmp_path, {"seed": 1}) as store:
+        store.declare(
+            players={"main": ("player", None)}, anchors=(), seats=[Seat("player", team, team) for team in range(2)]
+        )
+        store.commit()
+    toml("run.toml")
+    with (
+        open_run(tmp_path) as run,
+        closing(run.make_environment(1)) as environment,
+        pytest.raises(ConfigError, match="main@live is no frozen model; name a scripted agent"),
     ):
         run.agent("main@live", "player", environment=environment)
 
