@@ -519,7 +519,8 @@ def test_masks_of_other_numbers_are_refused(mask) -> None:
     """Those that are added to logits have 0 for what is legal, and would be read the other way round."""
     write = mask_writer(np.zeros(2, np.bool_))
     write(np.array([0.0, 1.0]))
-    with pytest.raises(ContractError, match="action mask: expected 1 for legal choices and 0 for others, got"):
+    message = r"action mask: expected 1 for legal choices and 0 for others, got (-inf|nan|0\.5)$"
+    with pytest.raises(ContractError, match=message):
         write(np.array(mask))
 
 

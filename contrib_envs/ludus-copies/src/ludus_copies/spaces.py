@@ -120,7 +120,8 @@ def mask_writer(view: np.ndarray | None) -> Callable[[Any], None]:
                 raise ContractError(f"action mask: expected shape {view.shape}, one entry per choice, got {flat.shape}")
             view[...] = flat
             if flat.dtype.kind == "f" and np.count_nonzero(view != flat):
-                raise ContractError(f"action mask: expected 1 for legal choices and 0 for others, got {flat.tolist()}")
+                other = flat[view != flat][0]
+                raise ContractError(f"action mask: expected 1 for legal choices and 0 for others, got {other}")
 
     return write
 
