@@ -150,8 +150,10 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         loss = td_loss(q, target, kind=self._config.loss, weight=weight)
         norm = self._optimizer.step(loss, learning_rate=learning_rate)
         error = (q.detach() - target).abs()  # [n]
-        if self._config.prioritized and error.isfinite().all():  # else the update will be dropped
-            self._replay.set_priorities(drawn.index, error.cpu().numpy() + 1e-6)
+        if self._config.prioritized:
+            priority = error.cpu().numpy() + 1e-6
+            if np.isfinite(priority).all():  # else the update will be dropped
+                self._replay.set_priorities(drawn.index, priority)
         return torch.stack([loss.detach(), error.mean(), q.detach().mean(), norm, added.mean()])
 
     @torch.no_grad()
