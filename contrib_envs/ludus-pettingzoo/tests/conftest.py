@@ -175,8 +175,9 @@ from pettingzoo import ParallelEnv
 class Mixed(ParallelEnv):
     metadata = {"name": "mixed_v0"}
 
-    def __init__(self, unseen_at=0, names=("gear", "wheel")):
+    def __init__(self, unseen_at=0, names=("gear", "wheel"), masks_wheel=False):
         self.unseen_at, self.possible_agents = unseen_at, list(names)
+        self.infos = [{"action_mask": np.array([1, 1, 0], np.int8)}, {"action_mask": np.ones(1)} if masks_wheel else {}]
 
     def observation_space(self, agent):
         return spaces.Box(0, 5, (1,), np.float32)
@@ -188,7 +189,7 @@ class Mixed(ParallelEnv):
         seen = {agent: np.full(1, self.now, np.float32) for agent in self.agents}
         if self.now == self.unseen_at:
             del seen[self.possible_agents[1]]
-        return seen, dict(zip(self.possible_agents, [{"action_mask": np.array([1, 1, 0], np.int8)}, {}]))
+        return seen, dict(zip(self.possible_agents, self.infos))
 
     def reset(self, seed=None, options=None):
         self.agents, self.now = self.possible_agents[:], 1

@@ -320,6 +320,12 @@ def test_real_actions_have_no_masks(make) -> None:
     check_environment(ludus_register_environments()[0], options={"id": "toy_mixed:Mixed"}, steps=20)
 
 
+def test_a_mask_of_real_actions_is_refused(make) -> None:
+    """Nothing tells what it would mean."""
+    with pytest.raises(ContractError, match="an action mask came for a Box action, which has none"):
+        make("toy_mixed:Mixed", options={"masks_wheel": True}).reset(seeds(0))
+
+
 def test_an_agent_that_acts_must_see_something(make) -> None:
     """What it saw earlier, or zeros at the start, would pass for what it sees."""
     message = "agent 'wheel' is to act without an observation"

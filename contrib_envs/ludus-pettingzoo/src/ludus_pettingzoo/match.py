@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, Literal
 
 from ludus.environment import EnvironmentSpec
+from ludus.errors import ContractError
 from ludus.spaces import is_continuous
 from ludus_copies import Row, action_reader, mask_writer, observation_writer
 
@@ -44,7 +45,8 @@ class BoundSeat:
         self._write = observation_writer(its_spaces.seen, {name: leaf[seat] for name, leaf in role.observation.items()})
         self._is_wrapped = its_spaces.is_wrapped
         self._mask_in_observation = its_spaces.has_mask
-        self._write_mask = mask_writer(None if role.action_mask is None else role.action_mask[seat])
+        mask = None if role.action_mask is None else role.action_mask[seat]
+        self._write_mask = _refuse_mask if is_continuous(its_spaces.action) else mask_writer(mask)
         self._acting = role.acting[seat]
         self._reward = role.reward[seat]
 
@@ -67,7 +69,7 @@ class MatchRow:
 
     Args:
         seating: The environment's agents.
-        masks_in_infos: Whether action masks come in the infos; agents with Box actions have none.
+        masks_in_infos: Whether action masks come in the infos; agents with Box actions have none anywhere.
         max_ticks: Truncate after so many ticks; 0 never.
         outcome: Who wins, see `PettingZooConfig`.
     """
@@ -76,7 +78,7 @@ class MatchRow:
         self.masked_roles = frozenset(
             placing.role
             for placing in seating.placings
-            if placing.spaces.has_mask or (masks_in_infos and not is_continuous(placing.spaces.action))
+            if (placing.spaces.has_mask or masks_in_infos) and not is_continuous(placing.spaces.action)
         )
         self.seats: dict[Hashable, BoundSeat] = {}
         self._seating = seating
@@ -137,3 +139,8 @@ class MatchRow:
             best = max(score)
             share = 1.0 if score.count(best) == 1 else 0.5
             self._tick.outcome[:] = [share if points == best else 0.0 for points in score]
+
+
+def _refuse_mask(mask: Any) -> None:
+    if mask is not None:
+        raise ContractError("an action mask came for a Box action, which has none; leave it out")
