@@ -189,6 +189,8 @@ def test_what_click_prints_meanwhile_stays_above_the_table(monkeypatch):
     display.write(metrics(VALUES))
     display._live.refresh()
     click.echo("sampler-0: restarted")
+    click.echo(long := f"go on with: {'folder/' * 40} [red]")
+    click.echo("[bold]", nl=False)
     display.close()
     assert sys.stdout is screen
     screen.flush()
@@ -196,3 +198,5 @@ def test_what_click_prints_meanwhile_stays_above_the_table(monkeypatch):
     above, _, below = printed.partition("sampler-0: restarted")
     assert above.endswith("\x1b[2K"), "the table is gone before"
     assert "789 matches" in below, "and there again afterwards"
+    assert f"{long}\n" in below, "neither broken nor read as markup"
+    assert "[bold]\n" in below

@@ -17,6 +17,7 @@ from rich.file_proxy import FileProxy
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 __all__ = ["Lines", "LiveTable", "make_display"]
 
@@ -46,8 +47,26 @@ _SAMPLING = {
 class _Above(FileProxy):
     """The standard output while the table is there: whole lines appear above it, also those that click prints.
 
-    Past a stream that names no encoding, as a proxy of rich, click prints into the file behind it.
+    Past a stream that names no encoding, as a proxy of rich, click prints into the file behind it. Lines are printed
+    as they are, where the proxy of rich would break long ones, so that paths and commands can be copied.
     """
+
+    def __init__(self, console: Console, file: TextIO) -> None:
+        super().__init__(console, file)
+        self._console = console
+        self._begun = ""  # of a line
+
+    def write(self, text: str) -> int:
+        """Print whole lines, and keep what is begun."""
+        lines, newline, self._begun = (self._begun + text).rpartition("\n")
+        if newline:
+            self._console.print(Text.from_ansi(lines), soft_wrap=True)
+        return len(text)
+
+    def flush(self) -> None:
+        """Print what is begun, as a line."""
+        if self._begun:
+            self.write("\n")
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # read-only, as that of the file
@@ -76,7 +95,7 @@ class LiveTable:
         self._live = Live(console=console, refresh_per_second=4, transient=True)
         self._live.start()
         if isinstance(sys.stdout, FileProxy):  # where it is a terminal; stopping puts back what was there
-            sys.stdout = cast("TextIO", _Above(self._live.console, sys.stdout.rich_proxied_file))
+            sys.stdout = cast("TextIO", _Above(self._live.console, cast("TextIO", sys.stdout.rich_proxied_file)))
 
     def write(self, metrics: Sequence[Metric]) -> None:
         """Show the numbers of this moment."""
