@@ -38,7 +38,7 @@ def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec | No
     Args:
         pairing: The answer.
         league: Of which it is.
-        spec: Of the game; None where there is none, so that nobody knows its scenarios.
+        spec: Of the game; None where there is none, so that nobody knows the names of its scenarios.
 
     Raises:
         ContractError: It is no such pairing.
@@ -52,13 +52,15 @@ def checked_pairing(pairing: Any, league: LeagueView, spec: EnvironmentSpec | No
         raise ContractError(
             f"named {len(opponents)} opponents; expected {others}, one for every other team — fix its next_fixture"
         )
-    if spec is not None:
-        _check_scenario(pairing.scenario, spec)
+    _check_scenario(pairing.scenario, spec)
     return pairing
 
 
-def _check_scenario(scenario: Any, spec: EnvironmentSpec) -> None:
-    if not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
+def _check_scenario(scenario: Any, spec: EnvironmentSpec | None) -> None:
+    if spec is None:
+        if not isinstance(scenario, Scenario):
+            raise ContractError(f"asked for {_shown(scenario)}; expected a ludus.environment.Scenario")
+    elif not isinstance(scenario, Scenario) or scenario.name not in ("default", *spec.scenarios):
         known = ", ".join(("default", *spec.scenarios))
         raise ContractError(f"asked for {_shown(scenario)}; {spec.name} has the scenarios {known}")
     for name, value in scenario.parameters.items():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ludus._participants import inherited
 from ludus._payoffs import Payoffs
+from ludus.environment import Scenario
 from ludus.errors import ContractError
 from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
@@ -93,6 +94,19 @@ class Silent(Sound):
         return Pairing(opponents=super().next_fixture(league, player, rng).opponents, reason="")
 
 
+class Nowhere(Sound):
+    def next_fixture(self, league, player, rng):
+        return attrs.evolve(super().next_fixture(league, player, rng), scenario=None)
+
+
+class Endless(Sound):
+    """Nobody knows the scenarios of no game, but what parameters are."""
+
+    def next_fixture(self, league, player, rng):
+        scenario = Scenario(parameters={"wind": float("inf")})
+        return attrs.evolve(super().next_fixture(league, player, rng), scenario=scenario)
+
+
 class Writer(Sound):
     """Writes into the league."""
 
@@ -162,14 +176,16 @@ class Wavering(Sound):
     [
         (Forgetful, "take all randomness from `rng`"),
         (Inventor, "opponents: 'nobody@1' cannot play there now"),
-        (Mute, "league 'nothing frozen': next_fixture answered None; expected a ludus.matchmaker.Pairing"),
+        (Mute, "player 'main-agent': next_fixture answered None; expected a ludus.matchmaker.Pairing"),
         (Raising, r"league 'nothing frozen': .*test_check_matchmaker, line \d+, raised KeyError: 'pair'"),
         (PoolNone, "league 'nothing frozen': on_model_frozen answered None; expected a sequence of changes"),
         (PoolNames, "on_model_frozen answered 'main-agent@1'; expected a ludus.matchmaker.PoolChange"),
         (Lonely, "named 0 opponents; expected 1, one for every other team"),
-        (OwnSide, "league 'two sides': 'cat@4.' cannot fill team 1"),
+        (OwnSide, "league 'two sides': player 'cat': 'cat@4.' cannot fill team 1"),
         (Drawer, "opponents: expected a tuple of names, got"),
         (Silent, "gave no reason"),
+        (Nowhere, "asked for None; expected a ludus.environment.Scenario"),
+        (Endless, "scenario default: wind is inf; expected a finite Python number"),
         (Writer, "changed the league"),
         (RatesLive, "league 'nothing frozen': next_evaluation: 'main-agent@0.' cannot play there now"),
         (KeepsLive, "league 'nothing frozen': there is no frozen model 'main-agent@1.'"),

@@ -146,14 +146,15 @@ def check_matchmaker(
         seed: Seeds the generators.
 
     Raises:
-        ContractError: An answer breaks the contract; the message names the league and the question.
+        ContractError: An answer breaks the contract; the message names the league, and the player of a fixture.
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
         with trying(f"league {description!r}"):
             for question in range(questions):
                 for player in league.players:
-                    _check_fixture(matchmaker, league, player, (seed, question))
+                    with trying(f"player {player!r}"):
+                        _check_fixture(matchmaker, league, player, (seed, question))
                 _check_evaluation(matchmaker, league, (seed, question))
             for player in league.players:
                 _check_frozen(matchmaker, league, player)
@@ -176,8 +177,8 @@ def _check_fixture(matchmaker: Matchmaker, league: FakeLeague, player: str, seed
     ]
     if answers[0] != answers[1]:
         raise ContractError(
-            f"next_fixture for {player!r} answered {answers[0]} and then {answers[1]} to the same league and generator "
-            f"state; take all randomness from `rng` and remember nothing"
+            f"next_fixture answered {answers[0]} and then {answers[1]} to the same league and generator state; take "
+            f"all randomness from `rng` and remember nothing"
         )
     own = league.players[player].team
     if own is not None:
@@ -185,7 +186,7 @@ def _check_fixture(matchmaker: Matchmaker, league: FakeLeague, player: str, seed
         for opponent, team in zip(answers[0].opponents, others, strict=True):
             _check_team(opponent, league, team)
     if not answers[0].reason:
-        raise ContractError(f"next_fixture for {player!r} gave no reason; say why in a few words")
+        raise ContractError("next_fixture gave no reason; say why in a few words")
 
 
 def _check_team(participant: str, league: FakeLeague, team: int) -> None:
