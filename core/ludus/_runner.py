@@ -278,10 +278,10 @@ class _Run:
         """Stop the run for an error, but let learners save what they know; where nothing can be saved, raise it."""
         try:
             yield
-        except RunError:  # of the disk, or what is on it
-            self.store.check_folder()
-            raise
         except LudusError as error:
+            self.store.check_folder()  # where it was moved, that is why, and nothing can be saved
+            if isinstance(error, RunError):  # of the disk, or what is on it
+                raise
             self._failure = self._failure or error
 
     # -- around it ---------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ludus._models import load_arrays
 from ludus._plugins import load_plugins
 from ludus._runner import resume, train
 from ludus._store import Store
-from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError
+from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError, WorkerError
 from ludus.launcher import COORDINATOR
 from ludus_dummy.count import Count
 from ludus_dummy.matchmaker import Uniform
@@ -518,6 +518,20 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
     with pytest.raises(RunError, match="no room"):
         run(tmp_path / "run")
     assert looked == []
+
+
+def test_a_worker_that_fails_as_the_folder_was_moved_is_not_the_reason(run, tmp_path, monkeypatch):
+    """What it misses is where the folder lies now."""
+
+    class Failing(InTurn):
+        def check(self, *, heard_s, errors):
+            if (tmp_path / "run").exists():
+                (tmp_path / "run").rename(tmp_path / "moved")
+            raise WorkerError("sampler-0: could not be started")
+
+    monkeypatch.setattr(_runner, "InTurn", Failing)
+    with pytest.raises(RunError, match="was moved or removed while the run wrote it"):
+        run(tmp_path / "run")
 
 
 def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):

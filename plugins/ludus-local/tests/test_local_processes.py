@@ -97,6 +97,15 @@ def test_standard_input_is_empty(launch, log):
     assert log() == "''\n"
 
 
+def test_a_run_folder_that_is_gone_is_not_made_again(tmp_path):
+    """It was moved or removed; the worker could do nothing there."""
+    log_path = tmp_path / "run" / "logs" / "sampler-0.log"
+    command = WorkerCommand(name="sampler-0", argv=[sys.executable, "-c", ""], environment={}, log_path=str(log_path))
+    with pytest.raises(WorkerError, match=r"sampler-0 could not be started: .*No such file"):
+        start_process(command)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_terminate_lets_the_worker_clean_up(launch, log):
     """SIGTERM is a request that the worker may answer in its own time."""
     process = launch(

@@ -82,7 +82,7 @@ def launch(command: WorkerCommand) -> LocalProcess:
     """
     log_path = Path(command.log_path)
     try:
-        log_path.parent.mkdir(parents=True, exist_ok=True)
+        log_path.parent.mkdir(exist_ok=True)
         with log_path.open("ab") as log:
             process = subprocess.Popen(  # noqa: S603 - starting what it is given is what a launcher is for
                 list(command.argv),
