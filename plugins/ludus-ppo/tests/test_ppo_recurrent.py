@@ -14,6 +14,7 @@ from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.losses import vtrace
 from ludus_ppo.networks import Unrolled
+from ludus_ppo.rows import SequenceSource
 from torch import nn
 
 
@@ -272,6 +273,19 @@ def test_vtrace_corrects_by_what_is_unrolled_today(ppo):
     source = trainer._source(batch, batch.trainable())
     torch.testing.assert_close(source.pick("returns/value"), returns[trainable], rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(source.pick("advantage"), advantage[trainable], rtol=1e-4, atol=1e-4)
+
+
+def test_vtrace_asks_about_the_burn_in_in_parts_too(ppo, monkeypatch):
+    """As many as there is something to be asked about, however few decisions are learned from."""
+    made = ppo(advantage="vtrace", burn_in=4)
+    batch, trainer = play(made), made.make_trainer(seed=1)
+    trainable, parts = trainer._trainable(batch), []
+    entries = SequenceSource.entries
+    monkeypatch.setattr(SequenceSource, "entries", lambda *asked: parts.append(entries(*asked)) or parts[-1])
+    monkeypatch.setattr("ludus_ppo.trainer._ROWS_AT_ONCE", 12)
+    trainer._source(batch, trainable)
+    assert trainable.sum() <= 12 < sum(map(len, parts))
+    assert max(map(len, parts)) <= 14  # of two segments
 
 
 def test_a_batch_without_states_is_refused(ppo):

@@ -227,10 +227,11 @@ class PPOTrainer:
 
     def _present(self, batch: SegmentBatch, trainable: np.ndarray) -> Present:
         """Ask today's weights about every decision of the batch and what it may bootstrap from."""
-        source = self._make_source(batch, known(batch), {"advantage": torch.zeros(trainable.shape)})
+        asked = known(batch)
+        source = self._make_source(batch, asked, {"advantage": torch.zeros(trainable.shape)})
         log_ratio = torch.zeros(trainable.size)
         values = {stream.head: torch.zeros(trainable.size) for stream in self._streams}
-        count = -(-int(trainable.sum()) // _ROWS_AT_ONCE)
+        count = -(-int(asked.sum()) // _ROWS_AT_ONCE)
         for part in source.minibatches(np.random.default_rng(0), count=count):
             entries, rows = source.entries(part), source.take(part)
             with torch.no_grad(), self._autocast():
