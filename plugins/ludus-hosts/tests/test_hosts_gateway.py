@@ -36,7 +36,7 @@ from ludus_local import codec
 from ludus_local.carriage import ways
 from ludus_local.link import HostLink, Offer
 from ludus_local.memory import SharedFolder
-from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, rest_of_message
+from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, take_message
 
 LEARNER = "learner-main"
 CONFIG = "# of the run\n"
@@ -88,7 +88,7 @@ class Host:
         """Take what has come."""
         for line, heard in ((self.line, self.heard), (self.bulk, self.fetched)):
             while line.socket.poll(0):
-                peer, worker, *frames = map(bytes, rest_of_message(line.socket))
+                peer, worker, *frames = map(bytes, take_message(line.socket))
                 heard.append((peer.decode(), worker.decode(), codec.decode(frames)))
 
     def of(self, kind):

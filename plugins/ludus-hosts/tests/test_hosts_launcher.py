@@ -15,7 +15,7 @@ from ludus_hosts.launcher import HostsCrew, HostsLauncher
 from ludus_hosts.plugin import ludus_register_commands, ludus_register_launchers
 from ludus_hosts.wire import GATEWAY, Hosts, Joined, Joining, Leaving, sampler_names
 from ludus_local import codec
-from ludus_local.transport import ZmqEndpoint, ipc_address, rest_of_message
+from ludus_local.transport import ZmqEndpoint, ipc_address, take_message
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
             crew.receive(0.05)
             crew.check(heard_s={}, errors={})
             while line.socket.poll(0):
-                heard.append(codec.decode(rest_of_message(line.socket)[2:]))
+                heard.append(codec.decode(take_message(line.socket)[2:]))
 
         say(Joining(host="box", token="1"))
         eventually(lambda: heard, meanwhile=turn)

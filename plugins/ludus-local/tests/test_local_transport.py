@@ -20,7 +20,7 @@ from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
 from ludus_local import codec
-from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, rest_of_message
+from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, take_message
 
 PATIENCE_S = 60.0
 
@@ -263,7 +263,7 @@ class Carrier:
     def hear(self):
         """Return what one message says, and to whom."""
         assert self.socket.poll(PATIENCE_S * 1000)
-        worker, *frames = map(bytes, rest_of_message(self.socket))
+        worker, *frames = map(bytes, take_message(self.socket))
         return worker.decode(), codec.decode(frames)
 
     def close(self):

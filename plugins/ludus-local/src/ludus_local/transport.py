@@ -37,7 +37,7 @@ __all__ = [
     "drain",
     "ipc_address",
     "private_ipc_dir",
-    "rest_of_message",
+    "take_message",
 ]
 
 #: The peer that speaks for workers of other hosts: the first frame of what it sends, and is sent, is the worker's name.
@@ -252,14 +252,14 @@ def drain(socket: zmq.Socket[bytes]) -> Iterator[list[Frame]]:
     """Yield the messages that wait in a socket, `MAX_BATCH` at most."""
     for _ in range(MAX_BATCH):
         try:
-            frames = rest_of_message(socket)
+            frames = take_message(socket)
         except zmq.Again:
             return
         yield frames
 
 
-def rest_of_message(socket: zmq.Socket[bytes]) -> list[Frame]:
-    """Receive all frames that are left of a message; those beyond the limit are not kept."""
+def take_message(socket: zmq.Socket[bytes]) -> list[Frame]:
+    """Receive all frames of a message; those beyond the limit are not kept."""
     frames: list[Frame] = []
     more = True
     while more:
