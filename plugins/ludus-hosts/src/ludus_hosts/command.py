@@ -120,7 +120,7 @@ def _claimed(folder: Path | None) -> Iterator[Path]:
     with temporary_folder("ludus-join") as place:
         try:
             yield place
-        except Exception:
+        except Exception:  # whatever it was: the logs explain it, and go with the folder otherwise
             if (place / "logs").exists():
                 _keep_logs(place)
             raise
