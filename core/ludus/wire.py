@@ -32,7 +32,7 @@ from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
 __all__ = [
-    "KINDS",
+    "MESSAGES",
     "PROTOCOL",
     "CheckpointAck",
     "Credit",
@@ -58,7 +58,7 @@ _M = TypeVar("_M", bound=Message)
 PROTOCOL = 11
 
 #: Every class of messages.
-KINDS: tuple[type[Message], ...] = tuple(
+MESSAGES: tuple[type[Message], ...] = tuple(
     attrs.resolve_types(value, localns={"np": np})
     for value in vars(_messages).values()
     if getattr(value, "__module__", "") == _messages.__name__
