@@ -328,7 +328,7 @@ class Assembly:
         role, interface, algorithm = self.parts_of(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
         layout = _layout(role, algorithm, policy)
-        streams = rows * role.seats
+        streams = rows * role.num_seats
         return LiveActor(
             player=player,
             policy=policy,

@@ -109,20 +109,20 @@ class _RolePart:
         self, role: Role, columns: slice, *, reward: np.ndarray, elapsed: np.ndarray, returns: np.ndarray
     ) -> None:
         rows, seats = reward.shape
-        self.name, self.seats = role.name, role.seats
+        self.name, self.num_seats = role.name, role.num_seats
         self.reward, self.elapsed, self.returns = reward[:, columns], elapsed[:, columns], returns[:, columns]
         self.reward_parts: dict[str, np.ndarray] = {}  # [B, seats of the role] since the seat's last decision
         self.part_returns: dict[str, np.ndarray] = {}  # likewise since the start of the match
-        self.is_all = role.seats == seats
+        self.is_all = role.num_seats == seats
         self.streams = np.arange(rows * seats).reshape(rows, seats)[:, columns].ravel()
         self.labels = np.cumsum([0, *label_sizes(role.action_space)]).tolist()  # where each label's mask starts
         width, dtype = action_width(role.action_space), action_dtype(role.action_space)
-        self.actions = np.zeros((rows, role.seats, width), dtype)
-        self.flat_actions = self.actions.reshape(rows * role.seats, -1)
+        self.actions = np.zeros((rows, role.num_seats, width), dtype)
+        self.flat_actions = self.actions.reshape(rows * role.num_seats, -1)
 
     def seats_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the index (see `Seats`) of all its seats in the given rows."""
-        index: np.ndarray = (rows[:, None] * self.seats + np.arange(self.seats)).ravel()
+        index: np.ndarray = (rows[:, None] * self.num_seats + np.arange(self.num_seats)).ravel()
         return index
 
     def collect(self, tick: RoleTick) -> None:
@@ -190,7 +190,7 @@ class Play:
         self._returns = np.zeros((rows, seats), np.float32)
         stop = 0
         for role in spec.roles:
-            columns = slice(stop, stop := stop + role.seats)
+            columns = slice(stop, stop := stop + role.num_seats)
             kept = {"reward": self._reward, "elapsed": self._elapsed, "returns": self._returns}
             self._parts.append(_RolePart(role, columns, **kept))
         self._actions = {part.name: part.actions for part in self._parts}

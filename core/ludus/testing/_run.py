@@ -360,7 +360,7 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
     if not rows.size:
         raise ContractError(f"role {role.name} does not act in {_MOST_TICKS} ticks")
     mask = None if tick.action_mask is None else tick.action_mask[rows, seats].copy()
-    streams = rows * role.seats + seats
+    streams = rows * role.num_seats + seats
     agent.reset(streams)
     action = agent.act(
         {name: leaf[rows, seats] for name, leaf in tick.observation.items()},
