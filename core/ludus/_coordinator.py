@@ -263,7 +263,7 @@ class Coordinator:
             self._emit(
                 "ludus_match_ended",
                 fixture=str(fixture.id),
-                participants=fixture.seats,
+                participants=fixture.participants,
                 outcome=summary.outcome,
                 matches=summary.matches,
             )
@@ -358,7 +358,7 @@ class Coordinator:
             id=0,
             kind="train",
             player=player,
-            seats=self._arrange(player, pairing),
+            participants=self._arrange(player, pairing),
             seed=self._seed("train"),
             matches=matches,
             scenario=pairing.scenario,
@@ -397,7 +397,7 @@ class Coordinator:
         pair = self._evaluation_pair(self._rng)
         if pair is None:
             return []
-        out = sum(sorted(set(fixture.seats)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
+        out = sum(sorted(set(fixture.participants)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
         if out >= _SAME_PAIR * len(pair):
             return []
         fixtures = self.rating_fixtures(pair, self.config.evaluation.fixture_matches, reason="rating")
@@ -425,12 +425,14 @@ class Coordinator:
             reason: Stored with every match.
         """
         fixtures: list[Fixture] = []
-        base = Fixture(id=0, kind="eval", player="", seats=(), seed=self._seed("eval"), matches=matches, reason=reason)
+        base = Fixture(
+            id=0, kind="eval", player="", participants=(), seed=self._seed("eval"), matches=matches, reason=reason
+        )
         for shift in range(len(pair) if self.rotates else 1):
             sides = pair[shift:] + pair[:shift]
-            seats = tuple(sides[seat.team] for seat in self.spec.seats)
+            seated = tuple(sides[seat.team] for seat in self.spec.seats)
             paired = str(fixtures[0].id) if fixtures else ""
-            fixtures.append(self.league.create_fixture(evolve(base, seats=seats, paired=paired)))
+            fixtures.append(self.league.create_fixture(evolve(base, participants=seated, paired=paired)))
         self._dirty = True
         return fixtures
 

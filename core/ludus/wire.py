@@ -55,7 +55,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 11
+PROTOCOL = 12
 
 #: Every class of messages.
 MESSAGES: tuple[type[Message], ...] = tuple(

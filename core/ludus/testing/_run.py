@@ -311,7 +311,7 @@ def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) 
         rows_per_fixture=_MATCHES,
     )
     matches = _MATCHES * _MOST_TICKS  # more than can end
-    play.add(Fixture(id=1, kind="train", player="", seats=seats, seed=seed, matches=matches, reason="check"))
+    play.add(Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check"))
     for _ in range(_MOST_TICKS):
         if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
             break

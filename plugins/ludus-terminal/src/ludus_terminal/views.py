@@ -278,7 +278,7 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
             str(fixture["id"]),
             str(match["number"]),
             fixture["kind"],
-            escape(" ".join(fixture["seats"])),
+            escape(" ".join(fixture["participants"])),
             " ".join(f"{points:g}" for points in match["outcome"]),
             f"{match['ticks']:,}",
             escape(fixture["reason"]),
