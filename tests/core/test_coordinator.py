@@ -487,8 +487,8 @@ def state(runner):
         "ratings": [league.rating(name) for name in names],
         "decisions": runner.coordinator.decisions,
         "matches": (runner.coordinator.matches, runner.coordinator.rated),
-        "dealt": dict(runner.coordinator._dealt),
-        "length": dict(runner.coordinator._length),
+        "dealt": dict(runner.coordinator._time.dealt),
+        "length": dict(runner.coordinator._time.length),
         "turn": dict(runner.coordinator._turn),
     }
 
