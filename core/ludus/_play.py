@@ -9,13 +9,13 @@ one opponent lie side by side; each row takes the next match of its table's fixt
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field
 
+from ludus._blame import told
 from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
@@ -495,16 +495,3 @@ def _name(actor: Actor) -> str:
     decides = getattr(actor, "agent", actor)
     decides = getattr(decides, "interface", None) or getattr(decides, "policy", decides)
     return f"{type(decides).__module__}.{type(decides).__qualname__}"
-
-
-def told(error: Exception, when: str = "") -> str:
-    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
-    return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
-
-
-def raised(error: Exception, when: str = "") -> str:
-    """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
-    frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
-    what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
-    return " ".join(f"{what}: {error}".split())

@@ -25,6 +25,7 @@ from ludus._answers import (
     checked_rating,
 )
 from ludus._assembly import Assembly
+from ludus._blame import told
 from ludus._build import (
     learned_role,
     make,
@@ -39,7 +40,7 @@ from ludus._build import (
 from ludus._check import check_options
 from ludus._config import load_config, schedule_problem
 from ludus._messages import Fixture
-from ludus._play import Actor, Play, Reward, Seats, told
+from ludus._play import Actor, Play, Reward, Seats
 from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
