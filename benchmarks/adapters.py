@@ -108,7 +108,7 @@ def batched(env: Environment) -> Loop:
     batch = env.num_matches
     random = np.random.default_rng(0)
     choices = int(role.action_space.n)  # type: ignore[attr-defined]
-    drawn = random.random((256, batch, role.seats, choices))
+    drawn = random.random((256, batch, role.num_seats, choices))
     unmasked = drawn.argmax(axis=3)[..., None]
     tick = env.reset(np.arange(batch, dtype=np.uint64))
     count = steps = 0

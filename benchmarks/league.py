@@ -260,7 +260,7 @@ def league_of(folder: Path, models: int) -> League:
 def _play(league: League, pairs: Sequence[tuple[str, str]], rng: np.random.Generator) -> None:
     ids = []
     for a, b in pairs:
-        fixture = Fixture(id=0, kind="train", player="main", seats=(a, b), matches=4, seed=1, reason="benchmark")
+        fixture = Fixture(id=0, kind="train", player="main", participants=(a, b), matches=4, seed=1, reason="benchmark")
         ids.append(league.create_fixture(fixture).id)
     n = 4 * len(ids)
     won = rng.integers(0, 2, n).astype(np.float32)

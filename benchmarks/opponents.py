@@ -81,7 +81,7 @@ class Workload:
         self._fixtures = self._endless(models)
 
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
-        if fixture.seats[seat] == "main+":
+        if fixture.participants[seat] == "main+":
             return self.live, 0
         return self.cache.seated(fixture, seat, self.play.environment.spec, in_use=self.play.slots_in_use)
 
@@ -95,7 +95,7 @@ class Workload:
                 id=number,
                 kind="train",
                 player="main",
-                seats=seats,
+                participants=seats,
                 seed=number,
                 matches=FIXTURE_MATCHES,
                 reason="benchmark",

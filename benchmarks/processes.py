@@ -27,7 +27,7 @@ from ludus_bench.machine import limit_threads
 from ludus_bench.parts import Updating
 from ludus_bench.selfplay import played
 from ludus_bench.single import record
-from ludus_local.group import LocalMeetings
+from ludus_local.group import LocalRendezvous
 from ludus_local.memory import SharedFolder
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "connect4.toml"
@@ -98,17 +98,17 @@ def _update(
 
 
 def _meet(rank: int, size: int, folder: Path) -> Group:
-    meetings = LocalMeetings(folder, SharedFolder(folder, f"learner-{rank}"))
+    rendezvous = LocalRendezvous(folder, SharedFolder(folder, f"learner-{rank}"))
     if size == 1:
         return Alone()
     if rank == 0:
-        call = meetings.call("meeting", size=size, timeout_s=TIMEOUT_S)
+        call = rendezvous.call("meeting", size=size, timeout_s=TIMEOUT_S)
         while (group := call.poll()) is None:
             time.sleep(0.01)
         return group
     while not (folder / "meeting").exists():
         time.sleep(0.01)
-    return meetings.come("meeting", rank=rank, size=size, timeout_s=TIMEOUT_S)
+    return rendezvous.come("meeting", rank=rank, size=size, timeout_s=TIMEOUT_S)
 
 
 def compare(what: str, measure: Callable[..., float], *, widths: list[int], rounds: int) -> None:

@@ -101,7 +101,7 @@ def measure_queries(folder: Path, models: int) -> None:
 
 
 def _planned(kind: str, a: str, b: str, matches: int) -> Fixture:
-    return Fixture(id=0, kind=kind, player="main", seats=(a, b), matches=matches, seed=1, reason="benchmark")
+    return Fixture(id=0, kind=kind, player="main", participants=(a, b), matches=matches, seed=1, reason="benchmark")
 
 
 def _one_more(league: League, names: list[str]) -> dict[str, np.ndarray]:

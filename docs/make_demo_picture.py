@@ -64,7 +64,7 @@ def draw(series: Series, player: str) -> Figure:
     scores.set(ylim=(0, 1), ylabel="score of the newest model")
     if f"{prefix}rating" in series:
         means = [value for _, value in series[f"{prefix}rating"]]
-        near = [2 * value for _, value in series[f"{prefix}rating_deviation"]]
+        near = [1.96 * value for _, value in series[f"{prefix}rating_deviation"]]
         band = [m - n for m, n in zip(means, near, strict=True)], [m + n for m, n in zip(means, near, strict=True)]
         _line(rating, series[f"{prefix}rating"], band=band, label=player, color=_COLORS[0])
     rating.set(xlabel="minutes of training", ylabel="rating (Elo)")

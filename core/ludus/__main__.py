@@ -18,10 +18,10 @@ from ludus._cli import BUILT_IN
 from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
+from ludus.printing import printable
 
 _ORIGIN = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
 _UNREAD = 141  # as a shell says it of a program that a closed pipe has ended
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}  # C0, DEL and C1
 
 
 class _LazyGroup(click.Group):
@@ -130,7 +130,7 @@ def _complain(line: str) -> None:
     Names in it may be those of somebody else's league: their control characters would be orders to the terminal.
     """
     with suppress(OSError):
-        click.echo(f"error: {line.translate(_ESCAPED)}", err=True)
+        click.echo(f"error: {printable(line)}", err=True)
 
 
 def _run(arguments: Sequence[str] | None) -> int:

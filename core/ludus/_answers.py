@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ludus._build import blamed
+from ludus._blame import blamed
 from ludus._participants import parse
 from ludus.environment import EnvironmentSpec, Scenario
 from ludus.errors import ContractError, LudusError, RunError

@@ -43,10 +43,10 @@ from ludus.errors import ConfigError
 from ludus.interface import Interface
 from ludus.launcher import (
     Link,
-    Meetings,
     Memory,
     Outpost,
     Place,
+    Rendezvous,
     Worker,
     WorkerContext,
     WorkerSpec,
@@ -179,21 +179,21 @@ class Assembly:
             link=context.link,
             clock=context.clock,
             memory=context.memory,
-            meeting=self._meeting(player, context.meetings),
+            meeting=self._meeting(player, context.rendezvous),
         )
 
     def helper(self, name: str, context: WorkerContext, *, player: str, rank: int) -> Helper:
         """Make the worker that is number `rank`, from 1, of those that help a player's learner."""
         trainer = self.trainer(player, 0, "", rank=rank)
         assert isinstance(trainer, GroupTrainer)
-        meeting = self._meeting(player, context.meetings)
+        meeting = self._meeting(player, context.rendezvous)
         return Helper(name=name, meeting=meeting, trainer=trainer, link=context.link, clock=context.clock)
 
-    def _meeting(self, player: str, meetings: Meetings | None) -> Meeting | None:
-        if meetings is None or self.config.players[player].learner_processes == 1:
+    def _meeting(self, player: str, rendezvous: Rendezvous | None) -> Meeting | None:
+        if rendezvous is None or self.config.players[player].learner_processes == 1:
             return None
         # a learner that waits for a helper is silent, and may have to compute the update again
-        return Meeting(player, meetings, timeout_s=self.config.run.stall_s / 4)
+        return Meeting(player, rendezvous, timeout_s=self.config.run.stall_s / 4)
 
     def trainer(self, player: str, generation: int, init: str, *, rank: int = 0, device: str = "") -> Trainer:
         """Make the trainer of a player.
@@ -328,7 +328,7 @@ class Assembly:
         role, interface, algorithm = self.parts_of(player, spec, self._site(worker, player))
         policy = algorithm.make_policy()
         layout = _layout(role, algorithm, policy)
-        streams = rows * role.seats
+        streams = rows * role.num_seats
         return LiveActor(
             player=player,
             policy=policy,

@@ -7,18 +7,18 @@ looks like one of ludus.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ludus._blame import blamed
 from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, part_key, section_path
 from ludus._plugins import Plugins
 from ludus._sections import Chosen
 from ludus.agent import Agent
 from ludus.algorithm import Algorithm, AlgorithmContext
 from ludus.environment import Environment, EnvironmentSpec, Role
-from ludus.errors import ConfigError, ContractError, LudusError, PluginError, UnsupportedNetwork
+from ludus.errors import ConfigError, ContractError, UnsupportedNetwork
 from ludus.inference import Eager, Inference
 from ludus.interface import Interface, bind_role, stack
 from ludus.launcher import Worker
@@ -248,19 +248,6 @@ def make(chosen: Chosen, **arguments: object) -> Any:
         if made is None:
             raise ContractError("its factory returned None — does it end without a return?")
         return made
-
-
-@contextmanager
-def blamed(who: str) -> Iterator[None]:
-    """Turn what plugin code raises into an error that names the component."""
-    try:
-        yield
-    except ContractError as error:
-        raise ContractError(f"{who}: {error}") from error
-    except LudusError:
-        raise
-    except Exception as error:
-        raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
 
 
 def _named(*chosen: Chosen) -> str:

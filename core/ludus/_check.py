@@ -10,7 +10,8 @@ from typing import Any
 from attrs import evolve, fields
 
 from ludus._assembly import Assembly
-from ludus._build import blamed, learned_role, make, make_agent, make_matchmaker
+from ludus._blame import blamed
+from ludus._build import learned_role, make, make_agent, make_matchmaker
 from ludus._compute import device_problem
 from ludus._config import EvaluationSection, PlayerConfig
 from ludus._learner import arrays_of

@@ -37,6 +37,7 @@ from ludus._messages import (
     Welcome,
 )
 from ludus._models import load_manifest
+from ludus._playing_time import PlayingTime
 from ludus._plugins import Plugins
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
@@ -46,7 +47,6 @@ from ludus.matchmaker import Matchmaker, Pairing
 from ludus.rule import Change, PoolChange, Reset, Rule, Share
 
 _log = logging.getLogger(__name__)
-_LENGTH_MATCHES = 256  # so many matches before, and as many new ones, count alike for the length of a player's matches
 _MOST_ASKED = 64  # fixtures that one request is answered with
 _FIXTURES_AT_ONCE = 8  # in a message, whose header is bounded; with many seats and scenarios they are large
 _SAME_PAIR = 2  # evaluation fixtures of one pair that may be out at once
@@ -89,8 +89,7 @@ class Coordinator:
     _answers: deque[tuple[str, Any]] = field(init=False, factory=deque)
     _events: deque[tuple[str, dict[str, object]]] = field(init=False, factory=deque)
     _rng: np.random.Generator = field(init=False)
-    _dealt: dict[str, float] = field(init=False)  # per player: ticks handed out, divided by its share then
-    _length: dict[str, float] = field(init=False)  # per player: ticks of a training match, of late
+    _time: PlayingTime = field(init=False)
     _turn: dict[str, int] = field(init=False)  # rotates the team a player of a symmetric role takes
     _evaluating: dict[int, tuple[str, Fixture]] = field(init=False, factory=dict)
     _again: deque[Fixture] = field(init=False, factory=deque)
@@ -108,8 +107,10 @@ class Coordinator:
         saved = store.meta("matchmaking", {})
         self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
         shares, dealt, configured = (saved.get(key, {}) for key in ("shares", "dealt", "configured"))
-        self._dealt = {name: float(dealt.get(name, 0)) for name in self.config.players}
-        self._length = {name: float(ticks) for name, ticks in saved.get("length", {}).items()}
+        self._time = PlayingTime(
+            dealt={name: float(dealt.get(name, 0)) for name in self.config.players},
+            length={name: float(ticks) for name, ticks in saved.get("length", {}).items()},
+        )
         self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
         self._asked = saved.get("asked", 0)
         for name in self.config.players.keys() - dealt.keys():
@@ -194,8 +195,8 @@ class Coordinator:
         """Return what a resumed coordinator goes on from."""
         return {
             "rng": self._rng.bit_generator.state,
-            "dealt": self._dealt,
-            "length": self._length,
+            "dealt": self._time.dealt,
+            "length": self._time.length,
             "turn": self._turn,
             "asked": self._asked,
             "shares": {name: view.share for name, view in self.league.players.items()},
@@ -263,7 +264,7 @@ class Coordinator:
             self._emit(
                 "ludus_match_ended",
                 fixture=str(fixture.id),
-                participants=fixture.seats,
+                participants=fixture.participants,
                 outcome=summary.outcome,
                 matches=summary.matches,
             )
@@ -283,9 +284,7 @@ class Coordinator:
         """Count training matches of a player."""
         self.trained[player] = self.trained.get(player, 0) + summary.matches
         self.ticks[player] = self.ticks.get(player, 0) + summary.ticks
-        mean = summary.ticks / summary.matches
-        before = self._length.setdefault(player, mean)
-        self._length[player] = before + (mean - before) * summary.matches / (summary.matches + _LENGTH_MATCHES)
+        self._time.measure(player, matches=summary.matches, ticks=summary.ticks)
 
     def _freeze(self, peer: str, message: ModelFrozen) -> None:
         models = self.league.players[message.player].models
@@ -347,18 +346,14 @@ class Coordinator:
         shares = {name: view.share for name, view in self.league.players.items() if view.share}
         if not shares:
             raise LudusError("every player's share of the ticks is 0; expected one that trains")
-        # shares are of playing time: who plays long matches would fill all rows if they were of matches
-        known = [self._length[name] for name in shares if name in self._length] or [1.0]
-        cost = {name: self._length.get(name, sum(known) / len(known)) / share for name, share in shares.items()}
-        player = min(shares, key=lambda name: self._dealt[name] + cost[name])
-        pairing = self._pairing(player, self._rng)
         matches = self.config.sampling.fixture_matches
-        self._dealt[player] += matches * cost[player]
+        player = self._time.deal(shares, matches=matches)
+        pairing = self._pairing(player, self._rng)
         fixture = Fixture(
             id=0,
             kind="train",
             player=player,
-            seats=self._arrange(player, pairing),
+            participants=self._arrange(player, pairing),
             seed=self._seed("train"),
             matches=matches,
             scenario=pairing.scenario,
@@ -397,7 +392,7 @@ class Coordinator:
         pair = self._evaluation_pair(self._rng)
         if pair is None:
             return []
-        out = sum(sorted(set(fixture.seats)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
+        out = sum(sorted(set(fixture.participants)) == sorted(set(pair)) for _, fixture in self._evaluating.values())
         if out >= _SAME_PAIR * len(pair):
             return []
         fixtures = self.rating_fixtures(pair, self.config.evaluation.fixture_matches, reason="rating")
@@ -425,12 +420,14 @@ class Coordinator:
             reason: Stored with every match.
         """
         fixtures: list[Fixture] = []
-        base = Fixture(id=0, kind="eval", player="", seats=(), seed=self._seed("eval"), matches=matches, reason=reason)
+        base = Fixture(
+            id=0, kind="eval", player="", participants=(), seed=self._seed("eval"), matches=matches, reason=reason
+        )
         for shift in range(len(pair) if self.rotates else 1):
             sides = pair[shift:] + pair[:shift]
-            seats = tuple(sides[seat.team] for seat in self.spec.seats)
+            seated = tuple(sides[seat.team] for seat in self.spec.seats)
             paired = str(fixtures[0].id) if fixtures else ""
-            fixtures.append(self.league.create_fixture(evolve(base, seats=seats, paired=paired)))
+            fixtures.append(self.league.create_fixture(evolve(base, participants=seated, paired=paired)))
         self._dirty = True
         return fixtures
 
@@ -471,8 +468,7 @@ class Coordinator:
     def _share(self, player: str, share: float) -> None:
         """Change a player's share; one that has waited is not owed what it missed."""
         if share and not self.league.players[player].share:
-            running = [self._dealt[name] for name, view in self.league.players.items() if view.share]
-            self._dealt[player] = max([self._dealt[player], *([min(running)] if running else [])])
+            self._time.rejoin(player, [name for name, view in self.league.players.items() if view.share])
         self.league.set_share(player, share)
 
     def _remind(self, learner: str) -> None:

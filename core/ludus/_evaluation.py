@@ -85,7 +85,7 @@ def play_matches(
     actors = {id(agent): AgentActor(agent, rng) for seating in seatings for agent in seating}
     start = scenario or Scenario()
     fixtures = [
-        Fixture(id=i, kind="eval", player="", seats=seats, seed=seed, matches=matches, reason="", scenario=start)
+        Fixture(id=i, kind="eval", player="", participants=seats, seed=seed, matches=matches, reason="", scenario=start)
         for i in range(len(seatings))
     ]
     played = play_out(environment, fixtures, lambda fixture, seat: (actors[id(seatings[fixture.id][seat])], 0))

@@ -5,7 +5,7 @@ store know the learner alone. Helpers come and go; without them, or where one is
 learner computes it alone::
 
     helper  → learner   Help       again and again
-    learner → helpers   Gather     all meet (`ludus.launcher.Meetings`) and take over the weights and the state
+    learner → helpers   Gather     all meet (`ludus.launcher.Rendezvous`) and take over the weights and the state
     learner → helpers   Part       an update
 """
 
@@ -24,7 +24,7 @@ from ludus._messages import Gather, Hello, Help, Part, Stop
 from ludus.algorithm import GroupTrainer, Trainer, UpdateResult
 from ludus.errors import ContractError, LinkError, WireError
 from ludus.group import Alone
-from ludus.launcher import COORDINATOR, Call, Link, Meetings, ProcessGroup, learner_name
+from ludus.launcher import COORDINATOR, Call, Link, ProcessGroup, Rendezvous, learner_name
 from ludus.segment import SegmentBatch
 
 _log = logging.getLogger(__name__)
@@ -40,17 +40,17 @@ class Meeting:
 
     Args:
         player: Whose learner it is.
-        meetings: Where they meet.
+        rendezvous: Where they meet.
         timeout_s: How long one waits for the others.
     """
 
     player: str
-    meetings: Meetings
+    rendezvous: Rendezvous
     timeout_s: float
 
     def call(self, number: int, *, size: int) -> Call:
-        """Open a meeting; see `ludus.launcher.Meetings.call`."""
-        return self.meetings.call(f"group-{number:x}", size=size, timeout_s=self.timeout_s)
+        """Open a meeting; see `ludus.launcher.Rendezvous.call`."""
+        return self.rendezvous.call(f"group-{number:x}", size=size, timeout_s=self.timeout_s)
 
     def come(self, call: Gather, trainer: GroupTrainer) -> ProcessGroup:
         """Come to a meeting, and let a trainer become that of the learner.
@@ -59,7 +59,7 @@ class Meeting:
             LinkError: It has come to nothing.
         """
         name = f"group-{call.meeting:x}"
-        group = self.meetings.come(name, rank=call.rank, size=call.size, timeout_s=self.timeout_s)
+        group = self.rendezvous.come(name, rank=call.rank, size=call.size, timeout_s=self.timeout_s)
         align(trainer, group)
         return group
 

@@ -138,7 +138,7 @@ class League:
         Raises:
             StoreError: A participant cannot play now.
         """
-        for participant in fixture.seats:
+        for participant in fixture.participants:
             if not self.is_playable(participant):
                 raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
         return self._with_models(self.store.add_fixture(fixture))
@@ -158,7 +158,7 @@ class League:
         """
         playable = []
         for fixture in self.store.open_fixtures():
-            if all(map(self.is_playable, fixture.seats)):
+            if all(map(self.is_playable, fixture.participants)):
                 playable.append(self._with_models(fixture))
             elif self.store.writable:
                 self.store.close_fixture(fixture.id)
@@ -263,7 +263,7 @@ class League:
         return not name.live or (view is not None and name.number is not None and name.number >= view.births[-1])
 
     def _with_models(self, fixture: Fixture) -> Fixture:
-        models = {name: self.models[name].hash for name in fixture.seats if name in self.models}
+        models = {name: self.models[name].hash for name in fixture.participants if name in self.models}
         return attrs.evolve(fixture, models=models)
 
     def _add_models(self, models: Iterable[ModelRecord]) -> None:

@@ -111,7 +111,17 @@ class MatchLog:
         """
         f = fixture
         scenario = json.dumps([f.scenario.name, dict(f.scenario.parameters)])
-        row = (f.kind, f.player, json.dumps(f.seats), f.seed, f.matches, scenario, f.reason, f.paired, time.time())
+        row = (
+            f.kind,
+            f.player,
+            json.dumps(f.participants),
+            f.seed,
+            f.matches,
+            scenario,
+            f.reason,
+            f.paired,
+            time.time(),
+        )
         return evolve(f, id=self._write("INSERT INTO fixtures VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)", *row))
 
     def close_fixture(self, fixture: int) -> None:
@@ -338,7 +348,7 @@ def tally(
     """
     result: Counts = {}
     for fixture, points in zip(fixtures, np.split(outcome, starts[1:]), strict=False):
-        sides = sorted(set(zip(teams, fixture.seats, strict=True)))
+        sides = sorted(set(zip(teams, fixture.participants, strict=True)))
         for (i, a), (j, b) in itertools.combinations(sides, 2):
             if i != j and a != b:
                 lead = points[:, i] - points[:, j]

@@ -109,7 +109,7 @@ class Fixture:
         id: Unique in the run.
         kind: ``"train"`` or ``"eval"``.
         player: Who learns from it; empty for evaluations.
-        seats: The participant in every seat, in the environment's seat order.
+        participants: Who holds every seat, in the environment's seat order.
         seed: Seeds of the matches derive from it, see `ludus._seeding.match_seeds`.
         paired: Id of the fixture with the same seed and swapped seats; empty if none.
         matches: How many to play.
@@ -121,7 +121,7 @@ class Fixture:
     id: int
     kind: str
     player: str
-    seats: tuple[str, ...]
+    participants: tuple[str, ...]
     seed: int
     matches: int
     reason: str

@@ -144,7 +144,7 @@ class ActorCache:
         Raises:
             ModelError: The model cannot be loaded, or belongs to no player.
         """
-        participant = fixture.seats[seat]
+        participant = fixture.participants[seat]
         if participant not in fixture.models:
             key = (participant, spec.seats[seat].role)
             if key not in self._anchors:

@@ -9,13 +9,13 @@ one opponent lie side by side; each row takes the next match of its table's fixt
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from attrs import define, field
 
+from ludus._blame import told
 from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
@@ -109,20 +109,20 @@ class _RolePart:
         self, role: Role, columns: slice, *, reward: np.ndarray, elapsed: np.ndarray, returns: np.ndarray
     ) -> None:
         rows, seats = reward.shape
-        self.name, self.seats = role.name, role.seats
+        self.name, self.num_seats = role.name, role.num_seats
         self.reward, self.elapsed, self.returns = reward[:, columns], elapsed[:, columns], returns[:, columns]
         self.reward_parts: dict[str, np.ndarray] = {}  # [B, seats of the role] since the seat's last decision
         self.part_returns: dict[str, np.ndarray] = {}  # likewise since the start of the match
-        self.is_all = role.seats == seats
+        self.is_all = role.num_seats == seats
         self.streams = np.arange(rows * seats).reshape(rows, seats)[:, columns].ravel()
         self.labels = np.cumsum([0, *label_sizes(role.action_space)]).tolist()  # where each label's mask starts
         width, dtype = action_width(role.action_space), action_dtype(role.action_space)
-        self.actions = np.zeros((rows, role.seats, width), dtype)
-        self.flat_actions = self.actions.reshape(rows * role.seats, -1)
+        self.actions = np.zeros((rows, role.num_seats, width), dtype)
+        self.flat_actions = self.actions.reshape(rows * role.num_seats, -1)
 
     def seats_of(self, rows: np.ndarray) -> np.ndarray:
         """Return the index (see `Seats`) of all its seats in the given rows."""
-        index: np.ndarray = (rows[:, None] * self.seats + np.arange(self.seats)).ravel()
+        index: np.ndarray = (rows[:, None] * self.num_seats + np.arange(self.num_seats)).ravel()
         return index
 
     def collect(self, tick: RoleTick) -> None:
@@ -190,7 +190,7 @@ class Play:
         self._returns = np.zeros((rows, seats), np.float32)
         stop = 0
         for role in spec.roles:
-            columns = slice(stop, stop := stop + role.seats)
+            columns = slice(stop, stop := stop + role.num_seats)
             kept = {"reward": self._reward, "elapsed": self._elapsed, "returns": self._returns}
             self._parts.append(_RolePart(role, columns, **kept))
         self._actions = {part.name: part.actions for part in self._parts}
@@ -495,16 +495,3 @@ def _name(actor: Actor) -> str:
     decides = getattr(actor, "agent", actor)
     decides = getattr(decides, "interface", None) or getattr(decides, "policy", decides)
     return f"{type(decides).__module__}.{type(decides).__qualname__}"
-
-
-def told(error: Exception, when: str = "") -> str:
-    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
-    return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
-
-
-def raised(error: Exception, when: str = "") -> str:
-    """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
-    frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
-    what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
-    return " ".join(f"{what}: {error}".split())

@@ -14,7 +14,8 @@ from ludus._messages import Fixture
 from ludus.environment import Scenario
 from ludus.matchmaker import PoolChange
 
-#: The columns of the table of fixtures that make a `Fixture`; its id is given by the database.
+#: The columns of the table of fixtures that make a `Fixture`, with its participants as `seats`; its id is given by the
+#: database.
 FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
 _JSON = {"manifest", "scenario", "seats"}
 
@@ -92,8 +93,8 @@ def fixture_of(row: Sequence[Any]) -> Fixture:
     try:
         values = _parsed(FIXTURE_COLUMNS, row)
         name, parameters = values["scenario"]
-        values |= {"seats": tuple(values["seats"]), "scenario": Scenario(name=name, parameters=parameters)}
-        return Fixture(**values)
+        values["scenario"] = Scenario(name=name, parameters=parameters)
+        return Fixture(participants=tuple(values.pop("seats")), **values)
     except UNSOUND as error:
         raise unsound(error) from error
 

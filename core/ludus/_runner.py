@@ -341,7 +341,7 @@ class _Run:
     def _finals(self, league: League, matches: int) -> Iterator[tuple[PlayerView, str]]:
         """Return whose newest model meets whom, without those that have played so many matches already."""
         played = (record.fixture for record in self.store.fixtures(kind="eval") if record.played)
-        known = {(frozenset(f.seats), f.matches) for f in played if f.reason == _FINAL}
+        known = {(frozenset(f.participants), f.matches) for f in played if f.reason == _FINAL}
         for player in league.players.values():
             history = milestones(player.models) if player.team is None else ()
             for opponent in (*league.anchors, *history) if player.models else ():

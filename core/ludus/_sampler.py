@@ -289,7 +289,7 @@ class Sampler:
         self._sums.clear()
 
     def _resolve(self, fixture: Fixture, seat: int) -> tuple[Actor, int]:
-        name = parse(fixture.seats[seat])
+        name = parse(fixture.participants[seat])
         if name.live:
             learns = self.opponents_learn or name.player == fixture.player
             return (self.live if learns else self._quiet)[name.player], 0

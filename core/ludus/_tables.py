@@ -101,7 +101,7 @@ class Tables(Generic[Actor]):
         self._fixture_id[table], self._seed[table] = fixture.id, fixture.seed
         self._next_number[table], self._left[table] = 0, fixture.matches
         self._scenario[table] = None if fixture.scenario.name == "default" else fixture.scenario
-        for seat in range(len(fixture.seats)):
+        for seat in range(len(fixture.participants)):
             actor, slot = self._resolve(fixture, seat)
             self._occupant[table, seat], self._slot[table, seat] = self._place(actor), slot
 

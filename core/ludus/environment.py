@@ -123,7 +123,7 @@ class Role:
             raise ContractError(f"{expected}, each of {len(sizes)} entries of which the first is True")
 
     @property
-    def seats(self) -> int:
+    def num_seats(self) -> int:
         """Return S, the number of seats of this role."""
         return len(self.teams)
 

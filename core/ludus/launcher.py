@@ -38,11 +38,11 @@ __all__ = [
     "Crew",
     "Launcher",
     "Link",
-    "Meetings",
     "Memory",
     "Outpost",
     "Place",
     "ProcessGroup",
+    "Rendezvous",
     "Session",
     "Shapes",
     "Worker",
@@ -224,7 +224,7 @@ class Call(Protocol):
         """Let go those who have come, unless the group was handed over."""
 
 
-class Meetings(Protocol):
+class Rendezvous(Protocol):
     """How processes of one learner become a group. A name is that of one meeting: 1 to 40 characters ``a-z 0-9 -``."""
 
     def call(self, name: str, *, size: int, timeout_s: float) -> Call:
@@ -293,13 +293,13 @@ class WorkerContext:
         link: Where its messages go.
         clock: Seconds.
         memory: Shared with the others; None without.
-        meetings: How processes of one learner become a group; None where they cannot.
+        rendezvous: How processes of one learner become a group; None where they cannot.
     """
 
     link: Link
     clock: Callable[[], float]
     memory: Memory | None = None
-    meetings: Meetings | None = None
+    rendezvous: Rendezvous | None = None
 
 
 def make_worker(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worker:

@@ -32,7 +32,7 @@ from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
 __all__ = [
-    "KINDS",
+    "MESSAGES",
     "PROTOCOL",
     "CheckpointAck",
     "Credit",
@@ -55,10 +55,10 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 11
+PROTOCOL = 12
 
 #: Every class of messages.
-KINDS: tuple[type[Message], ...] = tuple(
+MESSAGES: tuple[type[Message], ...] = tuple(
     attrs.resolve_types(value, localns={"np": np})
     for value in vars(_messages).values()
     if getattr(value, "__module__", "") == _messages.__name__

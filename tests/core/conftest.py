@@ -298,7 +298,7 @@ def fixture_of():
 
     def make(seats, *, number=1, matches=4, kind="train", **more):
         return Fixture(
-            id=number, kind=kind, player="", seats=tuple(seats), seed=7, matches=matches, reason="test", **more
+            id=number, kind=kind, player="", participants=tuple(seats), seed=7, matches=matches, reason="test", **more
         )
 
     return make

@@ -80,7 +80,9 @@ def live(*, rows=2, decisions=4, interface=None):
 def play(game, fixture, actors):
     """Play a fixture to its end."""
     made = Play(
-        environment=game, resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0), on_results=lambda arrays: None
+        environment=game,
+        resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
+        on_results=lambda arrays: None,
     )
     made.add(fixture)
     while made.step():

@@ -44,7 +44,7 @@ class Twice(Wins):
 
     def replay(self, first, matches):
         for match in matches:
-            a, b = match.fixture.seats
+            a, b = match.fixture.participants
             count = np.array([match.outcome[0], 0, match.outcome[1]], int)
             super().add(a, b, count)
             super().add(b, a, count[::-1])

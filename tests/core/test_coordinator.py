@@ -141,7 +141,7 @@ def test_plugins_hear_of_matches_and_models(league):
     freeze(runner, 1)
     freeze(runner, 1)
     assert [name for name, _ in heard] == ["match_ended", "model_frozen"]
-    assert heard[0][1] == (str(fixture.id), fixture.seats, (8.0, 0.0), 8)
+    assert heard[0][1] == (str(fixture.id), fixture.participants, (8.0, 0.0), 8)
     assert heard[1][1][:2] == ("main", "main@1")
 
 
@@ -195,14 +195,14 @@ def test_a_player_of_any_team_changes_seats(league):
     runner = league(players={"main": {}, "other": {}})
     for name in runner.coordinator.matchmakers:
         runner.coordinator.matchmakers[name].next_fixture = lambda *_: Pairing(opponents=("random",), reason="test")
-    seats = [fixture.seats.index("main@0+") for fixture in fixtures(runner, count=8) if fixture.player == "main"]
+    seats = [fixture.participants.index("main@0+") for fixture in fixtures(runner, count=8) if fixture.player == "main"]
     assert seats == [0, 1, 0, 1]
 
 
 def test_a_role_of_one_team_keeps_its_seat(league):
     """In an asymmetric game nobody changes sides."""
     runner = league(environment="dummy-guess", players={"cat": {"role": "seeker"}, "mouse": {"role": "hider"}})
-    assert {fixture.seats for fixture in fixtures(runner, count=8)} == {("mouse@0+", "cat@0+")}
+    assert {fixture.participants for fixture in fixtures(runner, count=8)} == {("mouse@0+", "cat@0+")}
 
 
 def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
@@ -220,7 +220,7 @@ def test_ratings_are_paired(league):
     """The same seed from both seats, each fixture naming its pair."""
     runner = league(anchors=("random", "perfect"))
     first, second = fixtures(runner, kind="eval", peer="evaluator-0")
-    assert first.seats == second.seats[::-1]
+    assert first.participants == second.participants[::-1]
     assert (first.seed, first.matches) == (second.seed, second.matches)
     assert (first.paired, second.paired) == ("", str(first.id))
 
@@ -487,8 +487,8 @@ def state(runner):
         "ratings": [league.rating(name) for name in names],
         "decisions": runner.coordinator.decisions,
         "matches": (runner.coordinator.matches, runner.coordinator.rated),
-        "dealt": dict(runner.coordinator._dealt),
-        "length": dict(runner.coordinator._length),
+        "dealt": dict(runner.coordinator._time.dealt),
+        "length": dict(runner.coordinator._time.length),
         "turn": dict(runner.coordinator._turn),
     }
 
@@ -526,7 +526,7 @@ def test_a_league_goes_on_without_a_player(league):
     resumed.train(resumed.coordinator.decisions + 1000)
     later = [fixture for answer in resumed.messages(Fixtures) for fixture in answer.fixtures]
     assert max(fixture.id for fixture in later) > max(before, gone[-1].id)
-    assert not [name for fixture in later for name in fixture.seats if name.startswith("other@")]
+    assert not [name for fixture in later for name in fixture.participants if name.startswith("other@")]
 
 
 def test_equal_leagues_are_equal_message_by_message(league, tmp_path):

@@ -22,7 +22,7 @@ HUNT = EnvironmentSpec(name="hunt", roles=(role("cat", (0,)), role("mouse", (1, 
 
 def test_a_role_has_a_seat_for_each_team_entry():
     """Two mice."""
-    assert HUNT.role("mouse").seats == 2
+    assert HUNT.role("mouse").num_seats == 2
 
 
 def test_seats_are_numbered_role_by_role():

@@ -42,7 +42,7 @@ def freeze(league, player="main", *, times=1):
 def planned(seats, *, kind="train", player="main", matches=1, **more):
     """Return a fixture as it is before the store has given it an id."""
     more = {"seed": 1, "reason": "test", **more}
-    return Fixture(id=0, kind=kind, player=player, seats=tuple(seats), matches=matches, **more)
+    return Fixture(id=0, kind=kind, player=player, participants=tuple(seats), matches=matches, **more)
 
 
 def play(league, a, b, points, *, kind="train"):
@@ -166,7 +166,7 @@ def test_a_fixture_names_the_files_of_its_models(league):
     plan = planned(["main@1+", "main@1"], matches=8, seed=3, reason="why", scenario=Scenario(name="corner"))
     fixture = league.create_fixture(plan)
     assert fixture.models == {"main@1": league.models["main@1"].hash}
-    assert (fixture.seats, fixture.matches, fixture.seed) == (("main@1+", "main@1"), 8, 3)
+    assert (fixture.participants, fixture.matches, fixture.seed) == (("main@1+", "main@1"), 8, 3)
     assert (fixture.kind, fixture.player, fixture.reason, fixture.scenario.name) == ("train", "main", "why", "corner")
 
 

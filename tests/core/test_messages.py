@@ -59,7 +59,7 @@ def test_every_message_is_immutable_and_built_by_keyword(message_class):
 
 def test_no_message_names_its_speaker():
     """Whoever reads one asks the link that brought it, which nobody can tell another name."""
-    assert [kind.__name__ for kind in wire.KINDS if {"worker", "sender", "name"} & {*attrs.fields_dict(kind)}] == []
+    assert [kind.__name__ for kind in wire.MESSAGES if {"worker", "sender", "name"} & {*attrs.fields_dict(kind)}] == []
 
 
 def test_the_overview_names_exactly_the_messages_that_are_sent():

@@ -83,7 +83,7 @@ def noted(game, fixture, actors, *, match=0):
     """Play a fixture with the participant "a" as the reader; returns its notes by decision of a stream."""
     play = Play(
         environment=game,
-        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         readers=[actor for actor in actors.values() if isinstance(actor, LiveActor)],
     )
@@ -98,7 +98,7 @@ def noted_in_blocks(game, fixture, actor):
     """Play a fixture against a bot that evaluates; returns the notes in all blocks of the first stream."""
     play = Play(
         environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.seats[seat]], 0),
+        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         readers=[actor],
     )
@@ -244,7 +244,7 @@ def test_matches_do_not_hear_of_each_other(scripted, fixture_of):
     actor, judge = reader(), bot(Judge())
     play = Play(
         environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": judge, "c": bot(Bot())}[fixture.seats[seat]], 0),
+        resolve=lambda fixture, seat: ({"a": actor, "b": judge, "c": bot(Bot())}[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         rows_per_fixture=1,
         readers=[actor],
@@ -300,7 +300,7 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         readers = [actors["a"]]
     play = Play(
         environment=game,
-        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         readers=readers,
     )

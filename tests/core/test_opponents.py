@@ -176,7 +176,14 @@ class Folder:
 def sit(cache, model, digest, in_use=()):
     """Seat a model against an anchor."""
     fixture = Fixture(
-        id=1, kind="train", player="a", seats=(model, "bot"), seed=0, matches=1, reason="", models={model: digest}
+        id=1,
+        kind="train",
+        player="a",
+        participants=(model, "bot"),
+        seed=0,
+        matches=1,
+        reason="",
+        models={model: digest},
     )
     spec = SimpleNamespace(seats=(SimpleNamespace(role="cat"), SimpleNamespace(role="mouse")))
     assert cache.seated(fixture, 1, spec) == (("bot", "mouse"), 0)
@@ -234,7 +241,7 @@ def test_without_knowledge_of_use_nothing_leaves():
         id=1,
         kind="eval",
         player="",
-        seats=("a@1", "a@2"),
+        participants=("a@1", "a@2"),
         seed=0,
         matches=1,
         reason="",

@@ -33,7 +33,9 @@ def league(tmp_path):
 
 def play(league, a, b, points):
     """Play a fixture of a against b; `points` are those of a, one number per match."""
-    planned = Fixture(id=0, kind="train", player="main", seats=(a, b), seed=1, matches=len(points), reason="test")
+    planned = Fixture(
+        id=0, kind="train", player="main", participants=(a, b), seed=1, matches=len(points), reason="test"
+    )
     points = np.asarray(points, np.float32)
     arrays = {"number": np.arange(len(points)), "ticks": np.ones(len(points), np.int32)}
     outcome = np.stack([points, 1 - points], axis=1)
@@ -140,7 +142,7 @@ def test_a_new_start_begins_with_nothing_of_late(league):
     play(league, "main@0+", "other@0+", [1])
     play(league, "other@0+", "random", [1])
     planned = Fixture(
-        id=0, kind="train", player="main", seats=("main@0+", "other@0+"), seed=1, matches=1, reason="late"
+        id=0, kind="train", player="main", participants=("main@0+", "other@0+"), seed=1, matches=1, reason="late"
     )
     late = league.create_fixture(planned)
     freeze(league, generation=1)

@@ -23,7 +23,7 @@ def table(diary):
         actors, results = {}, []
 
         def resolve(fixture, seat):
-            return actors.setdefault(fixture.seats[seat], diary(len(actors))), 0
+            return actors.setdefault(fixture.participants[seat], diary(len(actors))), 0
 
         play = Play(environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture)
         for fixture in fixtures:
@@ -104,7 +104,7 @@ def test_slots_are_told_with_the_seats(scripted, fixture_of, diary):
     models = {"b": (many, 4), "c": (many, 9)}
     play = Play(
         environment=scripted(TWO, 2, length=lambda row: 1),
-        resolve=lambda fixture, seat: models.get(fixture.seats[seat], (other, 0)),
+        resolve=lambda fixture, seat: models.get(fixture.participants[seat], (other, 0)),
         on_results=lambda arrays: None,
         rows_per_fixture=1,
     )
@@ -493,7 +493,7 @@ def test_every_label_needs_a_legal_action(empty):
         mask[1, 0, [[0, 1], [2, 3, 4]][empty]] = False
     game = Masked(mask)
     play = Play(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
-    play.add(Fixture(id=1, kind="train", player="", seats=("a",), seed=0, matches=9, reason=""))
+    play.add(Fixture(id=1, kind="train", player="", participants=("a",), seed=0, matches=9, reason=""))
     if empty is None:
         assert play.step()
         return

@@ -95,7 +95,7 @@ def played(game, fixture, actors):
     results = []
     play = Play(
         environment=game,
-        resolve=lambda fixture, seat: (actors[fixture.seats[seat]], 0),
+        resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=results.append,
     )
     play.add(fixture)

@@ -54,7 +54,7 @@ def shares(runner, *, count=64):
     runner.coordinator.pump()
     answers = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
     fixtures = [fixture for answer in answers for fixture in answer.fixtures]
-    length, ticks = runner.coordinator._length, Counter()
+    length, ticks = runner.coordinator._time.length, Counter()
     for fixture in fixtures:
         ticks[fixture.player] += length.get(fixture.player, np.mean([*length.values()] or 1.0))
     return {player: time / ticks.total() for player, time in ticks.items()}
@@ -115,7 +115,7 @@ def test_a_player_that_comes_later_is_not_owed_the_past(ruled):
     runner = ruled()
     runner.train(500)
     left(runner)
-    assert min(runner.coordinator._dealt.values()) > 0
+    assert min(runner.coordinator._time.dealt.values()) > 0
     resumed = ruled(players={"new": {}, "main": {}, "other": {}, "last": {}})
     assert all(share == pytest.approx(0.25, abs=0.05) for share in shares(resumed).values())
     assert len(shares(resumed)) == 4

@@ -54,7 +54,7 @@ def again(run_dir, *overrides):
 def traces(run_dir):
     """Return what a run left, apart from times."""
     with Store.read(run_dir) as store:
-        matches = [(m.fixture.id, m.fixture.seats, m.number, m.ticks, tuple(m.outcome)) for m in store.matches()]
+        matches = [(m.fixture.id, m.fixture.participants, m.number, m.ticks, tuple(m.outcome)) for m in store.matches()]
         models = [(model.participant, model.hash, model.decisions) for model in store.models()]
     last = {metric.name: metric.value for metric in read_metrics(run_dir / "metrics.jsonl")}
     league = {name: value for name, value in last.items() if name.startswith("league/")}
@@ -118,7 +118,7 @@ def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
     with Store.read(tmp_path / "run") as store:
         final = [m for m in store.matches(kind="eval") if m.fixture.reason == "final evaluation"]
     for anchor in ("random", "perfect"):
-        seats = [m.fixture.seats for m in final if anchor in m.fixture.seats]
+        seats = [m.fixture.participants for m in final if anchor in m.fixture.participants]
         assert seats.count((newest, anchor)) == seats.count((anchor, newest)) == 10
         record = outcome.summary["players"]["main"]["anchors"][anchor]
         assert record["wins"] + record["draws"] + record["losses"] >= 20
@@ -264,7 +264,7 @@ def finals(run_dir):
     """Return participants and seed of the fixtures of final evaluations, oldest first."""
     with Store.read(run_dir) as store:
         fixtures = [record.fixture for record in store.fixtures(kind="eval")]
-    return [(fixture.seats, fixture.seed) for fixture in fixtures if fixture.reason == "final evaluation"]
+    return [(fixture.participants, fixture.seed) for fixture in fixtures if fixture.reason == "final evaluation"]
 
 
 def test_final_evaluations_are_of_what_is_new_on_new_seeds(run, tmp_path):

@@ -118,7 +118,7 @@ def test_names_are_resolved(run):
 def test_payoffs_are_sums_of_the_log(run):
     """Of every kind; each match counts once from either side."""
     total = sum(int(counts.sum()) for counts in run.payoffs().values())
-    between = sum(len(set(match.fixture.seats)) == 2 for match in run.matches())
+    between = sum(len(set(match.fixture.participants)) == 2 for match in run.matches())
     assert total == 2 * between > 0
     assert {kind for kind, _, _ in run.payoffs()} == {"train", "eval"}
 
@@ -129,7 +129,7 @@ def test_matches_can_be_chosen(run):
     assert len(kinds) == run.num_matches()
     assert len(list(run.matches(kind="eval"))) == kinds.count("eval") > 0
     assert [match.seed for match in run.matches(last=3)] == [match.seed for match in run.matches()][-3:]
-    assert all(len(match.fixture.seats) == len(run.seats) for match in run.matches(last=3))
+    assert all(len(match.fixture.participants) == len(run.seats) for match in run.matches(last=3))
 
 
 def test_fixtures_are_what_was_asked_for(run):

@@ -61,7 +61,9 @@ def results(fixture, number, outcome, ticks=None):
 
 def add_fixture(store, seats=("main@0+", "random"), *, matches=10, kind="train", **more):
     """Add a fixture with seed 5."""
-    fixture = Fixture(id=0, kind=kind, player="main", seats=seats, seed=5, matches=matches, reason="test", **more)
+    fixture = Fixture(
+        id=0, kind=kind, player="main", participants=seats, seed=5, matches=matches, reason="test", **more
+    )
     return store.add_fixture(fixture)
 
 
@@ -506,7 +508,7 @@ def test_a_fixture_is_kept_whole(store):
     with Store.read(store.run_dir) as reader:
         (record,) = reader.open_fixtures()
     assert record == fixture
-    assert (record.scenario, record.paired, record.seats) == (scenario, "7", ("main@0+", "random"))
+    assert (record.scenario, record.paired, record.participants) == (scenario, "7", ("main@0+", "random"))
 
 
 def test_ids_go_on_after_a_restart(tmp_path):
@@ -718,7 +720,7 @@ _WRITER = """
     from ludus._store import Store
 
     seats = ("main@0+", "random")
-    planned = Fixture(id=0, kind="train", player="main", seats=seats, seed=1, matches=20, reason="x")
+    planned = Fixture(id=0, kind="train", player="main", participants=seats, seed=1, matches=20, reason="x")
     run, acks = Path(sys.argv[1]), os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def write():

@@ -11,13 +11,13 @@ from ludus._tables import Tables
 from ludus.environment import Scenario
 
 
-def fixture(number, *, matches=4, seats="ab", scenario=None):
+def fixture(number, *, matches=4, participants="ab", scenario=None):
     """Return a fixture whose seed is its number."""
     return Fixture(
         id=number,
         kind="train",
         player="",
-        seats=tuple(seats),
+        participants=tuple(participants),
         seed=number,
         matches=matches,
         reason="",
@@ -25,7 +25,9 @@ def fixture(number, *, matches=4, seats="ab", scenario=None):
     )
 
 
-def tables_of(rows, *fixtures, rows_per_table=2, seats=2, resolve=lambda fixture, seat: (fixture.seats[seat], 0)):
+def tables_of(
+    rows, *fixtures, rows_per_table=2, seats=2, resolve=lambda fixture, seat: (fixture.participants[seat], 0)
+):
     """Return tables with a queue; actors are the participants' names."""
     tables = Tables(rows, rows_per_table=rows_per_table, seats=seats, resolve=resolve)
     tables.queue.extend(fixtures)
@@ -72,7 +74,7 @@ def test_rows_stay_without_a_match_when_the_queue_is_empty():
 
 def test_rows_change_their_opponent_between_matches_only():
     """A row that has not ended keeps who sits there while its neighbour goes on with the next fixture."""
-    tables = tables_of(2, fixture(1, matches=2, seats="ab"), fixture(2, seats="ca"))
+    tables = tables_of(2, fixture(1, matches=2, participants="ab"), fixture(2, participants="ca"))
     tables.deal(np.array([0, 1]))
     tables.deal(np.array([1]))
     assert names(tables) == ["ab", "ca"]
@@ -84,7 +86,7 @@ def test_who_plays_is_asked_once_per_table_and_fixture():
 
     def resolve(given, seat):
         asked.append((given.id, seat))
-        return given.seats[seat], 0
+        return given.participants[seat], 0
 
     tables = tables_of(4, fixture(1), fixture(2), resolve=resolve)
     tables.deal(np.arange(4))
@@ -98,10 +100,13 @@ def test_slots_are_in_use_until_the_last_row_has_left():
     who = {"a": "a"}  # everybody else shares one actor
     tables = tables_of(
         2,
-        fixture(1, matches=2, seats="ab"),
-        fixture(2, matches=2, seats="ac"),
-        fixture(3, seats="ad"),
-        resolve=lambda given, seat: (who.get(given.seats[seat], "many"), models.get(given.seats[seat], 0)),
+        fixture(1, matches=2, participants="ab"),
+        fixture(2, matches=2, participants="ac"),
+        fixture(3, participants="ad"),
+        resolve=lambda given, seat: (
+            who.get(given.participants[seat], "many"),
+            models.get(given.participants[seat], 0),
+        ),
     )
     assert tables.slots_in_use("many").tolist() == []
     tables.deal(np.array([0, 1]))
@@ -131,7 +136,7 @@ def test_a_slot_is_in_use_as_soon_as_it_is_given():
 
 def test_places_are_used_again():
     """The list of actors stays as short as the number of those who sit somewhere."""
-    tables = tables_of(1, *(fixture(i, matches=1, seats=("a", f"o{i}")) for i in range(20)))
+    tables = tables_of(1, *(fixture(i, matches=1, participants=("a", f"o{i}")) for i in range(20)))
     for _ in range(20):
         tables.deal(np.array([0]))
         assert tables.actors[tables.occupant[0, 0]] == "a"
@@ -152,13 +157,13 @@ def test_seeds_and_scenarios_of_what_starts():
 
 def test_streams_are_divided_among_actors():
     """Each hears of its own, in their order; one alone of all."""
-    tables = tables_of(4, fixture(1, seats="ab"), fixture(2, seats="ca"))
+    tables = tables_of(4, fixture(1, participants="ab"), fixture(2, participants="ca"))
     tables.deal(np.arange(4))
     streams = np.array([0, 1, 3, 4, 5, 7])
     found = {actor: streams[chosen].tolist() for actor, chosen in tables.by_actor(streams)}
     assert found == {"a": [0, 5, 7], "b": [1, 3], "c": [4]}
     assert list(tables.by_actor(streams[:0])) == []
-    alone = tables_of(2, fixture(1, seats="aa"))
+    alone = tables_of(2, fixture(1, participants="aa"))
     alone.deal(np.arange(2))
     assert list(alone.by_actor(streams)) == [("a", None)]
 

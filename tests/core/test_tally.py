@@ -10,7 +10,7 @@ from ludus._messages import Fixture
 
 def fixture(seats, *, kind="train"):
     """Return a fixture of these participants."""
-    return Fixture(id=1, kind=kind, player="", seats=tuple(seats), seed=0, matches=1, reason="")
+    return Fixture(id=1, kind=kind, player="", participants=tuple(seats), seed=0, matches=1, reason="")
 
 
 def counts(payoffs):

@@ -91,7 +91,7 @@ def test_workers_play_the_same_match(make) -> None:
 def test_roles_by_spaces(make) -> None:
     """Agents of equal spaces share a role named after them; actions count from 0."""
     hunter, prey = make(CHASE, options={"prey": 3}).spec.roles
-    assert (hunter.name, hunter.seats, prey.name, prey.seats) == ("hunter", 1, "prey", 3)
+    assert (hunter.name, hunter.num_seats, prey.name, prey.num_seats) == ("hunter", 1, "prey", 3)
     assert hunter.action_space.start == 0
     assert hunter.teams + prey.teams == (0, 1, 2, 3)
 
@@ -107,7 +107,7 @@ def test_classic_roles(make) -> None:
     """A symmetric game has the role player, and its mask is no part of the observation."""
     spec = make("classic/connect_four_v3").spec
     (role,) = spec.roles
-    assert (role.name, role.seats, role.observation_space.shape) == ("player", 2, (6, 7, 2))
+    assert (role.name, role.num_seats, role.observation_space.shape) == ("player", 2, (6, 7, 2))
     assert (spec.turn, spec.constant_sum) == ("turn-based", True)
 
 

@@ -101,12 +101,12 @@ def test_an_illegal_action_names_row_and_seat(make, start, name):
     player = start(environment)
     before = {leaf: array.copy() for leaf, array in player.observation.items()}
     role = environment.spec.role(ROLE)
-    actions = np.zeros((3, role.seats, action_width(role.action_space)), role.action_space.dtype)
+    actions = np.zeros((3, role.num_seats, action_width(role.action_space)), role.action_space.dtype)
     if player.action_mask is not None:
         last = label_sizes(role.action_space)[-1]
         actions[:, 0, -1] = player.action_mask[:, 0, -last:].argmax(axis=1)
     actions[1, -1, 0] = 1000
-    with pytest.raises(ContractError, match=f"{name}: seat {role.seats - 1} of role 'player' in row 1"):
+    with pytest.raises(ContractError, match=f"{name}: seat {role.num_seats - 1} of role 'player' in row 1"):
         environment.step({ROLE: actions})
     assert player.acting.all()
     assert not player.reward.any()
@@ -176,7 +176,7 @@ def test_matrices_of_different_size_are_refused(make):
 def rates_of_random_play(environment):
     """Return ticks of matches per second of CPU time, three times."""
     agent, matches = RandomAgent(None, spec=environment.spec, role=ROLE), environment.num_matches
-    seats, rng = environment.spec.role(ROLE).seats, np.random.default_rng(0)
+    seats, rng = environment.spec.role(ROLE).num_seats, np.random.default_rng(0)
     player = environment.reset(np.arange(matches, dtype=np.uint64)).roles[ROLE]
     for _ in range(3):
         begin = time.process_time()

@@ -55,7 +55,7 @@ class Student:
 
     def play(self):
         """Play every row once and return the decisions of all seats as segments of one decision."""
-        environment, rows = self.environment, self.environment.num_matches * self.environment.spec.role(ROLE).seats
+        environment, rows = self.environment, self.environment.num_matches * self.environment.spec.role(ROLE).num_seats
         player = environment.reset(self.rng.integers(0, 2**64, environment.num_matches, np.uint64)).roles[ROLE]
         leaves = {"observation": player.observation, "privileged": player.privileged if self.critic_sees else {}}
         leaves = {

@@ -34,7 +34,7 @@ def check_rating(make: Callable[..., RatingTable]) -> None:
         for first in firsts:
             table.replay(first, (match for match in log if match.fixture.id >= first))
         for match in log[::step]:
-            (a, b), (won, lost) = match.fixture.seats, match.outcome
+            (a, b), (won, lost) = match.fixture.participants, match.outcome
             table.add(a, b, np.array([won, 0, lost], np.int64))
             table.add(b, a, np.array([lost, 0, won], np.int64))
     found, again = ([table.rating(name) for name in (*_NAMES, "new")] for table in (whole, late))
@@ -49,5 +49,5 @@ def check_rating(make: Callable[..., RatingTable]) -> None:
 
 def _match(fixture: int, number: int, *, won: bool) -> MatchRecord:
     seats = (_NAMES[(2, 1, 2)[fixture % 3]], _NAMES[(1, 0, 0)[fixture % 3]])
-    plan = Fixture(id=fixture, kind="eval", player="", seats=seats, seed=1, matches=20, reason="check")
+    plan = Fixture(id=fixture, kind="eval", player="", participants=seats, seed=1, matches=20, reason="check")
     return MatchRecord(fixture=plan, number=number, seed=1, outcome=(float(won), float(not won)), ticks=1)

@@ -59,7 +59,7 @@ class Chooser:
         return actions
 
     def _blank(self, role: Role, rows: int) -> np.ndarray:
-        shape = (rows, role.seats, action_width(role.action_space))
+        shape = (rows, role.num_seats, action_width(role.action_space))
         sizes = label_sizes(role.action_space)
         if not sizes:
             return np.full(shape, 1e6 if self.idle_filler else 0.0, np.float32)

@@ -25,6 +25,7 @@ from ludus._answers import (
     checked_rating,
 )
 from ludus._assembly import Assembly
+from ludus._blame import told
 from ludus._build import (
     learned_role,
     make,
@@ -39,7 +40,7 @@ from ludus._build import (
 from ludus._check import check_options
 from ludus._config import load_config, schedule_problem
 from ludus._messages import Fixture
-from ludus._play import Actor, Play, Reward, Seats, told
+from ludus._play import Actor, Play, Reward, Seats
 from ludus._plugins import Plugins, load_plugins
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
@@ -311,7 +312,7 @@ def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) 
         rows_per_fixture=_MATCHES,
     )
     matches = _MATCHES * _MOST_TICKS  # more than can end
-    play.add(Fixture(id=1, kind="train", player="", seats=seats, seed=seed, matches=matches, reason="check"))
+    play.add(Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check"))
     for _ in range(_MOST_TICKS):
         if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
             break
@@ -360,7 +361,7 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
     if not rows.size:
         raise ContractError(f"role {role.name} does not act in {_MOST_TICKS} ticks")
     mask = None if tick.action_mask is None else tick.action_mask[rows, seats].copy()
-    streams = rows * role.seats + seats
+    streams = rows * role.num_seats + seats
     agent.reset(streams)
     action = agent.act(
         {name: leaf[rows, seats] for name, leaf in tick.observation.items()},

@@ -12,6 +12,7 @@ from attrs import define, field, frozen
 
 from ludus._participants import inherited, parse, unnumbered
 from ludus._payoffs import Payoffs
+from ludus._playing_time import PlayingTime
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 from ludus.testing._worlds import World
@@ -92,10 +93,11 @@ class SyntheticLeague:
     _payoffs: Payoffs = field(init=False)
     _rng: np.random.Generator = field(init=False)
     _frozen_s: dict[str, float] = field(init=False, factory=dict)
-    _dealt: dict[str, float] = field(init=False, factory=dict)
+    _time: PlayingTime = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
+        self._time = PlayingTime(dealt=dict.fromkeys(self.setup, 0.0))
         self._payoffs, self.players = Payoffs(lambda name: inherited(name, self._views)), self._views
         self.anchors = tuple(self.anchor_strategies)
         self.strategies |= self.anchor_strategies
@@ -111,7 +113,6 @@ class SyntheticLeague:
             )
             self._views[name] = view
             self.strategies[view.live] = self._fresh(name)
-            self._dealt[name] = 0.0
 
     # --- what matchmakers and rules ask ---------------------------------------------------------------------------
 
@@ -150,8 +151,7 @@ class SyntheticLeague:
     def step(self) -> str:
         """Train one player, rate, ask the rules, and return whose turn it was."""
         shares = {name: view.share for name, view in self._views.items() if view.share}
-        name = min(shares, key=lambda player: self._dealt[player] + 1 / shares[player])
-        self._dealt[name] += 1 / shares[name]
+        name = self._time.deal(shares, matches=1)
         self.elapsed_s += 1
         self._train(name)
         every, view = self.setup[name].freeze_every, self._views[name]
@@ -234,8 +234,7 @@ class SyntheticLeague:
             match change:
                 case Share(player=player, share=share):
                     if share and not self._views[player].share:
-                        running = [self._dealt[name] for name, view in self._views.items() if view.share]
-                        self._dealt[player] = max([self._dealt[player], *([min(running)] if running else [])])
+                        self._time.rejoin(player, [name for name, view in self._views.items() if view.share])
                     self._views[player] = attrs.evolve(self._views[player], share=share)
                 case Freeze(player=player, reason=reason):
                     self.reasons.append(f"{self.freeze(player)}: {reason}")

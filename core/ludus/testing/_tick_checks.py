@@ -51,7 +51,7 @@ class Watch:
         self._running = np.zeros(self.rows, bool)
         self._ticks = np.zeros(self.rows, np.int64)
         self._idle = np.zeros(self.rows, np.int64)
-        self._acted = {role.name: np.zeros((self.rows, role.seats), bool) for role in self.spec.roles}
+        self._acted = {role.name: np.zeros((self.rows, role.num_seats), bool) for role in self.spec.roles}
         self._endings = Endings(spec=self.spec)
 
     def __call__(self, tick: Tick, rows: np.ndarray | None) -> None:
@@ -93,7 +93,7 @@ class Watch:
             self._check_array(what, array, (self.rows,), np.bool_)
         self._check_array("outcome", tick.outcome, (self.rows, self.spec.num_teams), np.float32)
         for role in self.spec.roles:
-            seen, shape = tick.roles[role.name], (self.rows, role.seats)
+            seen, shape = tick.roles[role.name], (self.rows, role.num_seats)
             self._check_array("acting", seen.acting, shape, np.bool_, role=role.name)
             self._check_array("reward", seen.reward, shape, np.float32, role=role.name)
             for part, array in seen.reward_parts.items():
@@ -111,7 +111,7 @@ class Watch:
         if leaves.keys() != expected.keys():
             self._fail(f"expected the {group} leaves {sorted(expected)}, got {sorted(leaves)}", role=role.name)
         for name, space in expected.items():
-            shape = (self.rows, role.seats, *(space.shape or ()))
+            shape = (self.rows, role.num_seats, *(space.shape or ()))
             self._check_array(f"{group} leaf {name!r}", leaves[name], shape, space.dtype, role=role.name)
 
     def _check_array(self, what: str, array: object, shape: tuple[int, ...], dtype: Any, **where: object) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ludus._play import raised
+from ludus._blame import raised
 from ludus.errors import ContractError, LudusError
 
 

@@ -506,14 +506,14 @@ def test_opponents_are_models_of_the_player_that_learns_their_role(tmp_path):
     dealer = Dealer(((0, hider), (1, seeker)), 16, frozen.first(2))
     assert roles == [hider, seeker]
     fixtures = dealer.deal(4).fixtures
-    assert [(fixture.player, *fixture.seats) for fixture in fixtures] == [
+    assert [(fixture.player, *fixture.participants) for fixture in fixtures] == [
         (hider, f"{hider}@0+", f"{seeker}@2"),
         (seeker, f"{hider}@1", f"{seeker}@0+"),
         (seeker, f"{hider}@2", f"{seeker}@0+"),
         (hider, f"{hider}@0+", f"{seeker}@1"),
     ]
     for fixture in fixtures:
-        (model,) = set(fixture.seats) & set(frozen.hashes)
+        (model,) = set(fixture.participants) & set(frozen.hashes)
         assert fixture.models == {model: frozen.hashes[model]}
 
 

@@ -26,7 +26,7 @@ def fixtures(*contents):
                 id=number,
                 kind="train",
                 player="main",
-                seats=("main", "old"),
+                participants=("main", "old"),
                 seed=7,
                 matches=4,
                 reason="test",

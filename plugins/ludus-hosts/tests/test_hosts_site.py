@@ -45,7 +45,7 @@ def fixtures(*, model):
         id=1,
         kind="train",
         player="main",
-        seats=("main", "main:1"),
+        participants=("main", "main:1"),
         seed=7,
         matches=4,
         reason="test",

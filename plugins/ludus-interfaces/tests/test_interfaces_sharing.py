@@ -33,7 +33,7 @@ class Purse:
         self.spec = EnvironmentSpec(name="purse", roles=made, turn="simultaneous", **spec)
         self.ticks = np.zeros(num_matches, np.int64)
         self.running, self.ended = np.zeros((2, num_matches), bool)
-        self.earned = {role.name: np.zeros((num_matches, role.seats), np.float32) for role in made}
+        self.earned = {role.name: np.zeros((num_matches, role.num_seats), np.float32) for role in made}
         self.closed = False
 
     def reset(self, seeds, *, rows=None, scenarios=None):

@@ -16,13 +16,11 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from ludus import _messages
 from ludus._messages import (
     CheckpointAck,
     Credit,
     Fixture,
     Fixtures,
-    Hello,
     MetricsReport,
     Progress,
     Results,
@@ -31,11 +29,12 @@ from ludus._messages import (
 )
 from ludus.environment import Scenario
 from ludus.errors import WireError
+from ludus.wire import MESSAGES, PROTOCOL
 from ludus_local import codec
 from ludus_local.codec import check_limits, decode, encode
 
 SETTINGS = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
-MESSAGES = [kind for kind in codec._kinds.values() if kind.__module__ == _messages.__name__]
+PREFIX = b"LUDS" + struct.pack("<H", PROTOCOL)
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -101,7 +100,7 @@ def fits_hint(value, hint):
     return type(value) is hint and (not attrs.has(hint) or well_typed(value))
 
 
-def raw(kind, fields, *buffers, prefix=b"LUDS\x0b\x00"):
+def raw(kind, fields, *buffers, prefix=PREFIX):
     """Build frames by hand."""
     return [prefix + msgpack.packb([kind, fields]), *buffers]
 
@@ -144,7 +143,7 @@ def test_random_frames_are_refused(frames):
 def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
     """The parser behind magic and version is as strict."""
     with pytest.raises(WireError):
-        decode([b"LUDS\x0b\x00" + header, *buffers])
+        decode([PREFIX + header, *buffers])
 
 
 _json = st.recursive(
@@ -195,7 +194,7 @@ def test_missing_and_additional_frames_are_refused(message, data):
 def test_the_bytes_are_as_documented():
     """The layout is a contract between versions; changing it means raising PROTOCOL."""
     frames = encode(Results(report=3, arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 11)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 12)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "arrays": {"ticks": ["<i4", [1, 2]]}},
@@ -298,11 +297,11 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), f"protocol 1, this side {codec.PROTOCOL}"),
-        ([b"LUDS\x0b\x00\xc1"], "not valid msgpack"),
-        ([b"LUDS\x0b\x00" + b"\x91" * 3000 + b"\x00"], "StackError"),
-        ([b"LUDS\x0b\x00" + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
-        ([b"LUDS\x0b\x00" + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), f"protocol 1, this side {PROTOCOL}"),
+        ([PREFIX + b"\xc1"], "not valid msgpack"),
+        ([PREFIX + b"\x91" * 3000 + b"\x00"], "StackError"),
+        ([PREFIX + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
+        ([PREFIX + msgpack.packb({"kind": "Stop"})], r"not \[kind, fields\]"),
         (raw("stop", {"reason": ""}), "unknown message kind 'stop'"),
         (raw("Scenario", {"name": "a", "parameters": {}}), "unknown message kind 'Scenario'"),
         (raw("Mapping", {}), "unknown message kind 'Mapping'"),
@@ -360,7 +359,7 @@ def test_a_missing_frame_is_named():
 
 def test_class_validators_apply_to_what_arrives():
     """A scenario's name obeys the naming rule wherever it comes from."""
-    fixture = Fixture(id=1, kind="train", player="p", seats=("p", "p"), seed=0, matches=1, reason="test")
+    fixture = Fixture(id=1, kind="train", player="p", participants=("p", "p"), seed=0, matches=1, reason="test")
     frames = encode(Fixtures(fixtures=(fixture,)))
     with pytest.raises(WireError, match=r"Fixtures\.fixtures\.0\.scenario\.name: expected a name"):
         decode([frames[0].replace(b"\xa7default", b"\xa7../../x")])
@@ -419,7 +418,7 @@ def test_headers_nested_too_deeply_are_refused():
 
 def test_lies_about_lengths_allocate_little():
     """A small header that announces huge nested lists does not make the parser reserve memory for them."""
-    liar = b"LUDS\x0b\x00" + b"\xdc\x0f\xff" * 900
+    liar = PREFIX + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
         decode([liar])
@@ -428,12 +427,12 @@ def test_lies_about_lengths_allocate_little():
     assert peak < 64 * 1024**2
 
 
-def test_kinds_are_the_message_classes():
-    """The registry follows the module: adding a class there is all it takes."""
-    assert codec._kinds["Hello"] is Hello
-    defined = [value for value in vars(_messages).values() if getattr(value, "__module__", "") == _messages.__name__]
-    assert defined == MESSAGES
-    assert "Scenario" not in codec._kinds
+def test_records_inside_messages_are_none_themselves():
+    """What the module of messages imports does not travel on its own."""
+    with pytest.raises(WireError, match="Scenario is not a message"):
+        encode(Scenario())
+    with pytest.raises(WireError, match="Scenario"):
+        decode(raw("Scenario", attrs.asdict(Scenario())))
 
 
 def test_more_kinds_can_be_registered(monkeypatch):

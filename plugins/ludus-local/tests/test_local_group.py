@@ -11,7 +11,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from ludus.errors import LinkError
-from ludus_local.group import LocalMeetings
+from ludus_local.group import LocalRendezvous
 from ludus_local.memory import SharedFolder
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -46,9 +46,9 @@ class Weights:
         self.group = group
 
 
-def meetings(folder, rank):
+def rendezvous(folder, rank):
     """Return where a process meets others."""
-    return LocalMeetings(folder, SharedFolder(folder, f"learner-{rank}"))
+    return LocalRendezvous(folder, SharedFolder(folder, f"learner-{rank}"))
 
 
 def called(call):
@@ -63,7 +63,7 @@ def meet(folder, name, *, rank, size=2):
     import torch
 
     torch.set_num_threads(1)
-    where = meetings(folder, rank)
+    where = rendezvous(folder, rank)
     while rank:
         with suppress(LinkError):  # it has not been opened yet
             return where.come(name, rank=rank, size=size, timeout_s=TIMEOUT_S)
@@ -170,11 +170,11 @@ def test_who_is_lost_is_noticed_at_once_and_another_takes_its_place(tmp_path):
 
 def test_a_call_waits_for_nobody(tmp_path):
     """Who is there comes when called; who leaves again is noticed."""
-    call = meetings(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
+    call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
-    one = meetings(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
-    two = meetings(tmp_path, 2).come("meeting", rank=2, size=3, timeout_s=TIMEOUT_S)
+    two = rendezvous(tmp_path, 2).come("meeting", rank=2, size=3, timeout_s=TIMEOUT_S)
     group = call.poll()
     assert (group.rank, group.size) == (0, 3)
     one.close()
@@ -191,8 +191,8 @@ def test_those_who_do_different_things_do_not_go_together(tmp_path):
     """Instead of adding up what does not belong together."""
     import torch
 
-    call = meetings(tmp_path, 0).call("meeting", size=2, timeout_s=TIMEOUT_S)
-    one = meetings(tmp_path, 1).come("meeting", rank=1, size=2, timeout_s=TIMEOUT_S)
+    call = rendezvous(tmp_path, 0).call("meeting", size=2, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=2, timeout_s=TIMEOUT_S)
     group = called(call)
     with ThreadPoolExecutor(2) as pool:
         least, mean = pool.submit(group.least, 1), pool.submit(one.mean, [torch.ones(3)])
@@ -206,13 +206,13 @@ def test_those_who_do_different_things_do_not_go_together(tmp_path):
 
 def test_who_was_called_in_vain_hears_of_it(tmp_path):
     """From the call that was given up, and from one that there never was."""
-    call = meetings(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
-    one = meetings(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+    call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
     call.close()
     with pytest.raises(LinkError, match="another process of the learner is gone"):
         one.least(1)
     one.close()
     with pytest.raises(LinkError, match="the learner has given up the meeting"):
-        meetings(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+        rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from ludus.algorithm import UpdateResult
 from ludus.errors import LinkError, WireError
 from ludus.group import Alone
 from ludus.segment import SegmentBatch
-from ludus_local.group import LocalMeetings
+from ludus_local.group import LocalRendezvous
 from ludus_local.memory import SharedFolder
 
 PLAYER = "main"
@@ -94,7 +94,7 @@ class Team:
         self.running = {}
 
     def meeting(self, name):
-        return Meeting(PLAYER, LocalMeetings(self.folder, SharedFolder(self.folder, name)), timeout_s=20.0)
+        return Meeting(PLAYER, LocalRendezvous(self.folder, SharedFolder(self.folder, name)), timeout_s=20.0)
 
     def helper(self, rank=1):
         """Start a helper."""
@@ -357,8 +357,8 @@ def test_parts_of_an_earlier_group_are_left_alone(team):
 def test_one_that_was_stopped_follows_no_call(tmp_path):
     """There will be nobody."""
     link = InprocEndpoint("helper-1-main")
-    meetings = LocalMeetings(tmp_path, SharedFolder(tmp_path, "helper"))
-    helper = Helper("helper-1-main", Meeting("main", meetings, 1.0), Summing(), link, lambda: 0.0)
+    rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
+    helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
     helper.handle("", Stop())
     helper.handle("", Gather(meeting=1, rank=1, size=2))
     assert helper.stopped
@@ -369,10 +369,10 @@ def test_one_that_was_stopped_follows_no_call(tmp_path):
 def test_a_call_that_was_given_up_is_answered(tmp_path):
     """So that the next one comes."""
     link = InprocEndpoint("helper-1-main")
-    meetings = LocalMeetings(tmp_path, SharedFolder(tmp_path, "helper"))
-    helper = Helper("helper-1-main", Meeting("main", meetings, 1.0), Summing(), link, lambda: 0.0)
+    rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
+    helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
     helper.handle("", Gather(meeting=7, rank=1, size=2))
     ((_, said),) = link.endpoint("learner-main").receive(0.0)
     assert (said.meeting, said.alone) == (7, True)
     with pytest.raises(LinkError):
-        meetings.come("group-7", rank=1, size=2, timeout_s=1.0)
+        rendezvous.come("group-7", rank=1, size=2, timeout_s=1.0)

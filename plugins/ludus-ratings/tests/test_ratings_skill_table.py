@@ -26,7 +26,7 @@ POINTS = 400 / np.log(10) / (np.sqrt(2) * 25 / 6)  # in one unit of openskill
 
 def match(fixture, seats, *outcome, number=0):
     """Return a match of the log."""
-    planned = Fixture(id=fixture, kind="eval", player="", seats=tuple(seats), seed=1, matches=9, reason="test")
+    planned = Fixture(id=fixture, kind="eval", player="", participants=tuple(seats), seed=1, matches=9, reason="test")
     return MatchRecord(fixture=planned, number=number, seed=1, outcome=outcome, ticks=1)
 
 
@@ -98,7 +98,7 @@ def test_a_restart_changes_no_rating(tmp_path_factory, data):
         names = ("random", "weak", "strong")
         league = League(store, players={"main": ("player", None)}, anchors=names, seats=DUEL, ratings=ratings)
         pairs = [(a, b) for a in names for b in names if a != b]
-        plans = [Fixture(id=0, kind="eval", player="", seats=p, seed=1, matches=3, reason="test") for p in pairs]
+        plans = [Fixture(id=0, kind="eval", player="", participants=p, seed=1, matches=3, reason="test") for p in pairs]
         ids = [league.create_fixture(plan).id for plan in plans]
         rows = data.draw(st.permutations([(i, number) for i in ids for number in range(3)]))
         points = np.array(data.draw(st.lists(st.sampled_from([0, 0.5, 1]), min_size=18, max_size=18)), np.float32)

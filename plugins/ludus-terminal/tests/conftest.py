@@ -42,7 +42,7 @@ class Written:
             id=0,
             kind=kind,
             player=player,
-            seats=tuple(seats),
+            participants=tuple(seats),
             matches=len(outcomes),
             seed=1,
             reason=reason,

@@ -85,7 +85,7 @@ def shown(values, *, terminal=True):
         "explained variance 0.77",
         "frozen models 3",
         "dropped stale 12, refused 1",
-        "rating of newest 1234 ± 40",
+        "rating of newest 1234 ± 39",
         "score v random 70% [61%, 78%]",
     ],
 )
@@ -100,7 +100,7 @@ def test_a_player_that_has_just_started_is_empty():
     lines = shown({**new, **VALUES})
     assert "new main" in lines
     assert "entropy - 1.234" in lines
-    assert "rating of newest - 1234 ± 40" in lines
+    assert "rating of newest - 1234 ± 39" in lines
     assert "score v random - 70% [61%, 78%]" in lines
 
 
@@ -143,7 +143,7 @@ def test_without_a_terminal_it_prints_lines(capsys):
         "5,000/s learned",
         "staleness 1.5",
         "entropy 1.23",
-        "main@3 rated 1234 ± 40",
+        "main@3 rated 1234 ± 39",
         "v random 70% [61%, 78%]",
     ):
         assert part in line

@@ -145,7 +145,7 @@ def test_matches_can_be_listed(run, show, data):
     assert "is not in the range" in show(run, "matches", "--last", 10**20, code=2)  # more than the database can count
     matches = data(run, "matches", "--last", "5")["matches"]
     assert len(matches) == 5
-    assert matches[-1]["fixture"]["seats"] == ["main@2+", "main@1"]
+    assert matches[-1]["fixture"]["participants"] == ["main@2+", "main@1"]
     assert matches[-1]["outcome"] == [1, 0]
 
 

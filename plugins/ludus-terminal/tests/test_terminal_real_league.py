@@ -38,7 +38,7 @@ def folder(tmp_path_factory):
 def test_evaluations_come_in_pairs(folder, data):
     """Every seed is played twice, with exchanged seats."""
     with open_run(folder) as run:
-        paired = (match.fixture.seats for match in run.matches(kind="eval") if match.fixture.paired)
+        paired = (match.fixture.participants for match in run.matches(kind="eval") if match.fixture.paired)
         pair = next(seats for seats in paired if len(set(seats)) == 2)
     direct = data("compare", folder, *pair)["direct"]
     assert direct["matches"] > 0

@@ -49,7 +49,8 @@ def test_it_shows_records_and_the_rise(folder):
     ]
     assert rise.startswith("rating ")
     assert rise.count("→") == 1
-    assert "(± " in rise
+    with open_run(folder) as run:
+        assert rise.endswith(f"(± {1.96 * run.league.rating('main@3').deviation:.0f})")
     assert idle == "idle: no model frozen yet"
 
 

@@ -29,7 +29,7 @@ def run(tmp_path):
         saved = save_checkpoint(tmp_path / "learners" / "main", {"w": np.ones(3)}, {})
         store.put_checkpoint(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1))
         fixture = league.create_fixture(
-            Fixture(id=0, kind="eval", player="", seats=("main@1", "random"), matches=4, seed=1, reason="test")
+            Fixture(id=0, kind="eval", player="", participants=("main@1", "random"), matches=4, seed=1, reason="test")
         )
         outcome = np.array([[1, 0], [0.5, 0.5]], np.float32)
         ids, ticks = np.full(2, fixture.id), np.ones(2, np.int32)

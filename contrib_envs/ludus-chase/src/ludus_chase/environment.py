@@ -63,7 +63,7 @@ def _spec(config: ChaseConfig, plan: Plan, max_ticks: int) -> EnvironmentSpec:
 
 
 def _role_tick(role: Role, parts: Sequence[str], matches: int) -> RoleTick:
-    shape = (matches, role.seats)
+    shape = (matches, role.num_seats)
     observed, hidden = leaf_spaces(role.observation_space), leaf_spaces(role.privileged_space)
     return RoleTick(
         observation={name: np.zeros((*shape, *(leaf.shape or ())), leaf.dtype) for name, leaf in observed.items()},
@@ -181,7 +181,7 @@ class Chase:
         """
         first = 0
         for role in self._spec.roles:
-            seen, seats = self._tick.roles[role.name], slice(first, first + role.seats)
+            seen, seats = self._tick.roles[role.name], slice(first, first + role.num_seats)
             chosen = np.where(seen.acting[:, :, None], given[role.name], 0)
             inside = (chosen >= 0) & (chosen < (18, 16))
             assert seen.action_mask is not None
@@ -192,7 +192,7 @@ class Chase:
                 row, seat = map(int, np.argwhere(~legal & seen.acting)[0])
                 self._refuse(role.name, row, seat, chosen[row, seat])
             self._chosen[:, seats] = chosen
-            first += role.seats
+            first += role.num_seats
         return self._chosen
 
     def _refuse(self, role: str, row: int, seat: int, chosen: np.ndarray) -> None:

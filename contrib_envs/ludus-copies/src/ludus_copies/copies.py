@@ -130,7 +130,7 @@ class _Legality:
 
     def __init__(self, role: Role, arrays: Arrays) -> None:
         seen, actions = arrays.tick.roles[role.name], arrays.actions[role.name]
-        self._name, self._seats = role.name, role.seats
+        self._name, self._seats = role.name, role.num_seats
         self._sizes = np.array(label_sizes(role.action_space))
         self._acting = seen.acting.ravel()
         self._actions = actions.reshape(self._acting.size, -1)

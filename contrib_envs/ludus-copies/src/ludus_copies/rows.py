@@ -131,7 +131,7 @@ def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches
 
     roles, actions = {}, {}
     for role in spec.roles:
-        batch, space = (num_matches, role.seats), role.action_space
+        batch, space = (num_matches, role.num_seats), role.action_space
         actions[role.name] = take((*batch, action_width(space)), action_dtype(space))
         leaves = leaf_spaces(role.observation_space)
         roles[role.name] = RoleTick(

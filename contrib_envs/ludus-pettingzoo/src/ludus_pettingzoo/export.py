@@ -52,7 +52,7 @@ class _Bridge:
                 f"PettingZoo plays one match at a time; make the environment with num_matches=1, not {env.num_matches}"
             )
         self.env = env
-        self.seats = {f"{role.name}_{i}": (role, i) for role in env.spec.roles for i in range(role.seats)}
+        self.seats = {f"{role.name}_{i}": (role, i) for role in env.spec.roles for i in range(role.num_seats)}
         self._random = np.random.default_rng()
         self.tick = self._reset(0)
         masked = {name for name, seen in self.tick.roles.items() if seen.action_mask is not None}
@@ -73,7 +73,7 @@ class _Bridge:
 
     def _reset(self, seed: int) -> Tick:
         self._actions = {
-            role.name: np.zeros((1, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
+            role.name: np.zeros((1, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
             for role in self.env.spec.roles
         }
         return self.env.reset(np.array([seed], np.uint64))

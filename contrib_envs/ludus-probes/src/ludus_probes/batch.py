@@ -163,7 +163,7 @@ class ProbeEnvironment:
 
 
 def _make_player(role: Role, num_matches: int) -> RoleTick:
-    shape = (num_matches, role.seats)
+    shape = (num_matches, role.num_seats)
     return RoleTick(
         observation=_blank(role.observation_space, shape),
         acting=np.zeros(shape, bool),

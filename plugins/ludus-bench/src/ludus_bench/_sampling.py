@@ -66,7 +66,7 @@ class Dealer:
             id=self.dealt,
             kind="train",
             player=next(player for team, player in self.seats if team in learning),
-            seats=seats,
+            participants=seats,
             seed=self.dealt,
             matches=self.matches,
             reason="bench",

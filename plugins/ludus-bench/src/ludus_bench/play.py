@@ -38,7 +38,9 @@ class RandomPlay:
         rows = self.environment.num_matches
         self._tick = self.environment.reset(self._seeds(rows))
         self._actions = {
-            role.name: np.zeros((rows, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
+            role.name: np.zeros(
+                (rows, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space)
+            )
             for role in self.environment.spec.roles
         }
 

@@ -59,7 +59,7 @@ class _Seen:
     @classmethod
     def make(cls, raw: Role, interface: Interface, matches: int) -> _Seen:
         role = bind_role(raw, interface)
-        shape = (matches, raw.seats)
+        shape = (matches, raw.num_seats)
         leaves = leaf_spaces(role.observation_space)
         return cls(
             interface,
@@ -76,7 +76,7 @@ class _Seen:
         )
 
     def streams(self, rows: np.ndarray, seats: np.ndarray) -> np.ndarray:
-        return np.asarray(rows * self.raw.seats + seats)
+        return np.asarray(rows * self.raw.num_seats + seats)
 
     def start(self, tick: RoleTick, rows: np.ndarray) -> None:
         """New matches start in `rows`: everybody sees the start, and those who do not act yet forget it again."""

@@ -70,7 +70,7 @@ class _Sharing(Wrapper):
             raise ContractError(f"{raw.name} has no role {unknown[0]!r} to share rewards; it has {', '.join(names)}")
         weights, start = self._weigh(raw), 0
         for role in raw.roles:
-            columns = slice(start, start := start + role.seats)
+            columns = slice(start, start := start + role.num_seats)
             if not self.roles or role.name in self.roles:
                 self._weights[role.name] = weights[..., columns]
         return attrs.evolve(raw, zero_sum=self._sums_to_zero(raw), reward_range=self._range(raw))

@@ -350,7 +350,7 @@ class _Teams(Wrapper):
     def _to_raw(self, joint: np.ndarray) -> np.ndarray:
         """Return ``[B, S, L]`` from joint actions ``[B, G, K * L]``."""
         matches, width = joint.shape[0], action_width(self._raw.action_space)
-        raw = np.empty((matches, self._raw.seats, width), joint.dtype)
+        raw = np.empty((matches, self._raw.num_seats, width), joint.dtype)
         raw[:, self._seats] = joint.reshape(matches, *self._seats.shape, width)
         return raw
 

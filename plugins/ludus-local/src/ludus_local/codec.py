@@ -24,7 +24,7 @@ import attrs
 import msgpack
 import numpy as np
 from ludus.errors import WireError
-from ludus.wire import KINDS, PROTOCOL, Message, message_of
+from ludus.wire import MESSAGES, PROTOCOL, Message, message_of
 
 __all__ = [
     "DTYPES",
@@ -159,7 +159,7 @@ def _read_header(header: Frame) -> tuple[str, Any]:
     raise WireError("header is not [kind, fields]")
 
 
-_kinds: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS}
+_kinds: dict[str, type[Message]] = {kind.__name__: kind for kind in MESSAGES}
 
 
 def register(*kinds: type[Message]) -> None:

@@ -24,7 +24,7 @@ from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["LocalCall", "LocalGroup", "LocalMeetings"]
+__all__ = ["LocalCall", "LocalGroup", "LocalRendezvous"]
 
 _FRAME, _HEAD = 256, 64  # bytes that one says in a round, and of what all are about to do; names of files are shorter
 _LEAST_BYTES = 1 << 20
@@ -33,7 +33,7 @@ _ALL = "bytes"
 
 
 class LocalGroup:
-    """A process's place in a group; see `ludus.launcher.ProcessGroup`. Made by `LocalCall` and `LocalMeetings`.
+    """A process's place in a group; see `ludus.launcher.ProcessGroup`. Made by `LocalCall` and `LocalRendezvous`.
 
     Args:
         rank: Of this process.
@@ -163,13 +163,13 @@ class LocalGroup:
 
 
 class LocalCall:
-    """A group that is to be; see `ludus.launcher.Call`. Made by `LocalMeetings`.
+    """A group that is to be; see `ludus.launcher.Call`. Made by `LocalRendezvous`.
 
     Args:
         path: Of its socket.
         folder: Shared memory of this process.
         size: Of the group.
-        timeout_s: See `ludus.launcher.Meetings.call`.
+        timeout_s: See `ludus.launcher.Rendezvous.call`.
     """
 
     def __init__(self, path: Path, folder: SharedFolder, *, size: int, timeout_s: float) -> None:
@@ -208,8 +208,8 @@ class LocalCall:
 
 
 @frozen
-class LocalMeetings:
-    """Where the processes of a learner meet on this machine; see `ludus.launcher.Meetings`.
+class LocalRendezvous:
+    """Where the processes of a learner meet on this machine; see `ludus.launcher.Rendezvous`.
 
     Args:
         sockets: A private folder.
@@ -220,11 +220,11 @@ class LocalMeetings:
     folder: SharedFolder
 
     def call(self, name: str, *, size: int, timeout_s: float) -> LocalCall:
-        """Open a meeting; see `ludus.launcher.Meetings.call`."""
+        """Open a meeting; see `ludus.launcher.Rendezvous.call`."""
         return LocalCall(self.sockets / name, self.folder, size=size, timeout_s=timeout_s)
 
     def come(self, name: str, *, rank: int, size: int, timeout_s: float) -> LocalGroup:
-        """Come to a meeting; see `ludus.launcher.Meetings.come`."""
+        """Come to a meeting; see `ludus.launcher.Rendezvous.come`."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(timeout_s)
         try:

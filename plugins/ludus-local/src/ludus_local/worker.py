@@ -19,7 +19,7 @@ from ludus.errors import ConfigError, LudusError, PluginError, RunError
 from ludus.launcher import COORDINATOR, Place, Worker, WorkerContext, WorkerSpec, make_worker
 from ludus.wire import Failure, Progress
 
-from ludus_local.group import LocalMeetings
+from ludus_local.group import LocalRendezvous
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder
 from ludus_local.process import die_with_parent, set_process_title
@@ -123,8 +123,8 @@ def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
     link = _link(command.name, endpoint, command.sockets)
     spec = WorkerSpec(command.name, command.threads)
     place = Place(run_dir=command.run, session=command.session, sockets=command.sockets)
-    meetings = None if link.folder is None else LocalMeetings(command.sockets, link.folder)
-    context = WorkerContext(link=link, clock=time.monotonic, memory=link, meetings=meetings)
+    rendezvous = None if link.folder is None else LocalRendezvous(command.sockets, link.folder)
+    context = WorkerContext(link=link, clock=time.monotonic, memory=link, rendezvous=rendezvous)
     return make_worker(spec, place, context), link
 
 

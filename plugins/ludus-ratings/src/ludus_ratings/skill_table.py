@@ -60,11 +60,11 @@ class SkillTable:
                     self._skills.known[name] = skill
         for match in matches:
             fixture = match.fixture
-            if any(name.endswith("+") for name in fixture.seats):
+            if any(name.endswith("+") for name in fixture.participants):
                 continue
             if not self._before or self._before[-1][0] != fixture.id:
-                self._before.append((fixture.id, {name: self._skills.known.get(name) for name in fixture.seats}))
-            self._skills.rate(TeamMatch.seated(self._teams, fixture.seats, match.outcome))
+                self._before.append((fixture.id, {name: self._skills.known.get(name) for name in fixture.participants}))
+            self._skills.rate(TeamMatch.seated(self._teams, fixture.participants, match.outcome))
 
     def rating(self, participant: str) -> Rating:
         """Return a rating in points."""

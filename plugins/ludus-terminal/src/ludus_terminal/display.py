@@ -19,6 +19,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from ludus_terminal.views import NEAR
+
 __all__ = ["Lines", "LiveTable", "make_display"]
 
 _LINES_S = 10.0  # between two lines
@@ -150,7 +152,7 @@ def _line(values: Mapping[str, float], player: str, elapsed_s: float) -> str:
     ]
     if "rating" in league:
         rating, deviation = league["rating"], league["rating_deviation"]
-        parts.append(f"{player}@{league['models']:.0f} rated {rating:.0f} ± {2 * deviation:.0f}")
+        parts.append(f"{player}@{league['models']:.0f} rated {rating:.0f} ± {NEAR * deviation:.0f}")
     parts += [f"v {anchor} {text}" for anchor, text in _scores(league).items()]
     return "  ".join(parts)
 
@@ -184,7 +186,7 @@ def _cells(values: Mapping[str, float], player: str) -> dict[str, str]:
     league, learner = _below(values, f"league/{player}/"), _below(values, f"learner/{player}/")
     cells = {"decisions learned from": f"{league['decisions']:,.0f}", "frozen models": f"{league['models']:.0f}"}
     rated = "rating" in league
-    cells["rating of newest"] = f"{league['rating']:.0f} ± {2 * league['rating_deviation']:.0f}" if rated else "-"
+    cells["rating of newest"] = f"{league['rating']:.0f} ± {NEAR * league['rating_deviation']:.0f}" if rated else "-"
     cells |= {f"score v {anchor}": text for anchor, text in _scores(league).items()}
     for numbers, labels in ((_below(values, "sampling/"), _SAMPLING), (learner, _LEARNER)):
         cells |= {

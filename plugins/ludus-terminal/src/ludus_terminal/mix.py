@@ -41,12 +41,14 @@ def kind_of_opponents(run: Run, record: FixtureRecord) -> str:
     live = f"{fixture.player}@"
     own = {
         seat.team
-        for seat, name in zip(run.seats, fixture.seats, strict=True)
+        for seat, name in zip(run.seats, fixture.participants, strict=True)
         if name.startswith(live) and name.endswith("+")
     }
     team = min(own, default=0)
     kinds = {
-        _kind(fixture.player, name) for seat, name in zip(run.seats, fixture.seats, strict=True) if seat.team != team
+        _kind(fixture.player, name)
+        for seat, name in zip(run.seats, fixture.participants, strict=True)
+        if seat.team != team
     }
     return ", ".join(sorted(kinds)) or "nobody"
 

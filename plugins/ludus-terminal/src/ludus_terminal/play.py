@@ -144,7 +144,7 @@ class _Match:
 
     def __attrs_post_init__(self) -> None:
         self._actions = {
-            role.name: np.zeros((1, role.seats, action_width(role.action_space)), action_dtype(role.action_space))
+            role.name: np.zeros((1, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
             for role in self.table.spec.roles
         }
 

@@ -91,7 +91,7 @@ def _match_ticks(run: Run) -> dict[str, float]:
     """Return everybody's mean length of an evaluation match."""
     total: dict[str, list[int]] = {}
     for match in run.matches(kind="eval"):
-        for name in set(match.fixture.seats):
+        for name in set(match.fixture.participants):
             sums = total.setdefault(name, [0, 0])
             sums[0] += match.ticks
             sums[1] += 1

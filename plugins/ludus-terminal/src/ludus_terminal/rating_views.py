@@ -126,7 +126,7 @@ def _elo(run: Run) -> Mapping[str, Rating]:
     pairs: list[tuple[int, int]] = []
     scores: list[float] = []
     for match in _evaluation_matches(run):
-        sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), match.fixture.seats, strict=True)))
+        sides = list(dict.fromkeys(zip((seat.team for seat in run.seats), match.fixture.participants, strict=True)))
         for i, (team, a) in enumerate(sides):
             for other, b in sides[:i]:
                 if team != other and a != b:
@@ -146,7 +146,7 @@ def _score(match: MatchRecord, team: int, other: int) -> float:
 
 def _openskill(run: Run) -> Mapping[str, Rating]:
     teams = [seat.team for seat in run.seats]
-    log = (TeamMatch.seated(teams, match.fixture.seats, match.outcome) for match in _evaluation_matches(run))
+    log = (TeamMatch.seated(teams, match.fixture.participants, match.outcome) for match in _evaluation_matches(run))
     try:
         skills = openskill_ratings(log)
     except ModuleNotFoundError as error:
@@ -194,7 +194,7 @@ def _by_role(run: Run, table_: Evaluations) -> tuple[Evaluations, list[str] | No
 def _evaluation_matches(run: Run) -> Iterator[MatchRecord]:
     """Return the evaluation matches between frozen models and anchors, in the order of the log."""
     for match in run.matches(kind="eval"):
-        if not any(participant.endswith("+") for participant in match.fixture.seats):
+        if not any(participant.endswith("+") for participant in match.fixture.participants):
             yield match
 
 
@@ -240,10 +240,11 @@ def _meetings(run: Run, a: str, b: str) -> tuple[list[float], list[int]]:
     group: list[int] = []
     for match in _evaluation_matches(run):
         fixture = match.fixture
-        if a not in fixture.seats or b not in fixture.seats:
+        if a not in fixture.participants or b not in fixture.participants:
             continue
         teams = [
-            {seat.team for seat, held in zip(run.seats, fixture.seats, strict=True) if held == name} for name in (a, b)
+            {seat.team for seat, held in zip(run.seats, fixture.participants, strict=True) if held == name}
+            for name in (a, b)
         ]
         if len(teams[0]) == len(teams[1]) == 1 and teams[0] != teams[1]:
             scores.append(_score(match, *teams[1], *teams[0]))

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from ludus_terminal.views import printable, records_json
+from ludus_terminal.views import NEAR, printable, records_json
 
 __all__ = ["report"]
 
@@ -76,7 +76,7 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         if len(ratings) > 1:
             chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]
             rise = " → ".join(f"{rating.mean:.0f}" for rating in chosen)
-            yield f"rating {rise} (± {2 * chosen[-1].deviation:.0f})"
+            yield f"rating {rise} (± {NEAR * chosen[-1].deviation:.0f})"
 
 
 def _unrated(model: str, *, teams: int) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
+from ludus import printing
 from ludus.matchmaker import Rating
 from ludus.runs import ModelRecord, Run, score
 from rich.console import RenderableType
@@ -36,7 +37,6 @@ __all__ = [
 
 _ROWS = 12  # lines of a table of the overview, rows and columns of the payoff matrix
 NEAR = 1.96  # standard deviations in what is shown after ±, and in bands
-_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 Data: TypeAlias = Any  # JSON values
 
@@ -56,9 +56,9 @@ class View:
 
 
 def printable(data: Data) -> Data:
-    """Return JSON values with control characters escaped, which would be orders to the terminal: C0, C1 and DEL."""
+    """Return JSON values with all their texts as a terminal may be given them."""
     if isinstance(data, str):
-        return data.translate(_ESCAPED)
+        return printing.printable(data)
     if isinstance(data, dict):
         return {printable(key): printable(value) for key, value in data.items()}
     return [printable(value) for value in data] if isinstance(data, list | tuple) else data
@@ -278,7 +278,7 @@ def _show_matches(data: Data) -> Iterable[RenderableType]:
             str(fixture["id"]),
             str(match["number"]),
             fixture["kind"],
-            escape(" ".join(fixture["seats"])),
+            escape(" ".join(fixture["participants"])),
             " ".join(f"{points:g}" for points in match["outcome"]),
             f"{match['ticks']:,}",
             escape(fixture["reason"]),

@@ -1,0 +1,35 @@
+"""What plugin code raises, told as one line that says whose mistake it is."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ludus.errors import ContractError, LudusError, PluginError
+
+
+@contextmanager
+def blamed(who: str) -> Iterator[None]:
+    """Turn what plugin code raises into an error that names the component."""
+    try:
+        yield
+    except ContractError as error:
+        raise ContractError(f"{who}: {error}") from error
+    except LudusError:
+        raise
+    except Exception as error:
+        raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
+
+
+def told(error: Exception, when: str = "") -> str:
+    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
+    return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
+
+
+def raised(error: Exception, when: str = "") -> str:
+    """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
+    frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
+    what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
+    return " ".join(f"{what}: {error}".split())
