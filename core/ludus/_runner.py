@@ -192,6 +192,7 @@ class _Run:
     def go(self, displays: Sequence[Chosen]) -> Outcome:
         session = int(self.store.counters().get("sessions", 0)) + 1
         self.store.set_counter("sessions", session)
+        self.store.set_meta("players", {**self.store.meta("players", {}), **self.config.data["players"]})
         self.store.commit()
         self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [("", JsonLines(self.run_dir / "metrics.jsonl"))]
