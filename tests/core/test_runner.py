@@ -171,6 +171,7 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
         ),
         ("players.main.network='dummy-linear'", r"players\.main\.network: was None, got 'dummy-linear'"),
         ("players.main.interfaces=['dummy-scale']", r"players\.main\.interfaces: was \[\], got \['dummy-scale'\]"),
+        ("league={rules=['superior'], superior={players=['nobody']}}", r"rule 'superior': there is no player 'nobody'"),
     ],
 )
 def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, problem):
