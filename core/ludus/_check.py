@@ -112,8 +112,12 @@ def _changes(assembly: Assembly, store: Store) -> Iterator[Problem]:
 
 
 def _players_of(store: Store) -> dict[str, Mapping[str, Any]]:
-    """Return the tables of players that have saved something: as their newest model was made, or as a run had them."""
+    """Return the tables of players that have saved something: as their newest model was made, or as a start had them.
+
+    That is the last start with the player: until something is saved, each may make another of it.
+    """
     known: dict[str, Mapping[str, Any]] = tomllib.loads(store.meta("config", "")).get("players", {})
+    known |= store.meta("players", {})
     known |= {model.player: model.manifest["config"] for model in store.models() if "config" in model.manifest}
     return {name: known[name] for name in store.saved_decisions() if name in known}
 

@@ -113,8 +113,6 @@ class Coordinator:
         )
         self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
         self._asked = saved.get("asked", 0)
-        for name in self.config.players.keys() - dealt.keys():
-            self.league.set_share(name, 0)  # who is new is not owed what it missed, as one that has waited
         # what rules have made of a share holds until one of them is gone or another share is configured
         ruled = set(saved.get("rules", ())) <= {rule.name for rule in self.config.league.rules}
         for name, player in self.config.players.items():

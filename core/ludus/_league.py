@@ -82,7 +82,8 @@ class League:
         self._replay(0)
         counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
         for name, view in self.players.items():
-            decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, view.share)
+            # who has left wants no matches; who is new is not owed what it missed, as one that has waited
+            decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, 0.0 if shares else view.share)
             self.players[name] = attrs.evolve(view, decisions=int(decisions), share=share)
         if self.store.writable:
             self.forget_unsaved(self.players)

@@ -130,9 +130,15 @@ def resume(
         if limited and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
             done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
             raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {_MORE}")
-        if overrides:
+        before, started = path.read_bytes(), _Run(config, plugins, run_dir, store, say)
+        if overrides:  # workers read the file
             write_durably(path, dump_config(config).encode())
-        return _Run(config, plugins, run_dir, store, say).go(displays)
+        try:
+            return started.go(displays)
+        except LudusError:
+            if overrides and not started.rehearsed:
+                write_durably(path, before)
+            raise
 
 
 def _holds_only_a_file(run_dir: Path) -> bool:
@@ -171,13 +177,18 @@ def _unhindered(say: Callable[[str], None]) -> Callable[[str], None]:
 
 @define
 class _Run:
-    """One start of a run, from opening to the last evaluation."""
+    """One start of a run, from opening to the last evaluation.
+
+    Attributes:
+        rehearsed: Whether it has begun: nothing was wrong with the configuration.
+    """
 
     config: RunConfig
     plugins: Plugins
     run_dir: Path
     store: Store
     say: Callable[[str], None] = field(converter=_unhindered)
+    rehearsed: bool = field(init=False, default=False)
     _assembly: Assembly = field(init=False)
     _signal: str = field(init=False, default="")
     _reason: str = field(init=False, default="")  # why it is over
@@ -192,6 +203,7 @@ class _Run:
     def go(self, displays: Sequence[Chosen]) -> Outcome:
         session = int(self.store.counters().get("sessions", 0)) + 1
         self.store.set_counter("sessions", session)
+        self.store.set_meta("players", {**self.store.meta("players", {}), **self.config.data["players"]})
         self.store.commit()
         self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [("", JsonLines(self.run_dir / "metrics.jsonl"))]
@@ -245,6 +257,7 @@ class _Run:
         coordinator = self._assembly.coordinator(self.store, link=crew, clock=time.monotonic)
         tend = partial(self._tend, coordinator, crew)
         coordinator.rehearse()
+        self.rehearsed = True
         while not (self._signal or self._failure):
             tend()
             coordinator.miss(crew.alive)

@@ -20,6 +20,7 @@ import tomli_w
 from ludus import _runner
 from ludus._config import load_config
 from ludus._inproc import InTurn
+from ludus._learner import LearnerOptions
 from ludus._messages import Failure, FixtureRequest
 from ludus._metrics import read_metrics
 from ludus._models import load_arrays
@@ -170,6 +171,7 @@ def test_a_resumed_run_goes_on_from_its_weights(run, tmp_path):
         ),
         ("players.main.network='dummy-linear'", r"players\.main\.network: was None, got 'dummy-linear'"),
         ("players.main.interfaces=['dummy-scale']", r"players\.main\.interfaces: was \[\], got \['dummy-scale'\]"),
+        ("league={rules=['superior'], superior={players=['nobody']}}", r"rule 'superior': there is no player 'nobody'"),
     ],
 )
 def test_what_the_run_cannot_go_on_with_is_not_written(run, tmp_path, setting, problem):
@@ -257,6 +259,36 @@ def test_a_player_that_comes_back_is_as_its_models_are(run, toml, tmp_path):
     with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
         again(folder)
     toml(folder / "run.toml", players=both, run={"decisions": 2000})
+    assert again(folder).reason == "2,000 decisions are learned"
+
+
+def killed(monkeypatch, start, player):
+    """Start a run that dies as soon as a checkpoint of a player is committed."""
+    commit = Store.commit
+
+    def commit_and_die(store):
+        commit(store)
+        assert player not in store.checkpoints(), "killed"
+
+    with monkeypatch.context() as often:
+        often.setattr("ludus._assembly.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0}))
+        often.setattr(Store, "commit", commit_and_die)
+        with pytest.raises(AssertionError, match="killed"):
+            start()
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_a_player_without_a_model_is_as_its_checkpoint_is(run, toml, tmp_path, monkeypatch, added):
+    """Whether it was added later or had saved nothing when it was changed; the run before was killed."""
+    folder, scaled = tmp_path / "run", {"interfaces": ["dummy-scale"], "freeze_every_decisions": 0}
+    before = {"main": {}} if added else {"main": {}, "second": {"share": 0.0}}
+    killed(monkeypatch, lambda: run(folder, players=before), "main")
+    toml(folder / "run.toml", players={"main": {}, "second": scaled})
+    killed(monkeypatch, lambda: again(folder), "second")
+    with Store.read(folder) as store:
+        assert "second" not in {model.player for model in store.models()}
+    with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
+        again(folder, "players.second.interfaces=[]")
     assert again(folder).reason == "2,000 decisions are learned"
 
 

@@ -68,6 +68,15 @@ def test_players_have_shares(made, data):
     assert (players["other"]["share_wanted"], players["other"]["share_played"]) == (0.25, 6 / 24)
 
 
+def test_who_has_left_is_wanted_no_more(made, data):
+    """Of a league that goes on without it, nobody wants matches of it; those that it played are counted."""
+    made.store.set_meta("matchmaking", {"shares": {"main": 3.0}})
+    made.store.commit()
+    players = {row["player"]: row for row in data("mix", made.folder)["players"]}
+    assert {name: row["share_wanted"] for name, row in players.items()} == {"main": 1.0, "other": 0.0}
+    assert players["other"]["matches"] == 6
+
+
 def test_the_mix_is_shown(made, show):
     """As two tables."""
     lines = [line.split() for line in show("mix", made.folder).splitlines()]
