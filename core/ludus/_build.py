@@ -259,7 +259,7 @@ def blamed(who: str) -> Iterator[None]:
         raise ContractError(f"{who}: {error}") from error
     except LudusError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit is no end of a run that anybody has asked for
         raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
 
 

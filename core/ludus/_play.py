@@ -260,7 +260,7 @@ class Play:
             return self._step()
         except LudusError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ContractError(told(error, f"after {self._now} ticks")) from error
 
     def _step(self) -> bool:
@@ -481,7 +481,7 @@ class Play:
             return getattr(self.environment, method)(*arguments, **more)  # type: ignore[no-any-return]
         except LudusError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = told(error, f"in {method} after {self._now} ticks")
             raise ContractError(f"environment {self.environment.spec.name!r}: {why}") from error
 
@@ -497,12 +497,12 @@ def _name(actor: Actor) -> str:
     return f"{type(decides).__module__}.{type(decides).__qualname__}"
 
 
-def told(error: Exception, when: str = "") -> str:
+def told(error: BaseException, when: str = "") -> str:
     """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
     return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
 
 
-def raised(error: Exception, when: str = "") -> str:
+def raised(error: BaseException, when: str = "") -> str:
     """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
     frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
