@@ -18,16 +18,16 @@ def blamed(who: str) -> Iterator[None]:
         raise ContractError(f"{who}: {error}") from error
     except LudusError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit is no end of a run that anybody has asked for
         raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
 
 
-def told(error: Exception, when: str = "") -> str:
+def told(error: BaseException, when: str = "") -> str:
     """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
     return str(error) if isinstance(error, LudusError) else f"{raised(error, when)} — LUDUS_DEBUG=1 shows how"
 
 
-def raised(error: Exception, when: str = "") -> str:
+def raised(error: BaseException, when: str = "") -> str:
     """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
     frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
     module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, field
 
+from ludus.errors import PluginError
 from ludus.launcher import COORDINATOR, Link, Worker, WorkerSpec
 from ludus.wire import Message
 
@@ -69,11 +70,18 @@ class InTurn(InprocEndpoint):
             raise
 
     def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - nobody is watched
-        """Let every worker take its messages and do a piece of work."""
+        """Let every worker take its messages and do a piece of work.
+
+        Raises:
+            PluginError: Plugin code called exit, which ends a worker's process elsewhere.
+        """
         for worker, link in self._workers:
-            for peer, message in link.receive(0.0):
-                worker.handle(peer, message)
-            worker.work()
+            try:
+                for peer, message in link.receive(0.0):
+                    worker.handle(peer, message)
+                worker.work()
+            except SystemExit as error:
+                raise PluginError(f"{worker.name}: plugin code called exit({error})") from error
 
     @property
     def alive(self) -> list[str]:

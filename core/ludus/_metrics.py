@@ -80,7 +80,7 @@ def _parse(line: bytes, *, where: str) -> Iterator[Metric]:
         for name, value in entry["m"].items():
             number = math.nan if value is None else float(value)
             yield Metric(name=name, value=number, decisions=int(entry["d"]), elapsed_s=float(entry["t"]))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise RunError(f"{where}: damaged metric line ({error}); remove the line to go on") from None
 
 

@@ -147,16 +147,20 @@ def load_checkpoint(run_dir: Path, path: str, hash: str) -> tuple[dict[str, np.n
         ModelError: The path has another form, leaves the run folder through a link, or the file is missing or damaged.
     """
     target = run_dir / path
-    if not _CHECKPOINT.fullmatch(path) or not target.resolve().is_relative_to(run_dir.resolve()):
+    if not (_CHECKPOINT.fullmatch(path) and _is_inside(target, run_dir)):
         raise ModelError(
             f"checkpoint path {path!r}: expected learners/<player>/<8 digits>.safetensors in the run folder"
         )
     data = _verified(target, hash)
     arrays = _parsed(target, data)
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    if _META not in header.get("__metadata__", {}):
+    try:
+        meta = json.loads((header.get("__metadata__") or {}).get(_META, "null"))
+    except (ValueError, RecursionError):
+        meta = None
+    if not isinstance(meta, dict):
         raise ModelError(f"{target}: not a checkpoint of a learner; restore it from a copy of the run")
-    return arrays, json.loads(header["__metadata__"][_META])
+    return arrays, meta
 
 
 def prune_checkpoints(folder: Path, keep: int) -> None:
@@ -175,6 +179,11 @@ def remove_partial(run_dir: Path) -> None:
 def _contiguous(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return the arrays in C order; safetensors writes the memory of any other array as if it were in that order."""
     return {name: np.asarray(array, order="C") for name, array in arrays.items()}
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    """Return whether a path stays in a folder wherever links lead it; unlike `Path.resolve` no loop is an error."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _checkpoints(folder: Path) -> list[Path]:
@@ -202,6 +211,8 @@ def _parsed(path: Path, data: bytes) -> dict[str, np.ndarray]:
         return safetensors.numpy.load(data)
     except safetensors.SafetensorError as error:
         raise ModelError(f"{path}: not a safetensors file ({error}); restore it from a copy of the run") from error
+    except (KeyError, ValueError) as error:  # a dtype, such as BF16, or a shape that only other programs know
+        raise ModelError(f"{path}: holds arrays that NumPy does not know ({error}); convert them to float32") from error
 
 
 def _read(path: Path) -> bytes:

@@ -260,7 +260,7 @@ class Play:
             return self._step()
         except LudusError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ContractError(told(error, f"after {self._now} ticks")) from error
 
     def _step(self) -> bool:
@@ -481,7 +481,7 @@ class Play:
             return getattr(self.environment, method)(*arguments, **more)  # type: ignore[no-any-return]
         except LudusError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = told(error, f"in {method} after {self._now} ticks")
             raise ContractError(f"environment {self.environment.spec.name!r}: {why}") from error
 

@@ -274,7 +274,9 @@ def _load(
         offers = _offers(manager)
         silent = f"{point.value} implements no hook — let the entry point name the module that does"
         return evolve(report, offers=offers, listens=listens, problems=() if offers or listens else (silent,)), manager
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a plugin may raise anything, even exit
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - a plugin may raise anything: exit, or what a panic in Rust becomes
         if os.environ.get("LUDUS_DEBUG"):
             _log.error("plugin %s failed to load", report.who, exc_info=True)
         why = str(error) if isinstance(error, PluginError) else _one_line(error)

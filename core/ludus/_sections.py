@@ -15,7 +15,7 @@ import attrs
 from attrs import define, evolve, field, frozen
 
 from ludus._plugins import Plugins
-from ludus._structuring import Problem, StructuringError, did_you_mean, structure, structure_fields
+from ludus._structuring import Problem, StructuringError, did_you_mean, shown, structure, structure_fields
 from ludus._toml import key_path
 from ludus.component import KINDS, Component
 from ludus.errors import ConfigError, PluginError
@@ -62,7 +62,7 @@ class Reader:
         for key in path:
             table = table.get(key, {})
             if not isinstance(table, dict):
-                self.problems.append(Problem(path, f"expected a table, got {table!r}"))
+                self.problems.append(Problem(path, f"expected a table, got {shown(table)}"))
                 table = {}
         return Section(self, dict(table), path)
 
@@ -118,7 +118,7 @@ class Section:
         """Take the components of `kind` that the list `key` names."""
         names = self.table.pop(key, [])
         if not isinstance(names, list):
-            self.problem(f"expected a list of names, got {names!r}", key)
+            self.problem(f"expected a list of names, got {shown(names)}", key)
             return ()
         chosen = [self.take(kind, item, key, i) for i, item in enumerate(names)]
         return tuple(one for one in chosen if one is not None)
@@ -126,7 +126,7 @@ class Section:
     def take(self, kind: str, name: object, *at: str | int) -> Chosen | None:
         """Take the component of `kind` called `name`, with its options; `at` is where it was named."""
         if not isinstance(name, str):
-            self.problem(f"expected the name of an installed {kind}, got {name!r}", *at)
+            self.problem(f"expected the name of an installed {kind}, got {shown(name)}", *at)
             return None
         owner = self.claimed.setdefault(name, kind)
         options = self.table.get(name, {})

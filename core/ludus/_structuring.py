@@ -107,13 +107,14 @@ def _expected(attribute: attrs.Attribute[Any]) -> str:
     return _type_words(attribute.type)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Return a value as messages show it: one that is long is cut."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
 
 def _mismatch(expected: str, value: object, hint: str = "") -> StructuringError:
-    return StructuringError(Problem((), f"expected {expected}, got {_shown(value)}{hint}"))
+    return StructuringError(Problem((), f"expected {expected}, got {shown(value)}{hint}"))
 
 
 _WORDS = {

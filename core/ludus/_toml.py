@@ -14,6 +14,7 @@ from ludus.errors import ConfigError
 #: A table as `tomllib` returns it: str, int, float, bool, lists and tables of those.
 Table: TypeAlias = "dict[str, Any]"
 
+_MAX_DEPTH = 32
 _LINE = re.compile(r"(.*) \(at line (\d+), column \d+\)\Z", re.DOTALL)
 
 
@@ -32,11 +33,40 @@ def read_toml(path: str | Path) -> Table:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a text file in UTF-8") from None
     try:
-        return tomllib.loads(text)
+        return _loads(text)
     except tomllib.TOMLDecodeError as error:
         found = _LINE.match(str(error))
         reason, line = found.groups() if found else (str(error), str(1 + text.count("\n")))
         raise ConfigError(f"{path}:{line}: not valid TOML: {reason}") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _loads(text: str) -> Table:
+    """Return what TOML text says.
+
+    Raises:
+        tomllib.TOMLDecodeError: It is not TOML.
+        ValueError: Python can neither copy nor show all of it.
+    """
+    try:
+        table = tomllib.loads(text)
+        repr(table)  # of a number with thousands of hexadecimal digits it makes no text
+        deep = _depth(table) > _MAX_DEPTH
+    except tomllib.TOMLDecodeError:
+        raise
+    except RecursionError:
+        deep = True
+    except ValueError:
+        raise ValueError("a number has too many digits") from None
+    if deep:
+        raise ValueError(f"tables and lists lie in each other on more than {_MAX_DEPTH} levels")
+    return table
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
 
 
 def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:
@@ -80,7 +110,7 @@ def key_path(key: str) -> list[str]:
     """
     path: list[str] = []
     try:
-        table: Any = tomllib.loads(f"{key} = 0")
+        table: Any = _loads(f"{key} = 0")
         while isinstance(table, dict):
             [(part, table)] = table.items()
             path.append(part)
@@ -91,7 +121,7 @@ def key_path(key: str) -> list[str]:
 
 def _value(text: str) -> Any:
     try:
-        table = tomllib.loads(f"value = {text}")
+        table = _loads(f"value = {text}")
     except tomllib.TOMLDecodeError:
         return text
     return table["value"] if len(table) == 1 else text

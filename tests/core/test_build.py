@@ -215,6 +215,14 @@ def test_crash_in_a_factory(configure):
     assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
+def test_a_factory_that_exits_is_told_like_one_that_raises(configure, monkeypatch):
+    """Else a run that never began, or a check of it, would end as if all were well."""
+    player = configure().players["main"]
+    monkeypatch.setattr(Component, "load_factory", lambda _: lambda *_args, **_more: sys.exit(0))
+    with pytest.raises(PluginError, match=r"^algorithm 'algo' failed: SystemExit: 0 — LUDUS_DEBUG=1 shows where$"):
+        make_algorithm(player, ROLE)
+
+
 def test_contract_error_in_a_factory_names_the_component(configure):
     """A factory's own ContractError gets the component's name."""
     with pytest.raises(ContractError, match=r"^environment 'reject': no such board$"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from ludus import Component, PluginError
 
@@ -76,9 +78,12 @@ def test_short_memory_is_no_fault_of_a_plugin(tmp_path, monkeypatch, error):
         component(factory="ludus_test_large:Thing").load_factory()
 
 
-def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 0"])
+def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch, error):
     """A plugin's module may raise whatever it likes."""
-    (tmp_path / "ludus_test_broken.py").write_text("raise ZeroDivisionError('oh')")
+    kind, _, value = error.partition(": ")
+    (tmp_path / "ludus_test_broken.py").write_text(f"raise {kind}({value!r})")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(PluginError, match="ZeroDivisionError: oh"):
+    monkeypatch.delitem(sys.modules, "ludus_test_broken", raising=False)
+    with pytest.raises(PluginError, match=error):
         component(config="ludus_test_broken:Config").load_config()

@@ -595,6 +595,14 @@ def test_all_mistakes_at_once(plugins):
     ]
 
 
+@pytest.mark.parametrize("key", ["run", "environment.name", "players.main", "players.main.network", "run.seed"])
+def test_a_value_of_many_parts_is_cut(plugins, key):
+    """A line says what was expected, whatever stands there instead."""
+    (found,) = [line for line in problems(plugins, f"{key}={[1] * 5000}") if line.startswith(f"{key}: ")]
+    assert found.startswith(f"{key}: expected ")
+    assert len(found) < 200
+
+
 def test_no_line_comes_twice(plugins):
     """A section that is read for several purposes is complained about once."""
     found = problems(plugins, "players=3", "anchors.a.agent=bot", "anchors.b.agent=bot")

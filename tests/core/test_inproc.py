@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import numpy as np
 import pytest
 from ludus._inproc import _HIGH_WATER, InprocEndpoint, InTurn
 from ludus._messages import Hello, ResultsAck, Segments, Stop
-from ludus.errors import ConfigError
+from ludus.errors import ConfigError, PluginError
 from ludus.launcher import WorkerSpec
 
 
@@ -118,3 +119,15 @@ def test_a_crew_that_cannot_be_made_whole_is_closed(last, expected):
     with pytest.raises(ConfigError, match="no room"):
         InTurn([WorkerSpec(name, 1) for name in ("first", "second", last)], make)
     assert events == expected
+
+
+def test_a_worker_in_which_plugin_code_exits_is_named():
+    """The process is that of the whole run, which must not end as if all were well."""
+
+    class Leaving(Hand):
+        def work(self):
+            sys.exit(0)
+
+    crew = InTurn([WorkerSpec("learner-main", 1)], lambda name, _: Leaving(name, []))
+    with pytest.raises(PluginError, match=r"^learner-main: plugin code called exit\(0\)$"):
+        crew.check(heard_s={}, errors={})

@@ -136,7 +136,19 @@ def test_reopening_a_long_stream_reads_its_end_only(path):
     assert peak < path.stat().st_size / 5
 
 
-@pytest.mark.parametrize("line", [b"{", b"[]", b"{}", b'{"t": 1, "d": 2, "m": {"a": "b"}}', b'{"d": 2, "m": {"a": 1}}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"{}",
+        b'{"t": 1, "d": 2, "m": {"a": "b"}}',
+        b'{"d": 2, "m": {"a": 1}}',
+        b'{"t": 1, "d": Infinity, "m": {"a": 1}}',
+        b"[" * 100_000,
+    ],
+    ids=lambda line: line[:40].decode(),
+)
 def test_a_damaged_line_is_named(path, line):
     """Damage that no crash explains is not passed over in silence."""
     path.write_bytes(b'{"t": 1, "d": 2, "m": {}}\n' + line + b"\n")

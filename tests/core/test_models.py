@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,27 @@ def test_a_damaged_manifest_is_refused(folder, text):
     (folder / f"{digest}.json").write_text(text)
     with pytest.raises(ModelError, match="JSON"):
         load_manifest(folder, digest)
+
+
+def written(folder: Path, header: dict[str, object], data: bytes = b"", *, name: str = "") -> str:
+    """Write a safetensors file as another program might, under its hash or another name, and return its hash."""
+    head = json.dumps(header).encode()
+    content = struct.pack("<Q", len(head)) + head + data
+    digest = hashlib.sha256(content).hexdigest()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{name or digest}.safetensors").write_bytes(content)
+    return digest
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "size"),
+    [("BF16", [2], 4), ("F8_E4M3", [4], 4), ("F32", [1] * 65, 4), ("F32", [0, 2**63], 0), ("F32", [0, 2**62, 4], 0)],
+)
+def test_arrays_that_numpy_does_not_know_are_refused(folder, dtype, shape, size):
+    """The file is sound; such are models that other programs have written."""
+    digest = written(folder, {"w": {"dtype": dtype, "shape": shape, "data_offsets": [0, size]}}, bytes(size))
+    with pytest.raises(ModelError, match=r"holds arrays that NumPy does not know \(.*\); convert them to float32$"):
+        load_arrays(folder, digest)
 
 
 @pytest.mark.parametrize("load", [load_arrays, check_model])
@@ -195,6 +217,7 @@ def test_checkpoints_are_counted(tmp_path):
         "learners/main/../../x.safetensors",
         "models/main/00000001.safetensors",
         "learners/main/00000001.safetensors\n",
+        "learners/main/\x00",
     ],
 )
 def test_a_checkpoint_path_stays_in_the_run(tmp_path, path):
@@ -213,6 +236,15 @@ def test_a_link_out_of_the_run_is_not_followed(tmp_path):
         load_checkpoint(run, "learners/main/00000001.safetensors", saved.hash)
 
 
+def test_a_link_to_itself_is_a_checkpoint_that_cannot_be_read(tmp_path):
+    """Following it has no end."""
+    path = tmp_path / "learners" / "main" / "00000001.safetensors"
+    path.parent.mkdir(parents=True)
+    path.symlink_to(path)
+    with pytest.raises(ModelError, match="cannot be read"):
+        load_checkpoint(tmp_path, "learners/main/00000001.safetensors", "0" * 64)
+
+
 def test_a_flipped_bit_in_a_checkpoint_is_noticed(tmp_path):
     """A checkpoint is verified as models are."""
     saved = save_checkpoint(tmp_path / "learners" / "main", ARRAYS, {})
@@ -228,6 +260,14 @@ def test_a_model_is_not_a_checkpoint(tmp_path):
     target.parent.mkdir(parents=True)
     target.write_bytes((tmp_path / "models" / f"{digest}.safetensors").read_bytes())
     with pytest.raises(ModelError, match="not a checkpoint"):
+        load_checkpoint(tmp_path, "learners/main/00000001.safetensors", digest)
+
+
+@pytest.mark.parametrize("said", [None, {}, {"ludus": "{"}, {"ludus": "[]"}, {"ludus": "[" * 100_000}])
+def test_a_checkpoint_says_a_learners_values(tmp_path, said):
+    """What is no JSON object is as good as nothing."""
+    digest = written(tmp_path / "learners" / "main", {"__metadata__": said}, name="00000001")
+    with pytest.raises(ModelError, match="not a checkpoint of a learner"):
         load_checkpoint(tmp_path, "learners/main/00000001.safetensors", digest)
 
 

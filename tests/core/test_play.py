@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from attrs import evolve
@@ -395,6 +397,16 @@ def test_what_a_participant_raises_is_one_line_with_its_place(
     problem = rf"^{__name__}, line \d+, raised ValueError after {ticks} ticks: shapes .* — LUDUS_DEBUG=1 shows how$"
     with pytest.raises(ContractError, match=problem):
         play_out(play)
+
+
+@pytest.mark.parametrize("who", ["environment", "agent"])
+def test_who_exits_is_told_like_who_raises(scripted, table, fixture_of, diary, monkeypatch, who):
+    """A run in one process would end with it, as if all were well."""
+    game = scripted(TWO, 2)
+    play, _, _ = table(game, fixture_of("ab"))
+    monkeypatch.setattr(*((game, "step") if who == "environment" else (diary, "act")), lambda *_: sys.exit(0))
+    with pytest.raises(ContractError, match=r"raised SystemExit .*after 0 ticks: 0"):
+        play.step()
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def test_components_are_found_by_kind_and_name(installed):
 BROKEN = {
     "raises when imported": ("raise ZeroDivisionError('first\\nsecond')", "ZeroDivisionError: first second"),
     "exits when imported": ("raise SystemExit(3)", "SystemExit: 3"),
+    "panics when imported": ("class Panic(BaseException): pass\nraise Panic('at lib.rs:3')", "Panic: at lib.rs:3"),
     "does not parse": ("def", "SyntaxError"),
     "misspells a hook": (
         "from ludus import hookimpl\n@hookimpl\ndef ludus_register_agent(): return []",

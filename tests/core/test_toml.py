@@ -60,6 +60,36 @@ def test_broken_toml_names_the_line(tmp_path):
     assert problems(error)[0].startswith(f"{path}:3: not valid TOML: ")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = " + "[" * 5000 + "]" * 5000, "tables and lists lie in each other on more than 32 levels"),
+        (".".join("a" * 3000) + " = 1", "tables and lists lie in each other on more than 32 levels"),
+        (".".join("a" * 33) + " = 1", "tables and lists lie in each other on more than 32 levels"),
+        ("x = " + "9" * 5000, "a number has too many digits"),
+        ("x = 0x" + "f" * 5000, "a number has too many digits"),
+    ],
+    ids=["lists", "tables", "a few tables", "decimal", "hexadecimal"],
+)
+def test_toml_that_python_cannot_hold_is_one_line(tmp_path, text, reason):
+    """In a file and in an override: no traceback of who reads, copies or shows it."""
+    path = tmp_path / "run.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        read_toml(path)
+    assert problems(error) == [f"{path}: {reason}"]
+    with pytest.raises(ConfigError, match=r"^--set ") as error:
+        apply_overrides({}, [text])
+    assert len(problems(error)) == 1
+
+
+def test_tables_in_each_other_are_read(tmp_path):
+    """Many more than there are of anything."""
+    path = tmp_path / "run.toml"
+    path.write_text(".".join("a" * 30) + " = 1")
+    assert apply_overrides(read_toml(path), [".".join("a" * 30) + "=2"]) != read_toml(path)
+
+
 def test_broken_at_the_end_names_the_last_line(tmp_path):
     """An error that is only noticed at the end of the file has a line number too."""
     path = tmp_path / "run.toml"

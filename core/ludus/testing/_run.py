@@ -137,7 +137,7 @@ def _guarded(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
     try:
         for text in texts:
             yield Finding("ok", subject, text)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
         yield Finding("fail", subject, told(error))

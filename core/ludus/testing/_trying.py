@@ -21,7 +21,7 @@ def trying(what: str) -> Iterator[None]:
         yield
     except LudusError as error:
         raise ContractError(f"{what}: {error}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ContractError(f"{what}: {raised(error)}") from error
 
 

@@ -265,6 +265,34 @@ def test_the_longest_name_makes_workers(run):
     run.until(lambda: run.said(last))
 
 
+def test_a_machine_of_many_names_does_not_fill_the_run(run, box, monkeypatch):
+    """The next may ask again, as one of the others may leave; those that take part go on."""
+    monkeypatch.setattr(_gateway, "MAX_HOSTS", 2)
+    run.host("second").join()
+    third = run.host("third")
+    third.say(third.joining(samplers=1, run=run.sockets.name))
+    (refused,) = run.until(lambda: third.of(Refused))
+    assert not refused.final
+    assert refused.why == "the run has no room for another machine: 2 take part"
+    assert run.gateway._hosts.keys() == {"box", "second"}
+    box.join()
+    box.say(Leaving(host="box"))
+    run.until(lambda: "box" not in run.gateway._hosts)
+    third.join()
+
+
+def test_machines_have_so_many_samplers_together(run, box, monkeypatch):
+    """One that takes part already may change its number within that."""
+    monkeypatch.setattr(_gateway, "MAX_WORKERS", 5)
+    box.join(5)
+    other = run.host("other")
+    other.say(other.joining(samplers=1, run=run.sockets.name))
+    (refused,) = run.until(lambda: other.of(Refused))
+    assert not refused.final
+    box.join(4)
+    other.join(1)
+
+
 def test_a_name_is_used_once(run, box):
     """The second host may ask again, as the first one may leave."""
     twin = run.host(token="2")

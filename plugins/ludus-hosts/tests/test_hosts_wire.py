@@ -8,6 +8,8 @@ from ludus.errors import LinkError
 from ludus_hosts import wire as _wire
 from ludus_hosts.wire import (
     GATEWAY,
+    MAX_HOSTS,
+    MAX_SAMPLERS,
     Hosts,
     Joined,
     Joining,
@@ -47,6 +49,12 @@ CARRIED = [
 def test_every_word_can_travel(word):
     """Each field has a type that is checked, written and read."""
     assert codec.decode(codec.encode(word)) == word
+
+
+def test_the_crew_can_be_told_of_as_many_hosts_as_may_join():
+    """One message has room for all of them, with the longest names."""
+    hosts = {f"{number:064d}": MAX_SAMPLERS for number in range(MAX_HOSTS)}
+    assert codec.decode(codec.encode(Hosts(hosts=hosts))) == Hosts(hosts=hosts)
 
 
 @pytest.mark.parametrize(("word", "field"), [(CARRIED[0], "parts"), (CARRIED[1], "weights")])

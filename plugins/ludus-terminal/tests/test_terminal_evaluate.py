@@ -140,6 +140,13 @@ def test_a_scenario_is_passed_on(folder):
         invoke(folder, "main@1", "random", "--scenario", "nowhere")
 
 
+@pytest.mark.parametrize("name", ["", "A start", "\x1b[31m", "x" * 65])
+def test_what_no_scenario_is_called_is_wrong_usage(folder, name):
+    """Told by the name of the option, before anything is made."""
+    said = invoke(folder, "main@1", "random", "--scenario", name, code=2)
+    assert "Invalid value for '--scenario': name: expected a name of 1 to 64" in said
+
+
 def test_every_team_needs_a_participant(folder):
     """As a mistake on the command line."""
     said = " ".join(invoke(folder, "main@1", code=2).split())

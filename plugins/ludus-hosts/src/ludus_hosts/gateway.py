@@ -38,7 +38,9 @@ from ludus_hosts.keys import RunKey
 from ludus_hosts.line import Listener
 from ludus_hosts.wire import (
     GATEWAY,
+    MAX_HOSTS,
     MAX_SAMPLERS,
+    MAX_WORKERS,
     Hosts,
     Joined,
     Joining,
@@ -258,6 +260,9 @@ class Gateway:
             config = (self._run_dir / "run.toml").read_text(encoding="utf-8")
             able = ways("tcp:", shared=False)
             self._say(route, Joined(run=self._sockets.name, config=config, ways=able, versions=installed()))
+        elif not self._has_room(joining):
+            why = f"the run has no room for another machine: {len(self._hosts)} take part"
+            self._say(route, Refused(why=why, final=False))
         else:
             workers = sampler_names(name, joining.samplers)
             if known is None or known.workers != workers:
@@ -266,6 +271,12 @@ class Gateway:
                 self._workers |= dict.fromkeys(workers, known)
             known.route, known.heard_s = route, self._clock()
             self._say(route, Joined(run=self._sockets.name))
+
+    def _has_room(self, joining: Joining) -> bool:
+        """Return whether a host can take part besides the others; who has a key may say any number of names."""
+        others = self._hosts.keys() - {joining.host}
+        samplers = joining.samplers + sum(len(self._hosts[name].workers) for name in others)
+        return len(others) < MAX_HOSTS and samplers <= MAX_WORKERS
 
     def _forget(self, name: str) -> None:
         host = self._hosts.pop(name, None)

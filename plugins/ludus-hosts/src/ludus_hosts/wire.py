@@ -27,7 +27,9 @@ from ludus_local.codec import register
 
 __all__ = [
     "GATEWAY",
+    "MAX_HOSTS",
     "MAX_SAMPLERS",
+    "MAX_WORKERS",
     "Hosts",
     "Joined",
     "Joining",
@@ -43,7 +45,11 @@ __all__ = [
 
 #: Worker name of the gateway; a launcher's services end after all others.
 GATEWAY = "service-gateway"
+#: Of a run at once; `Hosts` names them all in one header.
+MAX_HOSTS = 1024
+#: Samplers of one host, and of all hosts together.
 MAX_SAMPLERS = 4096
+MAX_WORKERS = 16384
 
 
 def sampler_names(host: str, count: int) -> list[str]:

@@ -18,6 +18,13 @@ __all__ = ["SEED", "evaluate"]
 SEED = click.IntRange(0, 2**63 - 1)
 
 
+def _scenario(_context: click.Context, _parameter: click.Parameter, name: str) -> Scenario:
+    try:
+        return Scenario(name=name)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 @click.command("eval")
 @click.argument("run_dir", metavar="RUN")
 @click.argument("participants", nargs=-1, required=True)
@@ -30,7 +37,7 @@ SEED = click.IntRange(0, 2**63 - 1)
 )
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of matches and sampling.")
 @click.option("--deterministic", is_flag=True, help="Models take their most likely action instead of sampling.")
-@click.option("--scenario", default="default", show_default=True, help="Scenario to play.")
+@click.option("--scenario", default="default", show_default=True, callback=_scenario, help="Scenario to play.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def evaluate(
     run_dir: str,
@@ -38,7 +45,7 @@ def evaluate(
     matches: int,
     seed: int,
     deterministic: bool,
-    scenario: str,
+    scenario: Scenario,
     as_json: bool,
 ) -> None:
     """Play participants of a run against each other: the first one's wins, draws, losses, score and 95 % interval.
@@ -65,7 +72,7 @@ def evaluate(
                 }
                 for name, mine in zip(participants, roles, strict=True)
             ]
-        record = play_pair(environment, sides, matches=matches, seed=seed, scenario=Scenario(name=scenario))
+        record = play_pair(environment, sides, matches=matches, seed=seed, scenario=scenario)
     result = score(record.wins, record.draws, record.losses)
     values: dict[str, Any] = {
         **result.json(),
