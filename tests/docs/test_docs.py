@@ -108,6 +108,12 @@ def test_every_page_is_on_the_map(path):
     assert path.name == "index.md" or path.name in LINK.findall(text_of(ROOT / "docs" / "index.md"))
 
 
+def test_the_layout_names_every_folder_of_tests():
+    """CONTRIBUTING.md says what is in each of them."""
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    assert set(re.findall(r"^\| `tests/(\w+)/` \|", text_of(ROOT / "CONTRIBUTING.md"), re.MULTILINE)) == folders
+
+
 @pytest.mark.parametrize("folder", sorted(ROOT.glob("*/ludus-*/setup.cfg")), ids=relative)
 def test_the_readme_names_every_package(folder):
     """And links to its own README."""
