@@ -337,6 +337,16 @@ def test_an_outdated_table_is_seen(plugins):
     assert maker.render(page, plugins) != page
 
 
+@pytest.mark.parametrize("path", DISTRIBUTIONS[1:], ids=relative)
+def test_components_are_in_the_readme_of_their_package(plugins, path):
+    """In code, by the names that TOML files and the command line know them by."""
+    page = path.with_name("README.md")
+    code = "\n".join([*blocks(page, "sh", "toml"), *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text_of(page)))])
+    reports = [report for report in plugins.reports if report.distribution == metadata(path)["name"]]
+    names = {component.name for report in reports for offered in report.offers.values() for component in offered}
+    assert {name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", code)} == set()
+
+
 @pytest.mark.parametrize("name", ["dqn", "mappo", "minimax-ppo", "ppo", "rnd-ppo", "sac"])
 def test_options_of_an_algorithm_are_in_its_readme(plugins, name):
     """Those that it does not share, with default and line of meaning."""
