@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable
 
@@ -74,6 +75,7 @@ def report_agent(name: str, make: Callable[..., BoardEnvironment], kind: type, c
 
 def main() -> None:
     """Print a table with one column per batch size."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"{'matches':32}" + "".join(f"{batch:>14}" for batch in BATCHES))
     for make in (make_tictactoe, make_connect4):
         rates = [plies_per_second(make(None, num_matches=batch)) for batch in BATCHES]

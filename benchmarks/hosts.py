@@ -21,9 +21,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import define, field
+from ludus._config import load_config
+from ludus._plugins import load_plugins
+from ludus.errors import ConfigError
 from ludus_hosts.keys import JoinKey, make_keys
 from ludus_hosts.line import Line, Listener
 from ludus_local.transport import Sockets
@@ -200,13 +204,17 @@ def figures(path: Path, carried: tuple[int, int]) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure all ways in turn, several times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", nargs="?", type=Path, default=EXAMPLE)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--repeats", type=int, default=3)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    try:
+        load_config(given.source, plugins=load_plugins())
+    except ConfigError as error:
+        parser.error(str(error))
     connection()
     print("| way | decisions/s | staleness | weights there, MB/s | blocks back, MB/s |\n|---|---|---|---|---|")
     runs: dict[int, list[dict[str, float]]] = {i: [] for i in range(len(WAYS))}

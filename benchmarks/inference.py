@@ -7,9 +7,9 @@ models in spans of equal length. Rates are rows per CPU second, medians of 7 rou
 
 from __future__ import annotations
 
+import argparse
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -91,9 +91,12 @@ def report(title: str, columns: tuple[int, ...], table: Mapping[int, Mapping[str
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("compile", nargs="?", choices=["compile"], help="measure torch.compile, too")
+    given = parser.parse_args()
     torch.set_num_threads(1)
     runtimes: dict[str, Runtime] = {"torch eager": Eager, "lean": Lean}
-    if "compile" in sys.argv:
+    if given.compile:
         runtimes["torch compile"] = Compiled
     kernels = ", ".join(
         f"{one['internal_api']} {one['architecture']}" for one in threadpool_info() if "architecture" in one

@@ -5,6 +5,7 @@ Run: ``OMP_NUM_THREADS=1 python benchmarks/networks.py [repeats]``
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -90,8 +91,11 @@ def rows_per_second(call: Callable[[], object], rows: int, repeats: int) -> floa
     return rows / statistics.median(times)
 
 
-def main(repeats: int) -> None:
+def main() -> None:
     """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("repeats", type=int, nargs="?", default=5)
+    repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
     inputs = AETInputs()
     cat, mouse = inputs.request("cat"), inputs.request("mouse")
@@ -115,4 +119,4 @@ def main(repeats: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 
@@ -32,6 +33,7 @@ def decisions_per_second(environment: Pong2p) -> float:
 
 def main() -> None:
     """Print a table with one column per batch size: medians of some repeats."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     print(f"{'matches':22}" + "".join(f"{batch:>14,}" for batch in BATCHES))
     for observation in ("vector", "image", "both"):
         for frame_skip in (1, 4):

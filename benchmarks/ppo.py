@@ -5,6 +5,7 @@ One thread, an MLP 84-256-256, 7 actions with a mask, minibatches of 2048. Run `
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -135,6 +136,7 @@ def report(what: str, ours: float, loop: float) -> None:
 
 def main() -> None:
     """Measure and print."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     ppo, loop = make_ppo(), Loop()

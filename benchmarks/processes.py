@@ -12,7 +12,7 @@ import multiprocessing
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -21,6 +21,7 @@ import tomli_w
 from ludus._config import RunConfig, load_config
 from ludus._plugins import load_plugins
 from ludus.algorithm import GroupTrainer
+from ludus.errors import ConfigError
 from ludus.group import Alone, Group
 from ludus_bench._pieces import Setup
 from ludus_bench.machine import limit_threads
@@ -124,14 +125,18 @@ def compare(what: str, measure: Callable[..., float], *, widths: list[int], roun
         print(f"{what}, 2 layers of {width}:", ", ".join(cells), flush=True)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", type=Path, default=EXAMPLE)
     parser.add_argument("--widths", type=int, nargs="+", default=[256, 512, 1024])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=15.0)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
+    try:
+        configure(given.run, width=given.widths[0], processes=1, threads=1)
+    except ConfigError as error:
+        parser.error(str(error))
     for what, measure in (("updates", update), ("runs", run)):
         bound = partial(measure, given.run, seconds=given.seconds)
         compare(what, bound, widths=given.widths, rounds=given.rounds)

@@ -11,6 +11,7 @@ at one core each. Run ``python benchmarks/transport.py``.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import math
 import multiprocessing
@@ -327,6 +328,7 @@ def report(ludus: Sender, bare: Sender) -> None:
 
 def main() -> None:
     """Start both servers and measure everything."""
+    argparse.ArgumentParser(description=__doc__).parse_args()
     directory = private_ipc_dir()
     spawn = multiprocessing.get_context("spawn")
     servers = []

@@ -9,6 +9,7 @@ this repository, without ludus-dummy, which is for tests.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -133,11 +134,14 @@ def _words(kind: Any) -> str:
 _WORDS = {bool: "`true` or `false`", int: "a whole number", float: "a number", str: "text"}
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Write or check the page and return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    given = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
     made = render(page, load_plugins())
-    if "--check" in arguments:
+    if given.check:
         sys.stdout.write(json.dumps({"up_to_date": made == page}) + "\n")
         return int(made != page)
     PAGE.write_text(made, encoding="utf-8")
@@ -145,4 +149,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -101,7 +102,7 @@ def versions(entries: list[Entry], venvs: Path) -> dict[str, dict[str, str]]:
     return {p: json.loads(subprocess.check_output([python_of(p, venvs), "-c", VERSIONS])) for p in peers}
 
 
-def parse() -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--venvs", type=Path, default=Path("build/peers"), help="where install.py put the peers")
@@ -114,12 +115,18 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--score", action="store_true", help="also play the trained policies, to see that they learn")
     parser.add_argument("--tune", action="store_true", help="measure all settings, not only the best ones")
     parser.add_argument("--json", type=Path, help="write everything to this file")
-    return parser.parse_args()
+    given = parser.parse_args(arguments)
+    pythons = [python_of(peer, given.venvs) for peer in given.only or SETTINGS]
+    if missing := [str(python) for python in pythons if not python.exists()]:
+        parser.error(f"not there: {', '.join(missing)}; install.py --venvs {given.venvs} makes them")
+    return given
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table per workload."""
-    args = parse()
+    args = parse(arguments)
+    if args.json:
+        args.json.parent.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no peer outlives this
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.cores])
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONPATH"):

@@ -108,6 +108,12 @@ def test_every_page_is_on_the_map(path):
     assert path.name == "index.md" or path.name in LINK.findall(text_of(ROOT / "docs" / "index.md"))
 
 
+def test_the_layout_names_every_folder_of_tests():
+    """CONTRIBUTING.md says what is in each of them."""
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")}
+    assert set(re.findall(r"^\| `tests/(\w+)/` \|", text_of(ROOT / "CONTRIBUTING.md"), re.MULTILINE)) == folders
+
+
 @pytest.mark.parametrize("folder", sorted(ROOT.glob("*/ludus-*/setup.cfg")), ids=relative)
 def test_the_readme_names_every_package(folder):
     """And links to its own README."""
@@ -329,6 +335,16 @@ def test_an_outdated_table_is_seen(plugins):
     maker = script("make_configuration")
     page = text_of(maker.PAGE).replace("| `seed` | `0` |", "| `seed` | `7` |")
     assert maker.render(page, plugins) != page
+
+
+@pytest.mark.parametrize("path", DISTRIBUTIONS[1:], ids=relative)
+def test_components_are_in_the_readme_of_their_package(plugins, path):
+    """In code, by the names that TOML files and the command line know them by."""
+    page = path.with_name("README.md")
+    code = "\n".join([*blocks(page, "sh", "toml"), *re.findall(r"`([^`\n]+)`", BLOCK.sub("", text_of(page)))])
+    reports = [report for report in plugins.reports if report.distribution == metadata(path)["name"]]
+    names = {component.name for report in reports for offered in report.offers.values() for component in offered}
+    assert {name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", code)} == set()
 
 
 @pytest.mark.parametrize("name", ["dqn", "mappo", "minimax-ppo", "ppo", "rnd-ppo", "sac"])

@@ -117,7 +117,7 @@ def test_the_new_package_is_made_for_this_ludus(tmp_path, monkeypatch, version, 
     assert f"\nLUDUS_API = {API_LEVEL} " in (folder / "src/ludus_nim/plugin.py").read_text()
 
 
-@pytest.mark.parametrize("name", ["", "Nim", "-nim", "../nim", "a b", "a/b", "x" * 65, "é", "ludus-"])
+@pytest.mark.parametrize("name", ["", "Nim", "-nim", "nim-", "nim.", "../nim", "a b", "a/b", "x" * 65, "é", "ludus-"])
 def test_bad_names_are_refused(tmp_path, name):
     """The error says which characters there may be, and nothing is written."""
     with pytest.raises(ConfigError, match="a-z 0-9"):

@@ -63,8 +63,8 @@ def write_plugin(kind: str, name: str, *, into: Path) -> Path:
         ConfigError: The name is not a component's name or has been taken, or the folder exists already.
     """
     name = name.removeprefix("ludus-")
-    if not a_name().accepts(name):
-        raise ConfigError(f"plugin name {name!r}: expected {a_name().expected}")
+    if not (a_name().accepts(name) and name[-1].isalnum()):  # pip takes no other end of a distribution's name
+        raise ConfigError(f"plugin name {name!r}: expected {a_name().expected}, and ends with one")
     package = "ludus_" + "".join(letter if letter.isalnum() else "_" for letter in name)
     assert package.isidentifier()
     assert not keyword.iskeyword(package)
