@@ -46,7 +46,7 @@ _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
 _Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
-_LossFunction: TypeAlias = Callable[[Rows, float], _Losses]
+_LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
 
 @frozen
@@ -318,10 +318,11 @@ class PPOTrainer:
     def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
         """Step along the gradient of a minibatch and return what it was made of."""
         weights = [self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
+        clip_epsilon = torch.full((), schedules.clip_epsilon, device=self._device)  # code is compiled for every number
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
-            losses, log_prob, used = losses_of(rows, schedules.clip_epsilon)
+            losses, log_prob, used = losses_of(rows, clip_epsilon)
             total = losses[0]
             for loss, weight in zip(losses[1:], weights, strict=True):
                 total = torch.add(total, loss, alpha=weight)
@@ -334,7 +335,7 @@ class PPOTrainer:
         self._optimizer.step(learning_rate=schedules.learning_rate)
         return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
 
-    def _losses(self, rows: Rows, clip_epsilon: float) -> _Losses:
+    def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
         with self._autocast():
             parameters, values = self._evaluate(rows)
@@ -386,7 +387,7 @@ class PPOTrainer:
             used = None
         return torch.stack(ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used))
 
-    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: float) -> Tensor:
+    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor) -> Tensor:
         old_log_prob = rows.extras["log_prob"]
         if self._config.label_objective == "joint":
             log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
