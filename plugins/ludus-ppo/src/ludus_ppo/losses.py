@@ -214,11 +214,14 @@ def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip:
     return torch.maximum((value - returns).square(), (near - returns).square()).mean()
 
 
-def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """Return the share of the variance of `returns` that `value` predicts, a scalar ≤ 1; 0 if they do not vary."""
-    spread = returns.var(correction=0)
-    share = 1 - (returns - value).var(correction=0) / spread
-    return torch.where(spread > _NO_VARIANCE, share, torch.zeros_like(share))
+def explained_variance(unexplained: Tensor, variance: Tensor) -> Tensor:
+    """Return the share of the variance of returns that values predict, a scalar ≤ 1; 0 if they do not vary.
+
+    Args:
+        unexplained: The variance of returns less values, ``[]``.
+        variance: That of returns, ``[]``.
+    """
+    return torch.where(variance > _NO_VARIANCE, 1 - unexplained / variance, torch.zeros_like(variance))
 
 
 def gae(

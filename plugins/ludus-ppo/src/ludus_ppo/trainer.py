@@ -211,11 +211,7 @@ class PPOTrainer:
 
     def _normalised(self, advantage: Tensor, trainable: np.ndarray) -> Tensor:
         """Return advantages less their mean, divided by their deviation, over all that the group learns from."""
-        learned = advantage[torch.from_numpy(trainable)].double()
-        mean = learned.mean()
-        self._group.mean([mean], weight=len(learned))
-        variance = (learned - mean).square().mean()
-        self._group.mean([variance], weight=len(learned))
+        mean, variance = _moments(advantage[torch.from_numpy(trainable)].double(), self._group)
         return (advantage - mean.float()) / (variance.sqrt().float() + 1e-8)
 
     def _make_source(
@@ -431,12 +427,21 @@ class PPOTrainer:
         return [*self._model.state_dict().values(), *self._state.values()]
 
 
+def _moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
+    """Return mean and variance, ``[]`` each, of all numbers ``[n]`` of a group."""
+    mean = numbers.mean()
+    group.mean([mean], weight=len(numbers))
+    variance = (numbers - mean).square().mean()
+    group.mean([variance], weight=len(numbers))
+    return mean, variance
+
+
 def _batch_metrics(source: Source, head: str, group: Group) -> dict[str, float]:
     """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
-    value, returns = source.pick(f"extras/{head}"), source.pick(f"returns/{head}")
-    means = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()])
-    group.mean([means], weight=len(value))
-    numbers = means.tolist()
+    value, returns = source.pick(f"extras/{head}").double(), source.pick(f"returns/{head}").double()
+    return_mean, variance = _moments(returns, group)
+    error_mean, unexplained = _moments(returns - value, group)
+    numbers = torch.stack([explained_variance(unexplained, variance), return_mean - error_mean, return_mean]).tolist()
     names = ("explained_variance", "value_mean", "return_mean")
     kind = head.removesuffix("value").removesuffix("_")
     return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}
