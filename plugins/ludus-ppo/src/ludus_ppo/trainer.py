@@ -293,9 +293,10 @@ class PPOTrainer:
             steps = [self._gradient_step(source.take(part), schedules) for part in parts]
             metrics += [step.metrics for step in steps]
             samples += sum(len(step.log_prob) for step in steps)
-            moved.append(self._moved(steps, schedules.clip_epsilon))
-            self._group.mean([moved[-1]], weight=sum(len(step.log_prob) for step in steps))
-            if config.target_kl and not moved[-1][0].item() <= config.target_kl:
+            passed = self._moved(steps, schedules.clip_epsilon)
+            self._group.mean([passed], weight=sum(len(step.log_prob) for step in steps))
+            moved += [passed] * len(steps)
+            if config.target_kl and not passed[0].item() <= config.target_kl:
                 break
         means = torch.cat([torch.stack(metrics).mean(dim=0), torch.stack(moved).mean(dim=0)])
         counted = torch.tensor(float(samples), dtype=torch.float64)
