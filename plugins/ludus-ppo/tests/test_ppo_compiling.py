@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from ludus_ppo.compiling import Compilable
 
 COMPILE = "ludus_ppo.compiling.torch.compile"
@@ -82,3 +84,23 @@ def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog
         np.testing.assert_allclose(compiled.weights()[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
     assert not [record for record in caplog.records if record.name.startswith("ludus")]
     assert compiled._losses_of._compiled is not None
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
+def test_code_is_compiled_in_one_piece_and_holds_for_every_clip_range(make_ppo, make_batch, monkeypatch):
+    """Several labels do not break it up, and a clip range that changes with every update does not compile it anew."""
+    pytest.importorskip("torch._functorch.aot_autograd")
+    torch.compiler.reset()  # what is known from other tests
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return torch._dynamo.lookup_backend("aot_eager")(graph, inputs)
+
+    monkeypatch.setattr(COMPILE, partial(torch.compile, backend=backend))
+    ppo = make_ppo(spaces.MultiDiscrete([3, 2]), compile=True, num_minibatches=2, clip_epsilon_final=0.1)
+    trainer = ppo.make_trainer(seed=1)
+    for step, segments in enumerate((6, 5, 7)):
+        trainer.update(make_batch(ppo, segments=segments), progress=step / 4)
+    assert len(graphs) == 2  # the first for its shapes alone, the second for all others

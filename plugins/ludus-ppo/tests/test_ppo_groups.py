@@ -69,9 +69,18 @@ def test_a_group_learns_what_one_learns(make_ppo, make_batch, options, bounds):
     expected, results = compare(ppo, batches, bounds)
     assert {result.samples for result in results} == {expected.samples}
     assert {result.gradient_steps for result in results} == {expected.gradient_steps}
-    for name in ("policy_loss", "value_loss", "entropy", "grad_norm", "approx_kl", "clip_fraction"):
-        assert results[0].metrics[name] == results[1].metrics[name]
-        assert results[0].metrics[name] == pytest.approx(expected.metrics[name], abs=1e-3)
+    assert results[0].metrics == results[1].metrics == pytest.approx(expected.metrics, abs=1e-3)
+
+
+def test_values_explain_returns_over_the_whole_batch(make_ppo, make_batch):
+    """Also where they tell the parts apart and nothing within one, as parts of matches with different opponents."""
+    ppo = make_ppo(gamma=0.0)
+    batch = make_batch(ppo)
+    batch.reward[:] = batch.extras["value"][:] = np.repeat([[-1, 1]], 3)
+    results = update_together([ppo.make_trainer(seed=1) for _ in range(2)], batch.divide(2))
+    for result in results:
+        assert result.metrics["explained_variance"] == 1.0
+        assert result.metrics["value_mean"] == result.metrics["return_mean"] == 0.0
 
 
 def test_networks_that_remember_learn_in_groups(make_ppo, make_batch):

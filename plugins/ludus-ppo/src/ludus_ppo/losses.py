@@ -83,7 +83,7 @@ class _CategoricalTerms(torch.autograd.Function):
         sizes = torch.tensor(ctx.sizes, device=chosen.device)
 
         def per_choice(term: Tensor) -> Tensor:  # [L, n] -> [A, n]
-            return term if len(ctx.sizes) == 1 else term.repeat_interleave(sizes, dim=0)
+            return term if len(ctx.sizes) == 1 else term.repeat_interleave(sizes, dim=0, output_size=sum(ctx.sizes))
 
         gradient = probability * per_choice(of_log_prob + of_entropy * entropy)
         gradient = gradient.addcmul_(weighted, per_choice(of_entropy)).neg_()
@@ -119,7 +119,7 @@ def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None) -> Tenso
 
 
 def policy_objective(
-    log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_epsilon: float, dual_clip: float
+    log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_epsilon: float | Tensor, dual_clip: float
 ) -> Tensor:
     """Return the clipped objective to maximise, of every row and label [AET §3.2.1; DIS eq. 1; HoK eq. 3].
 
@@ -132,7 +132,7 @@ def policy_objective(
         log_prob: ``[n, L]``, or ``[n, 1]`` for the joint ratio.
         old_log_prob: The same of the policy that decided.
         advantage: ``[n]``, shared by the labels.
-        clip_epsilon: ε.
+        clip_epsilon: ε; as a tensor ``[]`` it may change without compiling anew.
         dual_clip: η > 1; 0 switches the lower bound off.
 
     Returns:
@@ -149,15 +149,21 @@ class _PolicyObjective(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, clip_epsilon: float, dual_clip: float
+        ctx: Any,
+        log_prob: Tensor,
+        old_log_prob: Tensor,
+        advantage: Tensor,
+        clip_epsilon: float | Tensor,
+        dual_clip: float,
     ) -> Tensor:
         """See `policy_objective`."""
         log_ratio = log_prob - old_log_prob  # [n, L]
         bounded = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
         ratio = bounded.exp()
+        clipped = ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon)  # type: ignore[arg-type] # it takes both
         advantage = advantage.unsqueeze(1)  # [n, 1]
         free = ratio * advantage
-        objective = torch.minimum(free, ratio.clamp(1 - clip_epsilon, 1 + clip_epsilon) * advantage)
+        objective = torch.minimum(free, clipped * advantage)
         if dual_clip:
             objective = torch.maximum(objective, dual_clip * advantage.clamp(max=0))  # it is ≥ 0 at advantages ≥ 0
         ctx.save_for_backward(free * ((objective == free) & (bounded == log_ratio)))
@@ -208,11 +214,14 @@ def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip:
     return torch.maximum((value - returns).square(), (near - returns).square()).mean()
 
 
-def explained_variance(value: Tensor, returns: Tensor) -> Tensor:
-    """Return the share of the variance of `returns` that `value` predicts, a scalar ≤ 1; 0 if they do not vary."""
-    spread = returns.var(correction=0)
-    share = 1 - (returns - value).var(correction=0) / spread
-    return torch.where(spread > _NO_VARIANCE, share, torch.zeros_like(share))
+def explained_variance(unexplained: Tensor, variance: Tensor) -> Tensor:
+    """Return the share of the variance of returns that values predict, a scalar ≤ 1; 0 if they do not vary.
+
+    Args:
+        unexplained: The variance of returns less values, ``[]``.
+        variance: That of returns, ``[]``.
+    """
+    return torch.where(variance > _NO_VARIANCE, 1 - unexplained / variance, torch.zeros_like(variance))
 
 
 def gae(

@@ -46,7 +46,7 @@ _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
 _Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
-_LossFunction: TypeAlias = Callable[[Rows, float], _Losses]
+_LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
 
 @frozen
@@ -211,11 +211,7 @@ class PPOTrainer:
 
     def _normalised(self, advantage: Tensor, trainable: np.ndarray) -> Tensor:
         """Return advantages less their mean, divided by their deviation, over all that the group learns from."""
-        learned = advantage[torch.from_numpy(trainable)].double()
-        mean = learned.mean()
-        self._group.mean([mean], weight=len(learned))
-        variance = (learned - mean).square().mean()
-        self._group.mean([variance], weight=len(learned))
+        mean, variance = _moments(advantage[torch.from_numpy(trainable)].double(), self._group)
         return (advantage - mean.float()) / (variance.sqrt().float() + 1e-8)
 
     def _make_source(
@@ -297,9 +293,10 @@ class PPOTrainer:
             steps = [self._gradient_step(source.take(part), schedules) for part in parts]
             metrics += [step.metrics for step in steps]
             samples += sum(len(step.log_prob) for step in steps)
-            moved.append(self._moved(steps, schedules.clip_epsilon))
-            self._group.mean([moved[-1]], weight=sum(len(step.log_prob) for step in steps))
-            if config.target_kl and not moved[-1][0].item() <= config.target_kl:
+            passed = self._moved(steps, schedules.clip_epsilon)
+            self._group.mean([passed], weight=sum(len(step.log_prob) for step in steps))
+            moved += [passed] * len(steps)
+            if config.target_kl and not passed[0].item() <= config.target_kl:
                 break
         means = torch.cat([torch.stack(metrics).mean(dim=0), torch.stack(moved).mean(dim=0)])
         counted = torch.tensor(float(samples), dtype=torch.float64)
@@ -318,10 +315,11 @@ class PPOTrainer:
     def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
         """Step along the gradient of a minibatch and return what it was made of."""
         weights = [self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
+        clip_epsilon = torch.full((), schedules.clip_epsilon, device=self._device)  # code is compiled for every number
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
-            losses, log_prob, used = losses_of(rows, schedules.clip_epsilon)
+            losses, log_prob, used = losses_of(rows, clip_epsilon)
             total = losses[0]
             for loss, weight in zip(losses[1:], weights, strict=True):
                 total = torch.add(total, loss, alpha=weight)
@@ -334,7 +332,7 @@ class PPOTrainer:
         self._optimizer.step(learning_rate=schedules.learning_rate)
         return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
 
-    def _losses(self, rows: Rows, clip_epsilon: float) -> _Losses:
+    def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
         with self._autocast():
             parameters, values = self._evaluate(rows)
@@ -386,7 +384,7 @@ class PPOTrainer:
             used = None
         return torch.stack(ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used))
 
-    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: float) -> Tensor:
+    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor) -> Tensor:
         old_log_prob = rows.extras["log_prob"]
         if self._config.label_objective == "joint":
             log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
@@ -430,12 +428,21 @@ class PPOTrainer:
         return [*self._model.state_dict().values(), *self._state.values()]
 
 
+def _moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
+    """Return mean and variance, ``[]`` each, of all numbers ``[n]`` of a group."""
+    mean = numbers.mean()
+    group.mean([mean], weight=len(numbers))
+    variance = (numbers - mean).square().mean()
+    group.mean([variance], weight=len(numbers))
+    return mean, variance
+
+
 def _batch_metrics(source: Source, head: str, group: Group) -> dict[str, float]:
     """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
-    value, returns = source.pick(f"extras/{head}"), source.pick(f"returns/{head}")
-    means = torch.stack([explained_variance(value, returns), value.mean(), returns.mean()])
-    group.mean([means], weight=len(value))
-    numbers = means.tolist()
+    value, returns = source.pick(f"extras/{head}").double(), source.pick(f"returns/{head}").double()
+    return_mean, variance = _moments(returns, group)
+    error_mean, unexplained = _moments(returns - value, group)
+    numbers = torch.stack([explained_variance(unexplained, variance), return_mean - error_mean, return_mean]).tolist()
     names = ("explained_variance", "value_mean", "return_mean")
     kind = head.removesuffix("value").removesuffix("_")
     return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}
