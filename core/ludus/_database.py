@@ -117,7 +117,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     path = _existing(run_dir)
     # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
-    uri = f"file:{quote(str(path.resolve()))}?{mode}"
+    uri = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
     with sound(path):
         _check_length(path)
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)

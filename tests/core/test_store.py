@@ -399,6 +399,14 @@ def test_a_disk_too_full_for_a_new_league_is_one_clear_error(tmp_path, monkeypat
     make(tmp_path).close()
 
 
+@pytest.mark.parametrize("name", ["100 %", "who? #1", "it's", "line\nline", "größe", os.fsdecode(b"gr\xf6\xdfe")])
+def test_a_run_folder_may_have_any_name(tmp_path, name):
+    """SQLite is told where it lies as a URI, in which some characters mean something; the last name is no UTF-8."""
+    make(tmp_path / name).close()
+    with Store.read(tmp_path / name) as store:
+        assert store.meta("environment") == "a game"
+
+
 @pytest.mark.parametrize("open_store", [Store.open, Store.read])
 def test_opening_a_league_on_a_full_disk_is_one_clear_error(store, tmp_path, open_store):
     """SQLite needs room for what it shares between processes, as after a crash."""
