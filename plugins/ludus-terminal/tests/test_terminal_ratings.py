@@ -135,6 +135,19 @@ def test_roles_have_shares_of_their_own(chase, data):
         assert (found["tom@2"]["share"], found["jerry@2"]["share"]) == pytest.approx((1, 1), abs=1e-6)
 
 
+def test_too_many_models_of_two_roles_are_told_before_memory_is_full(write, show):
+    """Alpha-rank makes a table of all pairs against all pairs."""
+    made = write({"tom": ("cat", 0), "jerry": ("mouse", 1)}, seats=CHASE)
+    for player in ("tom", "jerry"):
+        for _ in range(64):
+            made.freeze(player)
+    for number in range(1, 65):
+        made.play((f"tom@{number}", *[f"jerry@{number}"] * 4), [(1, 0)])
+    made.store.commit()
+    with pytest.raises(ConfigError, match=r"64 and 64 models of two roles make 4,096 pairs, more .* try nash"):
+        show("ratings", made.folder, "--method", "alpha-rank")
+
+
 def test_a_missing_openskill_is_one_line(made, show, monkeypatch):
     """It says what to install."""
     monkeypatch.setitem(sys.modules, "openskill.models", None)

@@ -39,6 +39,8 @@ from ludus_terminal.views import View, natural, ratings_json, ratings_table, tab
 
 __all__ = ["COMPARISON", "RATINGS", "Evaluations", "evaluations"]
 
+_MOST_PAIRS = 4000  # of models of two roles; alpha-rank takes the square of it in memory and its cube in time
+
 Data: TypeAlias = Any  # JSON values
 
 
@@ -166,16 +168,20 @@ def _nash(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[st
 
 def _alpha_rank(run: Run, all_: Evaluations) -> tuple[Mapping[str, Rating], Mapping[str, float]]:
     table_, roles = _by_role(run, all_)
+    sizes = [len(table_.names)] if roles is None else [roles.count(role) for role in dict.fromkeys(roles)]
+    if len(sizes) > 2:
+        raise ConfigError(f"--method alpha-rank: expected a game of one or two roles, got {len(sizes)}; try nash")
+    if len(sizes) == 2 and math.prod(sizes) > _MOST_PAIRS:
+        rated = f"{sizes[0]} and {sizes[1]} models of two roles make {math.prod(sizes):,} pairs"
+        raise ConfigError(f"--method alpha-rank: {rated}, more than the {_MOST_PAIRS:,} that it can take; try nash")
     points = table_.points()
     rates = win_rates(points, expected=bradley_terry(points).expected())
-    if roles is None or len(set(roles)) < 2:
+    if roles is None or len(sizes) < 2:
         mass = alpha_rank(rates)
-    elif len(set(roles)) == 2:
+    else:
         first = np.array(roles) == roles[0]
         mass = np.zeros(len(roles))
         mass[first], mass[~first] = alpha_rank_roles(rates[np.ix_(first, ~first)])
-    else:
-        raise ConfigError(f"--method alpha-rank: expected a game of one or two roles, got {len(set(roles))}; try nash")
     return _bradley_terry(run, table_), dict(zip(table_.names, mass.tolist(), strict=True))
 
 
