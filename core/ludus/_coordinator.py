@@ -39,6 +39,7 @@ from ludus._messages import (
 from ludus._models import load_manifest
 from ludus._playing_time import PlayingTime
 from ludus._plugins import Plugins
+from ludus._records import reading
 from ludus._seeding import generator, seed_for
 from ludus.environment import EnvironmentSpec
 from ludus.errors import LudusError, WireError
@@ -105,16 +106,18 @@ class Coordinator:
         self._learners = {learner_name(player): player for player in self.config.players}
         self._rng = generator(self.config.run.seed, "matchmaking")
         saved = store.meta("matchmaking", {})
-        self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
-        shares, dealt, configured = (saved.get(key, {}) for key in ("shares", "dealt", "configured"))
-        self._time = PlayingTime(
-            dealt={name: float(dealt.get(name, 0)) for name in self.config.players},
-            length={name: float(ticks) for name, ticks in saved.get("length", {}).items()},
-        )
-        self._turn = {name: saved.get("turn", {}).get(name, 0) for name in self.config.players}
-        self._asked = saved.get("asked", 0)
+        with reading():
+            self._rng.bit_generator.state = saved.get("rng", self._rng.bit_generator.state)
+            shares, dealt, configured, length = (
+                {name: float(value) for name, value in saved.get(key, {}).items()}
+                for key in ("shares", "dealt", "configured", "length")
+            )
+            self._turn = {name: int(saved.get("turn", {}).get(name, 0)) for name in self.config.players}
+            self._asked = int(saved.get("asked", 0))
+            rules = set(saved.get("rules", ()))
+        self._time = PlayingTime(dealt={name: dealt.get(name, 0.0) for name in self.config.players}, length=length)
         # what rules have made of a share holds until one of them is gone or another share is configured
-        ruled = set(saved.get("rules", ())) <= {rule.name for rule in self.config.league.rules}
+        ruled = rules <= {rule.name for rule in self.config.league.rules}
         for name, player in self.config.players.items():
             kept = ruled and configured.get(name, player.share) == player.share
             self._share(name, shares.get(name, player.share) if kept else player.share)

@@ -17,7 +17,7 @@ from ludus._match_log import Recorded
 from ludus._messages import Fixture
 from ludus._participants import inherited, parse, unnumbered
 from ludus._payoffs import Payoffs
-from ludus._records import ModelRecord
+from ludus._records import ModelRecord, reading
 from ludus._store import Player, Store
 from ludus._structuring import did_you_mean
 from ludus.environment import Seat
@@ -80,11 +80,13 @@ class League:
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
         self._replay(0)
-        counters, shares = self.store.counters(), self.store.meta("matchmaking", {}).get("shares", {})
-        for name, view in self.players.items():
-            # who has left wants no matches; who is new is not owed what it missed, as one that has waited
-            decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, 0.0 if shares else view.share)
-            self.players[name] = attrs.evolve(view, decisions=int(decisions), share=share)
+        counters, saved = self.store.counters(), self.store.meta("matchmaking", {})
+        with reading():
+            shares = saved.get("shares", {})
+            for name, view in self.players.items():
+                # who has left wants no matches; who is new is not owed what it missed, as one that has waited
+                decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, 0.0 if shares else view.share)
+                self.players[name] = attrs.evolve(view, decisions=int(decisions), share=float(share))
         if self.store.writable:
             self.forget_unsaved(self.players)
 

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ludus._database import cure
 from ludus._messages import Fixture
-from ludus._records import FIXTURE_COLUMNS, UNSOUND, FixtureRecord, MatchRecord, fixture_of, unsound
+from ludus._records import FIXTURE_COLUMNS, FixtureRecord, MatchRecord, fixture_of, reading
 from ludus._seeding import match_seeds
 from ludus.environment import Seat
 from ludus.errors import StoreError, WireError
@@ -85,17 +85,19 @@ class MatchLog:
         """Return a value kept under `key`, or `default`.
 
         Raises:
-            sqlite3.DatabaseError: It is not JSON.
+            sqlite3.DatabaseError: It is not JSON, or of another type than `default` has.
         """
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        try:
-            return default if row is None else json.loads(row[0])
-        except UNSOUND as error:
-            raise unsound(error) from error
+        with reading():
+            value = default if row is None else json.loads(row[0])
+            if default is not None and type(value) is not type(default):
+                raise TypeError(f"{key}: expected a {type(default).__name__}, got a {type(value).__name__}")
+        return value
 
     def seats(self) -> tuple[Seat, ...]:
         """Return the seats of a match, in the environment's order."""
-        return tuple(Seat(*parts) for parts in self.meta("seats", []))
+        with reading():
+            return tuple(Seat(role, int(index), int(team)) for role, index, team in self.meta("seats", []))
 
     def add_counter(self, name: str, value: float) -> None:
         """Add to a counter that starts at 0."""
@@ -204,7 +206,8 @@ class MatchLog:
     def payoffs(self) -> Counts:
         """Return the sums over the log by (kind, a, b), each ``[3] int64`` wins, draws, losses of a."""
         rows = self._db.execute("SELECT kind, a, b, wins, draws, losses FROM payoffs")
-        return {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
+        with reading():
+            return {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
 
     def recompute_payoffs(self) -> Counts:
         """Return the same sums counted from the match log alone.
@@ -216,8 +219,9 @@ class MatchLog:
         teams = [seat.team for seat in self.seats()]
         cursor = self._db.execute("SELECT fixture, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
-            fixture = np.array([row[0] for row in rows], np.int64)
-            outcome = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
+            with reading():
+                fixture = np.array([row[0] for row in rows], np.int64)
+                outcome = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
             starts = _starts(fixture)
             ids = fixture[starts].tolist()
             known = {record.id: record for record in self._fixtures("id BETWEEN ? AND ?", ids[0], ids[-1])}
@@ -244,13 +248,15 @@ class MatchLog:
         rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last, "first": first})
         for number, ticks, outcome, *rest in rows if last is None else reversed(list(rows)):
             fixture = fixture_of(rest)
-            yield MatchRecord(
-                fixture=fixture,
-                number=number,
-                seed=int(match_seeds(fixture.seed, np.array([number]))[0]),
-                outcome=tuple(np.frombuffer(outcome, np.float32).tolist()),
-                ticks=ticks,
-            )
+            with reading():
+                record = MatchRecord(
+                    fixture=fixture,
+                    number=number,
+                    seed=int(match_seeds(fixture.seed, np.array([number], np.int64))[0]),
+                    outcome=tuple(np.frombuffer(outcome, np.float32).tolist()),
+                    ticks=int(ticks),
+                )
+            yield record
 
     def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
         """Return all fixtures ordered by id, also those of which nothing was played.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
+from attrs.validators import instance_of
 
 from ludus._messages import Fixture
 from ludus.environment import Scenario
@@ -28,13 +30,13 @@ class ModelRecord:
 
     participant: str
     player: str
-    number: int
+    number: int = field(converter=int)  # of a row, SQLite keeps any value in any column
     hash: str
     parent: str | None
-    decisions: int
-    version: int
-    created_s: float
-    manifest: Mapping[str, Any]
+    decisions: int = field(converter=int)
+    version: int = field(converter=int)
+    created_s: float = field(converter=float)
+    manifest: Mapping[str, Any] = field(validator=instance_of(dict))
 
 
 @frozen(kw_only=True)
@@ -77,11 +79,9 @@ def record_of(cls: type[R], row: Sequence[Any]) -> R:
     Raises:
         sqlite3.DatabaseError: It makes none.
     """
-    names = [field.name for field in attrs.fields(cls)]
-    try:
+    names = [attribute.name for attribute in attrs.fields(cls)]
+    with reading():
         return cls(**_parsed(names, row))
-    except UNSOUND as error:
-        raise unsound(error) from error
 
 
 def fixture_of(row: Sequence[Any]) -> Fixture:
@@ -90,22 +90,24 @@ def fixture_of(row: Sequence[Any]) -> Fixture:
     Raises:
         sqlite3.DatabaseError: It makes none.
     """
-    try:
+    with reading():
         values = _parsed(FIXTURE_COLUMNS, row)
         name, parameters = values["scenario"]
         values["scenario"] = Scenario(name=name, parameters=parameters)
         return Fixture(participants=tuple(values.pop("seats")), **values)
-    except UNSOUND as error:
-        raise unsound(error) from error
 
 
-#: What comes of values that this ludus did not write: no JSON, or other values than those of a record.
-UNSOUND = (ValueError, TypeError, RecursionError)
+@contextmanager
+def reading() -> Iterator[None]:
+    """Tell of values that this ludus did not write as SQLite does of a damaged file.
 
-
-def unsound(error: Exception) -> sqlite3.DatabaseError:
-    """Return one of `UNSOUND` as an error of the database, as SQLite's own about a damaged file."""
-    return sqlite3.DatabaseError(f"a row says nothing that can be used ({error})")
+    Raises:
+        sqlite3.DatabaseError: A row holds no JSON, or other values than are expected.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        raise sqlite3.DatabaseError(f"a row says nothing that can be used ({error})") from error
 
 
 def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ together. Nothing may be acknowledged to a worker before `commit` has returned.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from ludus import _database
 from ludus._match_log import MatchLog
 from ludus._messages import Checkpoint
 from ludus._models import remove_partial
-from ludus._records import ModelRecord, PoolRecord, record_of, row_of
+from ludus._records import ModelRecord, PoolRecord, reading, record_of, row_of
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -155,7 +156,11 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     def counters(self) -> dict[str, float]:
         """Return all counters."""
-        return dict(self._db.execute("SELECT name, value FROM counters"))
+        with reading():
+            counters = {name: float(value) for name, value in self._db.execute("SELECT name, value FROM counters")}
+            if not all(map(math.isfinite, counters.values())):
+                raise ValueError("a counter is not finite")
+        return counters
 
     def set_counter(self, name: str, value: float) -> None:
         """Set a counter."""
@@ -178,7 +183,8 @@ class Store(MatchLog, AbstractContextManager["Store"]):
             FROM (SELECT player, decisions FROM checkpoints UNION ALL SELECT player, decisions FROM models)
             GROUP BY player
         """
-        return dict(self._db.execute(sql))
+        with reading():
+            return {player: int(decisions) for player, decisions in self._db.execute(sql)}
 
     # --- models and pools -----------------------------------------------------------------------------------------
 

@@ -295,7 +295,7 @@ def change_pool(folder: str | Path, change: PoolChange) -> bool:
         RunError: The run is going on, or the folder holds none.
         StoreError: The model is unknown, or the league is damaged.
     """
-    with Store.open(Path(folder)) as store:
+    with sound(Path(folder) / DATABASE), Store.open(Path(folder)) as store:
         league = League.of(store)
         before = list(league.pool(change.pool))
         league.apply([change])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 
 import numpy as np
@@ -509,6 +510,22 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     assert resumed.coordinator._rng.bit_generator.state == rng
     resumed.train(2500)
     assert resumed.coordinator.matches > before["matches"][0]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"rng": {}}, {"dealt": {"main": None}}, {"length": 3}, {"turn": {"main": "x"}}, {"asked": "x"}, {"rules": 1}],
+    ids=str,
+)
+def test_what_a_resumed_league_cannot_go_on_from_is_damage(league, wrong):
+    """As rows are from which no record can be made; who opened the database says which it is."""
+    runner = league()
+    runner.store.set_meta("matchmaking", wrong)
+    runner.store.commit()
+    runner.close()
+    runner.store.close()
+    with pytest.raises(sqlite3.DatabaseError, match="a row says nothing that can be used"):
+        league()
 
 
 def test_a_league_goes_on_without_a_player(league):

@@ -52,6 +52,15 @@ def test_the_league_is_what_matchmakers_see(run):
     assert run.league.payoff("main@1", ["random"]).sum() > 0
 
 
+def edit(folder, change):
+    """Change rows as only somebody else's program does."""
+    with closing(sqlite3.connect(folder / "league.sqlite")) as database:
+        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            database.execute(f"DROP TRIGGER {name}")
+        database.execute(change)
+        database.commit()
+
+
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
@@ -59,20 +68,45 @@ def test_the_league_is_what_matchmakers_see(run):
         ("fixtures SET scenario = '[1'", "Expecting ',' delimiter"),
         ("fixtures SET seats = '3'", "'int' object is not iterable"),
         ("models SET manifest = '{'", "Expecting property name"),
+        ("models SET manifest = '-1.5'", "manifest"),
         ("models SET manifest = replace(hex(zeroblob(50000)), '0', '[')", "recursion"),
+        ("models SET number = number || 'x'", "invalid literal for int"),
+        ("models SET decisions = x'00ff'", "invalid literal for int"),
         ("meta SET value = 'x' WHERE key = 'seats'", "Expecting value"),
+        ("meta SET value = '[0, 1]' WHERE key = 'seats'", "cannot unpack"),
+        ("meta SET value = '0' WHERE key = 'anchors'", "anchors: expected a list, got a int"),
+        ("meta SET value = '-1.5' WHERE key = 'matchmaking'", "matchmaking: expected a dict, got a float"),
+        ("meta SET value = '{\"shares\": 3}' WHERE key = 'matchmaking'", "object has no attribute 'get'"),
+        ('meta SET value = \'{"shares": {"main": "x"}}\' WHERE key = \'matchmaking\'', "could not convert string"),
+        ("counters SET value = 'x'", "could not convert string"),
+        ("counters SET value = 9e999", "a counter is not finite"),
+        ("payoffs SET wins = '[1, 2]'", "invalid literal for int"),
+        ("matches SET outcome = 'x'", "a bytes-like object is required"),
+        ("matches SET ticks = 'x'", "invalid literal for int"),
+        ("matches SET number = CAST(number AS TEXT) || 'x'", "invalid literal for int"),
     ],
 )
 def test_rows_that_mean_nothing_are_damage(folder, change, problem):
     """As what SQLite itself finds; whoever reads is told which file, and what to do."""
-    with closing(sqlite3.connect(folder / "league.sqlite")) as database:
-        for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            database.execute(f"DROP TRIGGER {name}")
-        database.execute(f"UPDATE {change}")
-        database.commit()
+    edit(folder, f"UPDATE {change}")
     text = rf"league\.sqlite: not a sound league database: .*{problem}.*; restore it from a copy of the run"
     with pytest.raises(StoreError, match=text), open_run(folder) as run:
         list(run.matches())
+
+
+def test_a_log_that_cannot_be_counted_is_damage(folder):
+    """Who recomputes the payoffs reads outcomes of many matches at once."""
+    edit(folder, "UPDATE matches SET outcome = x'00'")
+    with open_run(folder) as run, pytest.raises(StoreError, match="not a sound league database"):
+        run.recompute_payoffs()
+
+
+def test_who_changes_a_pool_is_told_of_damage_as_who_reads(folder):
+    """The same error as of `open_run`."""
+    edit(folder, "DROP TABLE checkpoints")
+    change = PoolChange(pool="p", model="main@1", enters=True)
+    with pytest.raises(StoreError, match="not a sound league database: no such table: checkpoints"):
+        change_pool(folder, change)
 
 
 def test_pages_that_are_damaged_are_told_where_they_are_read(folder):
