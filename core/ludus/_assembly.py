@@ -97,7 +97,7 @@ class Assembly:
         run, service = self.config.run, self.config.inference
         samplers = self.samplers(cores)
         free = int(cores) - (samplers + self._serves) * run.sampler_threads  # shared among learners
-        threads = run.learner_threads or max(1, free // self._learner_processes)
+        threads = run.learner_threads or max(1, free // self.config.learner_processes)
         workers = [WorkerSpec(learner_name(player), threads) for player in self.config.players]
         workers += [
             WorkerSpec(helper_name(name, rank), threads)
@@ -272,16 +272,12 @@ class Assembly:
         chosen = self.config.inference
         return self.config.run.workers != 0 and chosen is not None and chosen.component.service is not None
 
-    @property
-    def _learner_processes(self) -> int:
-        return sum(player.learner_processes for player in self.config.players.values())
-
     def samplers(self, cores: float) -> int:
         """Return the number of sampler processes: as configured, or the cores that learners leave.
 
         Learners get half of the cores, or one core each where they compute on another device.
         """
-        run, learners = self.config.run, self._learner_processes
+        run, learners = self.config.run, self.config.learner_processes
         if run.workers is not None:
             return run.workers
         taken = max(learners, round(int(cores) / 2)) if run.device == "cpu" else learners

@@ -195,6 +195,11 @@ class RunConfig:
     data: Mapping[str, Any]
     reader: Reader = field(eq=False, repr=False)
 
+    @property
+    def learner_processes(self) -> int:
+        """Return how many processes compute the updates of all players together."""
+        return sum(player.learner_processes for player in self.players.values())
+
 
 def load_config(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugins) -> RunConfig:
     """Read a TOML file.

@@ -10,8 +10,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 from ludus._store import Store
+from ludus.environment import Seat
 from ludus.runs import open_run
-from ludus_terminal.report import _data, _show, report
+from ludus_terminal.report import report
 
 
 @pytest.fixture
@@ -82,16 +83,16 @@ def test_it_computes_the_deviation_that_it_shows(folder, computed):
 @pytest.mark.parametrize(
     ("teams", "said"),
     [
-        (2, "main@3: no evaluation matches"),
-        (1, "main@3: a game of one team has no ratings; ludus eval RUN main@3 tells what it scores"),
+        (2, "main@1: no evaluation matches"),
+        (1, "main@1: a game of one team has no ratings; ludus eval RUN main@1 tells what it scores"),
     ],
 )
-def test_a_model_that_met_nobody_has_no_table(folder, teams, said):
+def test_a_model_that_met_nobody_has_no_table(write, teams, said):
     """A line says so, and whether it could have, instead of a header without rows."""
-    with open_run(folder) as run:
-        data = _data(run)
-    data["players"]["main"]["records"] = {}
-    assert list(_show({**data, "teams": teams}))[1] == said
+    made = write(seats=tuple(Seat("player", team, team) for team in range(teams)))
+    made.freeze("main")
+    made.store.commit()
+    assert shown(made.folder).splitlines()[1:] == [said]
 
 
 def test_nobody_has_to_read_it_to_its_end(folder):

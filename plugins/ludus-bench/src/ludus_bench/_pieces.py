@@ -168,11 +168,6 @@ class Setup:
         """Return the players' names; measurements of one player take the first."""
         return tuple(self.config.players)
 
-    @property
-    def learner_processes(self) -> int:
-        """Return how many processes learn."""
-        return sum(player.learner_processes for player in self.config.players.values())
-
     def environment(self, matches: int) -> Environment:
         """Make a batch of matches."""
         return make_environment(self.config.environment, matches)

@@ -88,7 +88,7 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
         "matches": matches,
         "seconds": round(found.seconds, 2),
     }
-    threads = workers * run.sampler_threads + setup.learner_processes * learner_threads if workers else 1
+    threads = workers * run.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
     return _report(found, parts, config, threads=threads)
 
 
