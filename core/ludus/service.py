@@ -32,7 +32,7 @@ class Network(NamedTuple):
 
 @frozen(kw_only=True)
 class Site:
-    """Where a runtime runs whose component has a service.
+    """Where a runtime runs, and reaches the service of its component.
 
     Args:
         worker: The worker's name.

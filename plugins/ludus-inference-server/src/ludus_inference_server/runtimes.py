@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 
 import torch
@@ -11,19 +11,16 @@ from ludus.environment import Leaves
 from ludus.errors import ConfigError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, to_tensor
-from ludus_inference.compiled import make_compiled
+from ludus_inference.compiled import Call, Leaf, as_function, make_compiled, warn_of
 from ludus_inference.config import CompileConfig
 from ludus_inference.lean import make_lean
-from torch import Tensor, nn
+from torch import nn
 
 from ludus_inference_server.config import ServerConfig
 
 __all__ = ["OnDevice", "make_runtime"]
 
 _log = logging.getLogger("ludus.inference")
-
-Leaf = dict[str, Tensor]
-_Call = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
 
 
 class OnDevice(Eager):
@@ -44,13 +41,8 @@ class OnDevice(Eager):
         self._device = torch.device(device)
         self._bf16 = bf16
         self._weights = dict(module.state_dict())
-
-        def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
-            heads, state = torch.func.functional_call(module, weights, leaves)
-            return heads, state
-
-        self._plain: _Call = call
-        self._compiled: _Call | None = torch.compile(call, dynamic=True) if compiled else None
+        self._plain = as_function(module)
+        self._compiled: Call | None = torch.compile(self._plain, dynamic=True) if compiled else None
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `ludus.inference.Inference.run`."""
@@ -77,8 +69,7 @@ class OnDevice(Eager):
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
             result = self._plain(weights, leaves)  # what fails here too is no fault of the compiler
             self._compiled = None
-            reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-            _log.warning("this network cannot be compiled (%s); torch runs it as it is", reason)
+            warn_of(error)
             return result
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 import torch
@@ -19,12 +19,14 @@ from ludus_inference.config import CompileConfig
 if TYPE_CHECKING:
     from gymnasium import Space
 
-__all__ = ["Compiled", "make_compiled"]
+__all__ = ["Call", "Compiled", "Leaf", "as_function", "make_compiled", "warn_of"]
 
 _log = logging.getLogger("ludus.inference")
 _REPEATS = 15
 
 Leaf = dict[str, Tensor]
+#: Weights and groups of leaves to heads and state.
+Call: TypeAlias = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
 
 
 class _Batch(TypedDict):
@@ -46,16 +48,27 @@ class Compiled(Eager):
     def __init__(self, module: nn.Module, request: NetworkRequest) -> None:
         super().__init__(module, request)
         self._weights = dict(module.state_dict())  # slot 0: the module's own memory
-
-        def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
-            heads, state = torch.func.functional_call(module, weights, leaves)
-            return heads, state
-
-        self._call: Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]] = torch.compile(call, dynamic=True)
+        self._call: Call = torch.compile(as_function(module), dynamic=True)
 
     def forward(self, leaves: tuple[Leaf, ...], slot: int) -> tuple[Leaf, Leaf]:
         """Return heads and state of one slot."""
         return self._call(self._slots[slot] if slot else self._weights, leaves)
+
+
+def as_function(module: nn.Module) -> Call:
+    """Return a network as a function of its weights, too: one compilation serves all models."""
+
+    def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
+        heads, state = torch.func.functional_call(module, weights, leaves)
+        return heads, state
+
+    return call
+
+
+def warn_of(error: Exception) -> None:
+    """Log why a network is not compiled."""
+    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    _log.warning("this network cannot be compiled (%s); torch runs it as it is", reason)
 
 
 def make_compiled(config: CompileConfig, *, module: nn.Module, request: NetworkRequest) -> Eager:
@@ -66,7 +79,7 @@ def make_compiled(config: CompileConfig, *, module: nn.Module, request: NetworkR
         batches = [_batch(module, request, rows) for rows in (config.warm_up_rows // 2, config.warm_up_rows)]
         speedup = _seconds(eager, *batches) / _seconds(compiled, *batches)
     except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
-        _log.warning("this network cannot be compiled (%s); torch runs it as it is", _first_line(error))
+        warn_of(error)
         return eager
     if speedup < config.min_speedup:
         _log.info("compiled code is %.2f times as fast as torch; torch runs this network as it is", speedup)
@@ -102,7 +115,3 @@ def _lowest(spaces: Mapping[str, Space[Any]], rows: int) -> Leaves:
         name: np.full((rows, *(space.shape or ())), getattr(space, "start", 0), space.dtype)
         for name, space in spaces.items()
     }
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".strip().splitlines()[0]
