@@ -121,6 +121,16 @@ def test_a_state_that_is_not_the_one_played_shows(ppo):
     assert made.make_trainer(seed=1).update(batch, progress=0.0).metrics["approx_kl"] > 1e-5
 
 
+def test_no_match_starts_behind_the_end_of_a_segment(ppo):
+    """Segments are of different lengths, and a memory is unrolled from one start to the next."""
+    batch = play(ppo())
+    batch.decided[4:, 4] = False
+    more = {"advantage": torch.zeros(batch.decided.shape)}
+    source = SequenceSource(batch, trainable=batch.trainable(), more=more, device=torch.device("cpu"))
+    starts = source.take(np.arange(5)).unrolled.starts
+    assert starts.nonzero().tolist() == [[3, 0], [3, 1]]
+
+
 def test_every_trainable_decision_counts(ppo):
     """Minibatches are whole segments."""
     made = ppo(num_minibatches=2, epochs=2)
