@@ -319,7 +319,7 @@ class _Run:
         """Go on without a sink that fails; the run's own file is no such plugin."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if isinstance(sink, JsonLines):
                 raise
             self._sinks = [other for other in self._sinks if other[1] is not sink]

@@ -478,17 +478,18 @@ def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monke
     assert made[0].closed
 
 
+@pytest.mark.parametrize("kind", [ConnectionError, SystemExit])
 @pytest.mark.parametrize("broken", ["write", "close"])
-def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken):
-    """It is told of once; the run and the other sinks go on."""
+def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken, kind):
+    """It is told of once; the run and the other sinks go on, also where it wants to exit."""
 
     def fail(*_):
-        raise ConnectionError("no server")
+        raise kind("no server")
 
     monkeypatch.setattr(Memory, broken, fail)
     outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
     assert outcome.reason == "2,000 decisions are learned"
-    assert said.count("metric sink 'dummy-memory' failed: ConnectionError: no server — it gets nothing more") == 1
+    assert said.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets nothing more") == 1
     assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
 
 
