@@ -245,7 +245,8 @@ def _starts(batch: SegmentBatch) -> np.ndarray:
     """Return ``[T+1, N] bool``: entries at which a match starts within a segment."""
     starts = np.zeros_like(batch.decided)
     starts[1:] = batch.terminated[:-1] | ~batch.decided[:-1]  # what is not decided is a final observation
-    return starts & known(batch)  # a memory that nobody has put back is unrolled through many entries at once
+    starts &= known(batch)  # a memory that nobody has put back is unrolled through many entries at once
+    return starts
 
 
 class _Column:
