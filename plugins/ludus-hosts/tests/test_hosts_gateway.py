@@ -270,10 +270,10 @@ def test_a_machine_of_many_names_does_not_fill_the_run(run, box, monkeypatch):
     monkeypatch.setattr(_gateway, "MAX_HOSTS", 2)
     run.host("second").join()
     third = run.host("third")
-    third.say(third.joining(samplers=1, run=run.sockets.name))
+    third.say(third.joining())  # before it starts samplers
     (refused,) = run.until(lambda: third.of(Refused))
     assert not refused.final
-    assert refused.why == "the run has no room for another machine: 2 take part"
+    assert refused.why == "the run has room for 2 machines with 16,384 samplers, of which 2 with 4 take part"
     assert run.gateway._hosts.keys() == {"box", "second"}
     box.join()
     box.say(Leaving(host="box"))
@@ -289,6 +289,7 @@ def test_machines_have_so_many_samplers_together(run, box, monkeypatch):
     other.say(other.joining(samplers=1, run=run.sockets.name))
     (refused,) = run.until(lambda: other.of(Refused))
     assert not refused.final
+    assert refused.why == "the run has room for 1,024 machines with 5 samplers, of which 1 with 5 take part"
     box.join(4)
     other.join(1)
 

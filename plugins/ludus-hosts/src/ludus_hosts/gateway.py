@@ -256,13 +256,12 @@ class Gateway:
         elif known is not None and known.token != joining.token:
             why = f"a machine called {name!r} takes part already; choose another name with --name"
             self._say(route, Refused(why=why, final=False))
+        elif full := self._full(joining):  # told before it starts samplers, and again if those are too many
+            self._say(route, Refused(why=full, final=False))
         elif joining.run != self._sockets.name:  # it knows nothing of this start of the run yet
             config = (self._run_dir / "run.toml").read_text(encoding="utf-8")
             able = ways("tcp:", shared=False)
             self._say(route, Joined(run=self._sockets.name, config=config, ways=able, versions=installed()))
-        elif not self._has_room(joining):
-            why = f"the run has no room for another machine: {len(self._hosts)} take part"
-            self._say(route, Refused(why=why, final=False))
         else:
             workers = sampler_names(name, joining.samplers)
             if known is None or known.workers != workers:
@@ -272,11 +271,14 @@ class Gateway:
             known.route, known.heard_s = route, self._clock()
             self._say(route, Joined(run=self._sockets.name))
 
-    def _has_room(self, joining: Joining) -> bool:
-        """Return whether a host can take part besides the others; who has a key may say any number of names."""
-        others = self._hosts.keys() - {joining.host}
-        samplers = joining.samplers + sum(len(self._hosts[name].workers) for name in others)
-        return len(others) < MAX_HOSTS and samplers <= MAX_WORKERS
+    def _full(self, joining: Joining) -> str:
+        """Return why a host cannot take part besides the others, if so; who has a key may say any number of names."""
+        others = [host for name, host in self._hosts.items() if name != joining.host]
+        samplers = sum(len(host.workers) for host in others)
+        if len(others) < MAX_HOSTS and samplers + joining.samplers <= MAX_WORKERS:
+            return ""
+        room = f"{MAX_HOSTS:,} machines with {MAX_WORKERS:,} samplers"
+        return f"the run has room for {room}, of which {len(others):,} with {samplers:,} take part"
 
     def _forget(self, name: str) -> None:
         host = self._hosts.pop(name, None)
