@@ -97,7 +97,9 @@ def _load(path: str, component: str) -> Any:
         value = importlib.import_module(module_name)
         for part in attribute.split("."):
             value = getattr(value, part)
-    except (Exception, SystemExit) as error:  # a plugin's import may raise anything, even exit
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin's import may raise anything: exit, or what a panic in Rust becomes
         # the loader of libraries knows no MemoryError; of any other cause it says more
         short = isinstance(error, MemoryError) or str(error).endswith("failed to map segment from shared object")
         cure = "reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"

@@ -78,7 +78,7 @@ def test_short_memory_is_no_fault_of_a_plugin(tmp_path, monkeypatch, error):
         component(factory="ludus_test_large:Thing").load_factory()
 
 
-@pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 0"])
+@pytest.mark.parametrize("error", ["ZeroDivisionError: oh", "SystemExit: 0", "BaseException: at lib.rs:3"])
 def test_any_exception_of_an_import_is_caught(tmp_path, monkeypatch, error):
     """A plugin's module may raise whatever it likes."""
     kind, _, value = error.partition(": ")
