@@ -86,8 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; None takes those of the process.
 
     Returns:
-        0 for success, 1 for a `LudusError` or a file that cannot be used, 2 for wrong usage, 130 after Ctrl-C, 141 when
-        the output reaches nobody: a closed pipe, a terminal that is gone, a full disk.
+        0 for success, 1 for a `LudusError`, a file that cannot be used or a lack of memory, 2 for wrong usage, 130
+        after Ctrl-C, 141 when the output reaches nobody: a closed pipe, a terminal that is gone, a full disk.
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
@@ -133,6 +133,13 @@ def _complain(line: str) -> None:
         click.echo(f"error: {printable(line)}", err=True)
 
 
+def _lines(error: LudusError | MemoryError) -> list[str]:
+    text = str(error) or type(error).__name__
+    if isinstance(error, MemoryError):
+        return [f"out of memory: {text} — lower what is large, such as sampling.matches; LUDUS_DEBUG=1 shows where"]
+    return text.splitlines()
+
+
 def _run(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     color = False if os.environ.get("NO_COLOR") else None  # None: at a terminal
@@ -146,10 +153,10 @@ def _run(arguments: Sequence[str] | None) -> int:
         with suppress(OSError):
             error.show()
         return error.exit_code
-    except LudusError as error:
+    except (LudusError, MemoryError) as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
-        for line in str(error).splitlines() or [type(error).__name__]:
+        for line in _lines(error):
             _complain(line)
         return 1
     except OSError as error:  # a bug names no file

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import click
+import numpy as np
 import pytest
 from ludus import ConfigError, __main__, __version__
 from ludus._cli import BUILT_IN
@@ -96,6 +97,15 @@ def test_other_exceptions_are_not_hidden(command):
     command(lambda: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         __main__.main(["train"])
+
+
+def test_a_lack_of_memory_is_one_line(command, capsys):
+    """NumPy says how much was asked for, which follows from numbers that a person gave."""
+    command(lambda: np.zeros(2**59))
+    assert __main__.main(["train"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: out of memory: Unable to allocate 4.00 EiB for an array")
+    assert err.endswith(" — lower what is large, such as sampling.matches; LUDUS_DEBUG=1 shows where\n")
 
 
 def test_a_file_that_cannot_be_used_is_one_line(command, capsys, tmp_path):

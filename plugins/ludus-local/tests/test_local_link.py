@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -50,6 +52,19 @@ def folder(tmp_path, worker):
     path = tmp_path / "shared"
     path.mkdir(mode=0o700, exist_ok=True)
     return SharedFolder(path, worker)
+
+
+@contextmanager
+def files_run_out():
+    """Let this process open as many files as are left for what is no shared memory."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.open(os.devnull, os.O_RDONLY)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 16, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def credit(**what):
@@ -291,6 +306,23 @@ def test_lent_memory_is_back_when_its_block_is_released(sampler):
     assert list(held) == [1, 2]
     hear(sampler, "learner-main", credit(pid=os.getpid(), released=1))
     assert list(held) == [2]
+
+
+def test_a_learner_that_may_open_no_more_files_gets_plain_arrays(sampler, learner):
+    """From the next credit on; a block or two are lost."""
+    shapes = {"length": ((4,), np.dtype(np.int32))}
+    hear(learner, "sampler-0", Hello(pid=os.getpid()))
+    kinds = []
+    for block in (1, 2):
+        learner.send("sampler-0", credit())
+        hear(sampler, "learner-main", *learner.endpoint.of(Offer))
+        arrays = sampler.lend("main", shapes)
+        sampler.send("learner-main", Segments(player="main", block=block, pid=os.getpid(), arrays=arrays))
+        sent = sampler.endpoint.sent[-1][1]
+        kinds.append(type(sent))
+        with files_run_out():
+            hear(learner, "sampler-0", sent)
+    assert kinds == [Parcel, Segments]
 
 
 # -- leagues ---------------------------------------------------------------------------------------------------------

@@ -106,6 +106,18 @@ def test_a_quota_of_version_2_counts(tmp_path, text, cores):
     assert _process.available_cores(cgroup=tmp_path) == cores
 
 
+@pytest.mark.parametrize("place", ["memory.max", "memory/memory.limit_in_bytes"])
+def test_a_container_limits_memory(tmp_path, place):
+    """In either version of control groups, where there is a limit below what the machine has."""
+    machine = _process.memory_bytes(cgroup=tmp_path)
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    seen = []
+    for text in ("1048576\n", "max\n", f"{2**62}\n"):
+        (tmp_path / place).write_text(text)
+        seen.append(_process.memory_bytes(cgroup=tmp_path))
+    assert seen == [2**20, machine, machine]
+
+
 @pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])
 def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
     """-1 limits nothing."""

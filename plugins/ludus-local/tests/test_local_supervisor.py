@@ -100,6 +100,15 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
 
 
+def test_more_workers_than_memory_can_hold_are_not_started(supervise, monkeypatch):
+    """The machine would kill one process after the other, and not only theirs."""
+    supervisor, _ = supervise()
+    monkeypatch.setattr("ludus_local.supervisor.memory_bytes", lambda: 2**30)
+    with pytest.raises(WorkerError, match=r"11 worker processes need more than 1 GiB .* has 1 GiB and [\d.]+ cores"):
+        supervisor.start([evolve(SPEC, name=f"sampler-{number}") for number in range(11)])
+    assert len(supervisor.launch.commands) == 1
+
+
 def test_a_worker_may_be_made_by_another_module(supervise):
     """Which is told more than others are; those that it does not name are made as ever."""
     supervisor, _ = supervise(modules={"sampler-0": ("some.module", "tcp://*:7077", "keys/run.key")})

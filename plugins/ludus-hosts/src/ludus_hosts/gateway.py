@@ -330,7 +330,7 @@ class Gateway:
         elif source.board is None or source.board.name != offer.board:
             try:
                 source.board = BoardReader(self._folder, learner, offer.board, offer.layout)
-            except WireError as error:  # of a learner that was just replaced
+            except (LinkError, WireError) as error:  # of a learner that was just replaced, or no more files may be open
                 _log.warning("%s: %s", learner, error)
                 source.board = None
 

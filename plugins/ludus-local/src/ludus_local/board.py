@@ -98,6 +98,7 @@ class BoardReader:
         specs: What is on it.
 
     Raises:
+        LinkError: It cannot be mapped here.
         WireError: There is no such board.
     """
 

@@ -105,6 +105,7 @@ def unpack(parcel: Parcel, reader: SlotReader | None) -> Segments:
 
     Raises:
         ContractError: It holds no segments.
+        LinkError: The slot cannot be mapped here, nor can others.
         WireError: The slot or the packing is not what the message says.
     """
     if not parcel.slot:

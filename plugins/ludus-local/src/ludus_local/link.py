@@ -82,12 +82,14 @@ class _Sampler:
         reader: Its slots; None without shared memory.
         told: Whether it was made the offer.
         declined: Whether it wants weights in messages.
+        plain: Whether its blocks are to come as plain arrays, as no more of its slots can be mapped.
     """
 
     pid: int
     reader: SlotReader | None
     told: bool = False
     declined: bool = False
+    plain: bool = False
 
 
 @define
@@ -209,13 +211,13 @@ class HostLink:
         """Send a credit, without weights that the sampler finds on the board."""
         shown = None if sampler.declined else self._board
         if not sampler.told:
-            if not self.endpoint.send(peer, self._offer(shown)):
+            if not self.endpoint.send(peer, self._offer(shown, plain=sampler.plain)):
                 return False
             sampler.told = True
         return self.endpoint.send(peer, credit if shown is None else evolve(credit, weights={}))
 
-    def _offer(self, shown: Board | None) -> Offer:
-        offer = Offer(ways=ways(self.address, shared=self.folder is not None))
+    def _offer(self, shown: Board | None, *, plain: bool = False) -> Offer:
+        offer = Offer(ways=ways(self.address, shared=self.folder is not None and not plain))
         return offer if shown is None else evolve(offer, board=shown.file.name, layout=shown.layout.specs)
 
     def _open(self, peer: str, parcel: Parcel) -> Segments:
@@ -227,9 +229,11 @@ class HostLink:
             sampler = self._sampler(peer, parcel.pid)
         try:
             return unpack(parcel, sampler.reader)
-        except (ContractError, WireError) as error:
+        except (ContractError, LinkError, WireError) as error:
+            if isinstance(error, LinkError):
+                sampler.plain, sampler.told = True, False  # it is told with the next credit
             self._unread += 1
-            if self._unread.bit_count() == 1:  # 1, 2, 4, 8 …: a learner that may open no more files has this with all
+            if self._unread.bit_count() == 1:  # 1, 2, 4, 8 …: where memory is not what it should be, all may be so
                 _log.warning("unreadable block %d, of %s: %s", self._unread, peer, error)
             return Segments(player=parcel.player, block=parcel.block, pid=parcel.pid)
 
@@ -270,7 +274,7 @@ class HostLink:
         try:
             if offer.board:
                 learner.board = self._reader(peer, offer)
-        except WireError as error:
+        except (LinkError, WireError) as error:
             _log.warning("%s; they come through sockets", error)
             self.endpoint.send(peer, Declined())
             self.endpoint.send(peer, learner.hello)

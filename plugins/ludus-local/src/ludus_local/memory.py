@@ -14,6 +14,7 @@ its file short afterwards; the folder is private to one user, whose processes tr
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import itertools
@@ -22,6 +23,7 @@ import math
 import mmap
 import os
 import re
+import resource
 import shutil
 import stat
 import sys
@@ -56,6 +58,8 @@ _MAGIC = int.from_bytes(b"LUDSHM\x00\x01", sys.byteorder)  # its last byte is th
 _WORDS = 8
 _ALIGNMENT = 64
 _SPARE = 8  # so much of the file system, 1/8, stays free
+_SPARE_FILES = 16  # so many descriptors stay free, for sockets, models and logs
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # what a process says that may have no more of something
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only folders with mode 0700 are made there
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
@@ -239,6 +243,7 @@ class SharedFolder:
         """Map a file of another worker for reading.
 
         Raises:
+            LinkError: This process may not open or map any more.
             WireError: There is no such file of that worker with that layout.
         """
         if not (_NAME.fullmatch(name) and name.startswith(f"{owner}.")):
@@ -247,7 +252,8 @@ class SharedFolder:
         try:
             made = SharedFile(self.path / name, _map(self.path / name, size), layout, copies)
         except (OSError, ValueError) as error:
-            raise WireError(f"shared memory {name}: {error}") from None
+            short = isinstance(error, OSError) and error.errno in _SHORT
+            raise (LinkError if short else WireError)(f"shared memory {name}: {error}") from None
         if made.words[0] != _MAGIC or made.words[1] <= 0 or tuple(made.words[2:4]) != (layout.digest, size):
             raise WireError(f"shared memory {name} does not begin as declared")
         return made
@@ -257,6 +263,7 @@ def _make(path: Path, size: int) -> mmap.mmap:
     """Make a file of real, not promised, memory: on a full file system a mapping would end in a signal."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
+        _leave_files(descriptor)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
         else:
@@ -271,9 +278,21 @@ def _make(path: Path, size: int) -> mmap.mmap:
         os.close(descriptor)
 
 
+def _leave_files(descriptor: int) -> None:
+    """Check that a file, which stays open while it is mapped, is none of the last that this process may open.
+
+    Raises:
+        OSError: It is.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit != resource.RLIM_INFINITY and descriptor >= limit - _SPARE_FILES:  # the lowest number that is free
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
 def _map(path: Path, size: int) -> mmap.mmap:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        _leave_files(descriptor)
         status = os.fstat(descriptor)
         if status.st_uid != os.getuid() or status.st_size != size:
             raise ValueError(f"{status.st_size} bytes, declared are {size}")

@@ -71,6 +71,19 @@ def available_cores(*, cgroup: Path = _CGROUP) -> float:
     return min(float(affinity), _quota(cgroup))
 
 
+def memory_bytes(*, cgroup: Path = _CGROUP) -> int:
+    """Return how much memory the processes of this run can have at most: that of the machine, or of a container.
+
+    Args:
+        cgroup: Where control groups are mounted.
+    """
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for limit in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):  # of version 2, then 1
+        with suppress(OSError, ValueError):  # there is none, or it says "max"
+            return min(machine, int(limit.read_text()))
+    return machine
+
+
 def _quota(cgroup: Path) -> float:
     """Return the cores granted by control groups (version 2, then 1), infinite where nothing limits them."""
     with suppress(OSError, ValueError):

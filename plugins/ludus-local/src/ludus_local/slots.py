@@ -131,6 +131,7 @@ class SlotReader:
             specs: Its layout.
 
         Raises:
+            LinkError: This process may not open or map any more.
             WireError: The slot is not what it is said to be.
         """
         known, file = self._mapped.get(name, (None, None))

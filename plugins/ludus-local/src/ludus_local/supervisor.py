@@ -13,6 +13,7 @@ from attrs import define, field
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
 
+from ludus_local.process import available_cores, memory_bytes
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
 __all__ = ["Supervisor", "is_service", "serves"]
@@ -22,6 +23,7 @@ _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
 _QUIET_S = 5.0  # a service that was silent for so long may be keeping others waiting
 _START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
 _EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
+_LEAST_BYTES = 100 * 2**20  # less memory no worker of its own has: Python, NumPy and torch without a game
 _LAST_WORDS_S = 0.5  # after its end, what a worker said last may still be on its way
 _SHOW_S = 0.5  # what a silent worker gets to write its traceback to the log
 _ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
@@ -67,8 +69,9 @@ class Supervisor:
         """Start the workers.
 
         Raises:
-            WorkerError: One could not be started.
+            WorkerError: One could not be started, or this machine has no memory for so many.
         """
+        _check_room(len(specs))
         self._logs.mkdir(exist_ok=True)
         for spec in specs:
             self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
@@ -237,6 +240,16 @@ def is_service(name: str) -> bool:
 def serves(name: str) -> bool:
     """Return whether the worker of a name commits nothing, but is of use to others."""
     return name.startswith(("service-", "helper-"))
+
+
+def _check_room(workers: int) -> None:
+    """Check that workers could fit into memory: where they do not, the kernel kills one process after the other."""
+    needed, there = workers * _LEAST_BYTES / 2**30, memory_bytes() / 2**30
+    if needed > there:
+        raise WorkerError(
+            f"{workers} worker processes need more than {needed:,.0f} GiB of memory, and this machine has {there:,.0f} "
+            f"GiB and {available_cores():g} cores: choose fewer samplers (run.workers, or --samplers of a join)"
+        )
 
 
 def _ended(status: int) -> str:
