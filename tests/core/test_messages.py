@@ -57,6 +57,11 @@ def test_every_message_is_immutable_and_built_by_keyword(message_class):
     assert message_class.__setattr__ is not object.__setattr__
 
 
+def test_those_who_carry_messages_find_every_class_of_them():
+    """And no more: what the module imports does not travel on its own."""
+    assert list(wire.MESSAGES) == MESSAGES
+
+
 def test_no_message_names_its_speaker():
     """Whoever reads one asks the link that brought it, which nobody can tell another name."""
     assert [kind.__name__ for kind in wire.MESSAGES if {"worker", "sender", "name"} & {*attrs.fields_dict(kind)}] == []
