@@ -236,30 +236,19 @@ _MANY_DEVIATIONS = """
 import re
 from pathlib import Path
 import numpy as np
-from ludus_ratings import fit
+from ludus_ratings.fit import Hessian
 
 def most():
     return 1024 * int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 
-fit._WORK = 0  # as if many had met many
 later = np.arange(1, 1500)
 ends, group = np.stack([later - 1, later], axis=1), np.arange(1500) // 12
-hessian = fit.Hessian(ends, np.ones(1499), fixed=0, group=group, precision=0.03)
+hessian = Hessian(ends, np.ones(1499), fixed=0, group=group, precision=0.03)
 before = most()
 assert all(hessian.deviation(i) > 0 for i in range(1, 60))
 assert hessian._variance is not None
 print(most() - before)
 """
-
-
-@pytest.mark.parametrize(("far", "together"), [(0, True), (30, False)])
-def test_deviations_of_thousands_are_found_together(monkeypatch, far, together):
-    """Without a matrix of all, where everybody has met a few; one by one, where many have met many."""
-    monkeypatch.setattr("ludus_ratings.fit._WHOLE", 0)  # as if there were more than that
-    table = table_of(history(200, far=far), ["random"])
-    found = [rating.deviation for rating in ratings_of(table).values()]
-    np.testing.assert_allclose(found, dense(table)[1], rtol=0, atol=1e-6)
-    assert (table._hessian._variance is not None) == together
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell how much memory was needed at most")

@@ -6,7 +6,6 @@ Leagues grow to thousands of participants of which each has met a few, so no fit
 from __future__ import annotations
 
 import math
-from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
 import numpy as np
@@ -24,7 +23,6 @@ GROUPS = 128
 
 _TOLERANCE = 1e-9  # log-odds; so tight that a warm start ends where a cold one does
 _WHOLE = 6000  # participants whose whole matrix is inverted where the deviations of many are read
-_WORK = 1000  # for each participant: products before elimination is given up for that
 
 
 class Hessian:
@@ -44,7 +42,7 @@ class Hessian:
 
     def __init__(self, ends: Indices, weight: Floats, *, fixed: int, group: Indices, precision: float) -> None:
         n, self._fixed, self._group, k = len(group), fixed, group, int(group.max(initial=-1)) + 1
-        self._diagonal = np.asarray(np.bincount(ends.ravel(), np.repeat(weight, 2), n) + precision, np.float64)
+        self._diagonal = np.bincount(ends.ravel(), np.repeat(weight, 2), n) + precision
         moving = (ends != fixed).all(axis=1)
         self._a, self._b, self._weight = ends[moving, 0], ends[moving, 1], weight[moving]
         between = np.bincount(group[self._a] * k + group[self._b], self._weight, k * k).reshape(k, k)
@@ -85,12 +83,7 @@ class Hessian:
         whole[self._a, self._b] = whole[self._b, self._a] = -self._weight
         return whole
 
-    def _variances(self) -> Floats | None:
-        """Return the diagonal of H⁻¹; None where too many have met too many others."""
-        few = _eliminated(self._diagonal, self._a, self._b, self._weight)
-        return self._inverted() if few is None and len(self._diagonal) <= _WHOLE else few
-
-    def _inverted(self) -> Floats:
+    def _variances(self) -> Floats:
         """Return the diagonal of H⁻¹, half by half: what is inverted at once is a quarter of the whole."""
         whole, middle = self.whole(), len(self._diagonal) // 2
 
@@ -106,73 +99,13 @@ class Hessian:
         if i == self._fixed:
             return 0.0
         n, self._asked = len(self._diagonal), self._asked + 1
-        if self._asked == n // 50 + 1:
+        if self._variance is None and 50 * self._asked > n and n <= _WHOLE:
             self._variance = self._variances()
         if self._variance is not None:
             return round(math.sqrt(self._variance[i]) * ELO_POINTS, 6)
         right = np.zeros(n)
         right[i] = 1.0
         return round(math.sqrt(self.solve(right, accuracy=1e-6)[i]) * ELO_POINTS, 6)
-
-
-def _eliminated(diagonal: Floats, a: Indices, b: Indices, weight: Floats) -> Floats | None:
-    """Return the diagonal of H⁻¹ by elimination, always of who is bound to the fewest; None where that gets long.
-
-    Whoever leaves binds those to each other that it was bound to, which gives H = L D Lᵀ.
-
-    Args:
-        diagonal: ``[n]``.
-        a: ``[pairs]``: the first of every pair, each pair once.
-        b: ``[pairs]``: the second.
-        weight: ``[pairs]``.
-    """
-    n, order, gone = len(diagonal), list[int](), set[int]()
-    bound: list[dict[int, float]] = [{} for _ in range(n)]  # of who is gone: a column of L
-    for i, j, value in zip(a.tolist(), b.tolist(), weight.tolist(), strict=True):
-        bound[i][j] = bound[j][i] = -value
-    pivot, work = diagonal.tolist(), _WORK * n
-    waiting = [(len(others), i) for i, others in enumerate(bound)]
-    heapify(waiting)
-    while waiting:
-        count, i = heappop(waiting)
-        if i in gone or count != len(bound[i]):  # it waits with another count
-            continue
-        work -= count * count
-        if work < 0:
-            return None
-        column = {j: value / pivot[i] for j, value in bound[i].items()}
-        for j, value in bound[i].items():
-            others = bound[j]
-            del others[i]
-            for k, share in column.items():
-                if k != j:
-                    others[k] = others.get(k, 0.0) - share * value
-            pivot[j] -= column[j] * value
-        for j in column:
-            heappush(waiting, (len(bound[j]), j))
-        bound[i] = column
-        order.append(i)
-        gone.add(i)
-    return _diagonal_of_inverse(order, bound, pivot)
-
-
-def _diagonal_of_inverse(order: list[int], columns: list[dict[int, float]], pivot: list[float]) -> Floats:
-    """Return the diagonal of Z = (L D Lᵀ)⁻¹, of which only what lies where L is not 0 is computed.
-
-    From the last to the first, Z_ij = -Σ_k L_ki Z_kj and Z_ii = 1 / D_i - Σ_k L_ki Z_ki (Takahashi, Fagan and Chin
-    1973).
-
-    Args:
-        order: n participants in the order in which they were eliminated.
-        columns: Of L, by participant, without the ones on the diagonal.
-        pivot: D, by participant.
-    """
-    inverse: list[dict[int, float]] = [{} for _ in order]
-    for i in reversed(order):
-        for j in columns[i]:
-            inverse[i][j] = inverse[j][i] = -sum(share * inverse[j][k] for k, share in columns[i].items())
-        inverse[i][i] = 1.0 / pivot[i] - sum(share * inverse[i][k] for k, share in columns[i].items())
-    return np.array([inverse[i][i] for i in range(len(order))])
 
 
 def fit_bradley_terry(
