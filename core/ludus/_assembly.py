@@ -12,6 +12,7 @@ from attrs import frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._build import (
+    close_environment,
     learned_role,
     make,
     make_agent,
@@ -85,7 +86,7 @@ class Assembly:
     def spec(self) -> EnvironmentSpec:
         """Return what is known of the environment."""
         environment = make_environment(self.config.environment, 1)
-        environment.close()
+        close_environment(environment)
         return environment.spec
 
     def workers(self, cores: float) -> list[WorkerSpec]:
@@ -156,7 +157,7 @@ class Assembly:
                 opponents_learn=sampling.opponents_learn,
             )
         except BaseException:  # it may have processes of its own
-            environment.close()
+            close_environment(environment)
             raise
 
     def learner(self, player: str, context: WorkerContext) -> Learner:

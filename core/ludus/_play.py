@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field
 
-from ludus._blame import told
+from ludus._blame import blamed, told
 from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
@@ -487,7 +487,8 @@ class Play:
 
     def close(self) -> None:
         """Close the environment."""
-        self.environment.close()
+        with blamed(f"environment {self.environment.spec.name!r}"):
+            self.environment.close()
 
 
 def _name(actor: Actor) -> str:

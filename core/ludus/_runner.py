@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field
 
 from ludus._assembly import Assembly
-from ludus._build import make, make_environment
+from ludus._build import close_environment, make, make_environment
 from ludus._check import check
 from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config, schedule_problem
@@ -349,7 +349,7 @@ class _Run:
                     league.record({name: played[name] for name in ("fixture", "number", "ticks", "outcome")})
                     coordinator.commit()
         finally:
-            environment.close()
+            close_environment(environment)
 
     def _finals(self, league: League, matches: int) -> Iterator[tuple[PlayerView, str]]:
         """Return whose newest model meets whom, without those that have played so many matches already."""

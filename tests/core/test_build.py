@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 from attrs import frozen
 from gymnasium import spaces
 from ludus._build import (
+    close_environment,
     learned_role,
     make,
     make_agent,
@@ -221,6 +222,13 @@ def test_a_factory_that_exits_is_told_like_one_that_raises(configure, monkeypatc
     monkeypatch.setattr(Component, "load_factory", lambda _: lambda *_args, **_more: sys.exit(0))
     with pytest.raises(PluginError, match=r"^algorithm 'algo' failed: SystemExit: 0 — LUDUS_DEBUG=1 shows where$"):
         make_algorithm(player, ROLE)
+
+
+def test_an_environment_that_exits_when_closed_is_named():
+    """A check would end with it, as if all were well."""
+    environment = SimpleNamespace(spec=SimpleNamespace(name="board"), close=lambda: sys.exit(0))
+    with pytest.raises(PluginError, match=r"^environment 'board' failed: SystemExit: 0 "):
+        close_environment(environment)
 
 
 def test_contract_error_in_a_factory_names_the_component(configure):

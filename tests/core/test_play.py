@@ -12,7 +12,7 @@ from ludus._messages import Fixture
 from ludus._play import Play, Seats
 from ludus._seeding import match_seeds
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
-from ludus.errors import ContractError
+from ludus.errors import ContractError, PluginError
 
 TWO = {"player": (0, 1)}
 
@@ -296,6 +296,14 @@ def test_closing_closes_the_environment(scripted, table):
     game = scripted(TWO)
     table(game)[0].close()
     assert game.closed
+
+
+def test_an_environment_that_exits_when_closed_is_named(scripted, table, monkeypatch):
+    """As games with a window do; a run in one process would end with it, as if all were well."""
+    game = scripted(TWO)
+    monkeypatch.setattr(game, "close", lambda: sys.exit(0))
+    with pytest.raises(PluginError, match=f"^environment {game.spec.name!r} failed: SystemExit: 0 "):
+        table(game)[0].close()
 
 
 # -- environments that break the contract ----------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from ludus._answers import (
 from ludus._assembly import Assembly
 from ludus._blame import told
 from ludus._build import (
+    close_environment,
     learned_role,
     make,
     make_agent,
@@ -125,7 +126,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield from _guarded("matchmaking", _check_matchmaking(assembly, environment))
         yield from _guarded("processes", _check_processes(config))
     finally:
-        environment.close()
+        close_environment(environment)
 
 
 def _count(items: Mapping[str, object], noun: str) -> str:
