@@ -153,7 +153,7 @@ def _attrs_class(value: object, kind: Any) -> Any:
     values = structure_fields(value, kind)
     try:
         return kind(**values)
-    except Exception as error:  # a plugin's __attrs_post_init__ may raise anything
+    except (Exception, SystemExit) as error:  # a plugin's __attrs_post_init__ may raise anything, even exit
         text = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise StructuringError(Problem((), text)) from error
 
