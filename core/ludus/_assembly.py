@@ -11,8 +11,8 @@ from typing import Any
 from attrs import frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
+from ludus._blame import close_environment
 from ludus._build import (
-    close_environment,
     learned_role,
     make,
     make_agent,

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ludus.environment import Environment
 from ludus.errors import ContractError, LudusError, PluginError
 
 
@@ -20,6 +21,16 @@ def blamed(who: str) -> Iterator[None]:
         raise
     except (Exception, SystemExit) as error:  # exit is no end of a run that anybody has asked for
         raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
+
+
+def close_environment(environment: Environment) -> None:
+    """Close an environment.
+
+    Raises:
+        PluginError: It raised, or called exit.
+    """
+    with blamed(f"environment {environment.spec.name!r}"):
+        environment.close()
 
 
 def told(error: BaseException, when: str = "") -> str:

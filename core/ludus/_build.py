@@ -46,16 +46,6 @@ def make_environment(chosen: Chosen, num_matches: int) -> Environment:
     return environment
 
 
-def close_environment(environment: Environment) -> None:
-    """Close an environment.
-
-    Raises:
-        PluginError: It raised, or called exit.
-    """
-    with blamed(f"environment {environment.spec.name!r}"):
-        environment.close()
-
-
 def make_agent(chosen: Chosen, spec: EnvironmentSpec, role: str) -> Agent:
     """Make a scripted agent for a role.
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from attrs import define, field
 
-from ludus._blame import blamed, told
+from ludus._blame import close_environment, told
 from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
@@ -487,8 +487,7 @@ class Play:
 
     def close(self) -> None:
         """Close the environment."""
-        with blamed(f"environment {self.environment.spec.name!r}"):
-            self.environment.close()
+        close_environment(self.environment)
 
 
 def _name(actor: Actor) -> str:

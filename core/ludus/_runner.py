@@ -15,7 +15,8 @@ from typing import Any
 from attrs import define, field
 
 from ludus._assembly import Assembly
-from ludus._build import close_environment, make, make_environment
+from ludus._blame import close_environment
+from ludus._build import make, make_environment
 from ludus._check import check
 from ludus._compute import prepare_to_compute
 from ludus._config import RunConfig, dump_config, load_config, schedule_problem

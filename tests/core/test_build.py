@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from attrs import frozen
 from gymnasium import spaces
+from ludus._blame import close_environment
 from ludus._build import (
-    close_environment,
     learned_role,
     make,
     make_agent,

@@ -25,9 +25,8 @@ from ludus._answers import (
     checked_rating,
 )
 from ludus._assembly import Assembly
-from ludus._blame import told
+from ludus._blame import close_environment, told
 from ludus._build import (
-    close_environment,
     learned_role,
     make,
     make_agent,
