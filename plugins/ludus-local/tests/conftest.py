@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import resource
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from ludus_local.memory import SharedFolder
@@ -24,3 +28,21 @@ def folder(tmp_path):
     path = tmp_path / "shared"
     path.mkdir(mode=0o700)
     return SharedFolder(path, "sampler-0")
+
+
+@pytest.fixture
+def files_run_out():
+    """Return a context in which this process may open as many files as are left for what is no shared memory."""
+
+    @contextmanager
+    def run_out():
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest = os.open(os.devnull, os.O_RDONLY)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 16, limits[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+    return run_out

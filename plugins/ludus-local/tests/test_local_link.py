@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -52,19 +50,6 @@ def folder(tmp_path, worker):
     path = tmp_path / "shared"
     path.mkdir(mode=0o700, exist_ok=True)
     return SharedFolder(path, worker)
-
-
-@contextmanager
-def files_run_out():
-    """Let this process open as many files as are left for what is no shared memory."""
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open(os.devnull, os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 16, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def credit(**what):
@@ -308,7 +293,7 @@ def test_lent_memory_is_back_when_its_block_is_released(sampler):
     assert list(held) == [2]
 
 
-def test_a_learner_that_may_open_no_more_files_gets_plain_arrays(sampler, learner):
+def test_a_learner_that_may_open_no_more_files_gets_plain_arrays(sampler, learner, files_run_out):
     """From the next credit on; a block or two are lost."""
     shapes = {"length": ((4,), np.dtype(np.int32))}
     hear(learner, "sampler-0", Hello(pid=os.getpid()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -41,22 +40,16 @@ def test_space_that_is_missing_is_told_in_a_unit_that_fits(folder, monkeypatch, 
         folder.create(Layout.of({"x": ((size,), np.dtype(np.uint8))}))
 
 
-def test_the_last_files_that_may_be_opened_are_left_to_others(folder, shapes):
+def test_the_last_files_that_may_be_opened_are_left_to_others(folder, shapes, files_run_out):
     """A file is open while it is mapped, and sockets, models and logs need descriptors, too."""
     layout = Layout.of(shapes)
     made = folder.create(layout)
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    lowest = os.open(os.devnull, os.O_RDONLY)
-    os.close(lowest)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 16, limits[1]))
-    try:
+    with files_run_out():
         with pytest.raises(LinkError, match=r"no shared memory in .*: Too many open files"):
             folder.create(layout)
         with pytest.raises(LinkError, match=rf"shared memory {made.name}: .*Too many open files"):
             folder.attach("sampler-0", made.name, layout)
         (folder.path.parent / "checkpoint").touch()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert [file.name for file in folder.path.iterdir()] == [made.name]
     folder.attach("sampler-0", made.name, layout)
 
