@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from ludus._actors import PolicyActor, rows_of
 from ludus._messages import Fixture
@@ -17,7 +17,6 @@ from ludus.algorithm import StackedPolicy, Weights
 from ludus.environment import EnvironmentSpec
 from ludus.errors import ModelError
 from ludus.inference import Span
-from ludus.interface import View
 
 
 @define(eq=False, kw_only=True)
@@ -54,38 +53,23 @@ class StackActor(PolicyActor):
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - as for agents, there are no rewards
         """Decide for all models at once, the rows of each side by side."""
         spans = _spans(seats.slots)
-        if len(spans) * _ROWS_PER_SPAN <= seats.slots.size or len(spans) == 1:
+        if len(spans) == len({span.slot for span in spans}):
             return self._act(seats, spans)
         order = np.argsort(seats.slots, kind="stable")
-        chosen = self._act(seats, _spans(seats.slots[order]), order)
+        seats = seats.arranged(order)
+        chosen = self._act(seats, _spans(seats.slots))
         actions = np.empty_like(chosen)
         actions[order] = chosen
         return actions
 
-    def _act(self, seats: Seats, spans: list[Span], order: np.ndarray | None = None) -> np.ndarray:
-        def rows(array: np.ndarray) -> np.ndarray:
-            return array if order is None else array[order]
-
-        tick = seats.tick
-        if order is not None:
-            seats = evolve(seats, streams=seats.streams[order])
-        view = View(
-            observation={name: rows(seats.take(leaf)) for name, leaf in tick.observation.items()},
-            action_mask=None if tick.action_mask is None else rows(seats.take(tick.action_mask)),
-            reward=np.zeros(seats.streams.size, np.float32),
-        )
-        if self.interface is not None:
-            view = self.interface.observe(view, seats.streams)
+    def _act(self, seats: Seats, spans: list[Span]) -> np.ndarray:
+        count = seats.streams.size
+        view = self.view(seats, Reward(np.zeros(count, np.float32), np.zeros(count, np.int32)))
         # a critic that reads what the policy does not see is given it only where somebody wants to hear it
-        wanted = {} if seats.values is None else tick.privileged
-        privileged = {name: rows(seats.take(leaf)) for name, leaf in wanted.items()}
+        privileged = {} if seats.values is None else self.privileged(seats)
         options: dict[str, Any] = {"spans": spans} if self.stacked else {}
         decision = self.decide(seats, view, privileged, rows_of(self._state, seats.streams), **options)
         return self.raw(decision.action, seats.streams)
-
-
-#: Fewer rows per span on average are put in order first; fixtures usually keep the rows of a model together.
-_ROWS_PER_SPAN = 4
 
 
 def _spans(slots: np.ndarray) -> list[Span]:

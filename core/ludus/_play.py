@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ludus._blame import close_environment, told
 from ludus._messages import Fixture
@@ -29,10 +29,11 @@ class Seats:
 
     Attributes:
         tick: The role's tick (the environment's own arrays).
-        index: ``[n]`` row · S + seat, where S is the number of seats of the role; ascending.
+        index: ``[n]`` row · S + seat, where S is the number of seats of the role.
         streams: ``[n]`` identity of (row, seat) over all roles.
         slots: ``[n]`` which of the models that the actor holds plays there; 0 for actors that hold one.
         values: ``[all streams] float32``, where actors write what their seats expect to receive; None: nobody reads it.
+        ascending: Whether `index` is.
     """
 
     tick: RoleTick
@@ -40,6 +41,7 @@ class Seats:
     streams: np.ndarray
     slots: np.ndarray
     values: np.ndarray | None = None
+    ascending: bool = True
 
     @property
     def rows(self) -> np.ndarray:
@@ -52,11 +54,15 @@ class Seats:
         Where these are all seats it is a view of the array: neither write to it nor keep it.
         """
         flat = array.reshape(-1, *array.shape[2:])
-        return flat if self.index.size == len(flat) else flat.take(self.index, axis=0)
+        return flat if self.ascending and self.index.size == len(flat) else flat.take(self.index, axis=0)
 
     def part(self, chosen: np.ndarray) -> Seats:
         """Return some of the seats, in their order: ``chosen [n] bool``."""
         return Seats(self.tick, self.index[chosen], self.streams[chosen], self.slots[chosen], self.values)
+
+    def arranged(self, order: np.ndarray) -> Seats:
+        """Return all of the seats in another order: ``order [n]``, where each of them is now."""
+        return evolve(self.part(order), ascending=False)
 
 
 @define

@@ -103,10 +103,19 @@ def seats(slots, streams=None):
 
 
 def test_models_share_one_call():
-    """Rows that lie together are one span each; a model that sits twice may have two."""
+    """Rows that lie together are one span each, in whatever order the models sit."""
+    actor = stack(Stacked(), 1, 2)
+    actions = actor.act(seats([1] * 4 + [0] * 5), None)
+    assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9)]]
+    assert actor.policy.seen[:, 0].tolist() == list(range(0, 18, 2))
+    assert actions[:, 0].tolist() == [2] * 4 + [1] * 5
+
+
+def test_a_model_that_sits_in_several_places_has_one_span():
+    """As where matches of its last fixture are still played beside those of another one."""
     actor = stack(Stacked(), 1, 2)
     actions = actor.act(seats([1] * 4 + [0] * 5 + [1] * 4), None)
-    assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9), (1, 9, 13)]]
+    assert actor.policy.calls == [[(0, 0, 5), (1, 5, 13)]]
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5 + [2] * 4
 
 

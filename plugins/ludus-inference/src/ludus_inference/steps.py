@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from attrs import define, field, frozen
 from ludus.inference import Span
+from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "Activation",
@@ -31,6 +33,13 @@ Table = Mapping[int, Sequence[np.ndarray]]
 
 _ALIGNMENT = 16  # floats in a cache line
 _FEW = 16384  # numbers, for which four calls of torch take longer than one of NumPy
+
+# Up to so many multiplications OpenBLAS has kernels for AVX-512 that take weights as they lie. For larger products it
+# copies them first, which takes longer than to multiply so few rows.
+_SMALL = 1_000_000
+_FEW_ROWS = 32
+_COLUMNS = 64  # a kernel's
+_WITH_SMALL_KERNELS = {"SkylakeX", "Cooperlake", "SapphireRapids"}
 
 
 @define(eq=False)
@@ -143,10 +152,25 @@ class Dense:
         """Multiply."""
         source, out, position = self.source.base, self.out.base, self.position
         inputs, outputs = self.source.width + 1, self.out.width
-        if not call.spans:
-            np.matmul(source[: call.rows, :inputs], call.table[0][position], out=out[: call.rows, :outputs])
-        for slot, start, stop in call.spans:
-            np.matmul(source[start:stop, :inputs], call.table[slot][position], out=out[start:stop, :outputs])
+        for slot, start, stop in call.spans or (Span(0, 0, call.rows),):
+            multiply(source[start:stop, :inputs], call.table[slot][position], out=out[start:stop, :outputs])
+
+
+def multiply(rows: np.ndarray, weights: np.ndarray, *, out: np.ndarray) -> None:
+    """Write the product of rows ``[m, k]`` and weights ``[k, n]``, in small parts where this is faster."""
+    count, outputs = len(rows), weights.shape[1]
+    if not 1 < count <= _FEW_ROWS or rows.size * outputs <= _SMALL or not has_small_kernels():
+        np.matmul(rows, weights, out=out)
+        return
+    width = _SMALL // rows.size // _COLUMNS * _COLUMNS or outputs
+    for start in range(0, outputs, width):
+        np.matmul(rows, weights[:, start : start + width], out=out[:, start : start + width])
+
+
+@cache
+def has_small_kernels() -> bool:
+    """Return whether NumPy's BLAS, as it runs here, has kernels of their own for small products."""
+    return any(library.get("architecture") in _WITH_SMALL_KERNELS for library in ThreadpoolController().info())
 
 
 @frozen
