@@ -9,6 +9,9 @@ network. The module's forward signature is fixed::
 Observations arrive in the environment's dtypes (uint8 images stay uint8) and are widened inside. Head outputs
 are ``[n, size] float32``. Where the request names privileged leaves and `privileged` is empty (frozen models play
 without them, unless an opponent reads their values), the critic heads are left out of the result.
+
+What a network says of a row depends on that row alone: trainers fill minibatches up with rows that do not count, and
+may ask once where several are equal.
 """
 
 from __future__ import annotations

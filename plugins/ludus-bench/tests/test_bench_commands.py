@@ -14,7 +14,9 @@ import numpy as np
 import psutil
 import pytest
 from ludus.__main__ import main
+from ludus._models import load_arrays
 from ludus.errors import ConfigError, ContractError
+from ludus.runs import open_run
 from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
@@ -256,9 +258,27 @@ def test_selfplay_prints_what_is_promised(capsys, caplog, workers):
     whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
     assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
     assert found["peak_rss_mb"] > 50
-    measuring, *others = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
-    assert measuring.startswith("measuring env, forward, update, ")
+    *others, measuring = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
     assert others == ["starting a run", "it learns; measuring it"]
+    assert measuring.startswith("measuring env, forward, update, ")
+
+
+def test_parts_can_go_on_from_what_a_run_has_learned(tmp_path):
+    """Trainer, policy and sampler have the weights of the newest model then, not those of a new run."""
+    options = [text for flag, text in zip(PPO + SMALL, (PPO + SMALL)[1:], strict=False) if flag == "--set"]
+    setup = open_setup(Source(environment="dummy-count", overrides=tuple(options)))
+    path, folder = tmp_path / "small.toml", tmp_path / "run"
+    path.write_text(setup.dump(run={"decisions": 200, "workers": 0}), encoding="utf-8")
+    assert main(["train", str(path), "--run", str(folder)]) == 0
+    with open_run(folder) as run:
+        newest = list(run.models.values())[-1]
+    expected = load_arrays(folder / "models", newest.hash)
+    left = setup.after(folder)
+    for name, array in left.learned().trainer.weights().items():
+        np.testing.assert_array_equal(array, expected[name], err_msg=name)
+        np.testing.assert_array_equal(left._first_weights()["main_agent"][name], expected[name], err_msg=name)
+    first = setup.learned().trainer.weights()
+    assert any(not np.array_equal(first[name], array) for name, array in expected.items())
 
 
 @pytest.mark.slow

@@ -23,12 +23,12 @@ def batch(make_ppo, make_batch):
     return made
 
 
-def source_of(batch, device=CPU):
+def source_of(batch, device=CPU, **options):
     """Return a source whose advantages are row numbers."""
     steps, segments = batch.decided.shape
     numbers = torch.arange(steps * segments, dtype=torch.float32).reshape(steps, segments)
     more = {"advantage": numbers, "returns/value": -numbers}
-    return RowSource(batch, trainable=batch.trainable(), more=more, device=device)
+    return RowSource(batch, trainable=batch.trainable(), more=more, device=device, **options)
 
 
 def check(rows, batch, entries):
@@ -111,6 +111,54 @@ def test_few_shapes_occur(make_ppo, make_batch, decisions):
     assert all(size % unit == 0 for size in sizes)
     assert max(sizes) - min(sizes) <= max(2, 2 * unit)
     assert sum(sizes) <= decisions + 2 * unit
+
+
+def repeat(batch, times):
+    """Let so many segments in a row hold the same observations, privileged leaves included."""
+    for leaves in (batch.observation, batch.privileged):
+        for leaf in leaves.values():
+            leaf[...] = np.repeat(leaf[:, ::times], times, axis=1)
+
+
+@pytest.mark.parametrize("few_shapes", [False, True])
+def test_what_several_have_seen_is_taken_once(batch, few_shapes):
+    """Every decision finds what it saw, in all leaves; what else belongs to it stays its own."""
+    repeat(batch, 3)
+    entries = np.array([47, 0, 13, 13, 8, 1, 2, 3])
+    rows = source_of(batch, merged=True, few_shapes=few_shapes).take(entries)
+    assert len(rows.observation["obs"]) == len(rows.privileged["fog"]) == 5
+    for leaves in (rows.observation, rows.privileged):
+        for name, leaf in leaves.items():
+            leaves[name] = leaf[rows.seen]
+    check(rows, batch, entries)
+
+
+def test_a_leaf_that_tells_decisions_apart_is_heard(batch):
+    """Equal observations before different privileged leaves are two things to a critic."""
+    repeat(batch, 3)
+    batch.privileged["fog"][0, 1] += 1
+    rows = source_of(batch, merged=True).take(np.array([0, 1, 2]))
+    assert len(rows.privileged["fog"]) == 2
+    assert rows.seen[0] == rows.seen[2] != rows.seen[1]
+
+
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_where_hardly_any_are_equal_nothing_is_merged(batch, pairs):
+    """Comparing the rows of every minibatch would cost more than it saves."""
+    for leaf in (*batch.observation.values(), *batch.privileged.values()):
+        leaf[0, :pairs] = leaf[1, :pairs]
+    assert source_of(batch, merged=True).take(np.arange(12)).seen is None
+
+
+def test_a_large_batch_is_judged_by_a_sample(make_ppo, make_batch, monkeypatch):
+    """Where all that the sample shows is different, the rest is not even read."""
+    batch, read = make_batch(make_ppo(), segments=500), []
+    pick = RowSource._pick
+    monkeypatch.setattr(
+        RowSource, "_pick", lambda self, name, index: read.append(len(index)) or pick(self, name, index)
+    )
+    source_of(batch, merged=True)
+    assert 0 < max(read) <= 512 < batch.num_decisions
 
 
 def test_rows_are_copies(batch):

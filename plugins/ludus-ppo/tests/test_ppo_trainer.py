@@ -11,6 +11,8 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
+from ludus_ppo import rows
+from ludus_ppo.trainer import PPOTrainer
 
 BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
@@ -53,6 +55,35 @@ def test_one_update_is_the_textbook_one(make_ppo, make_batch):
     optimizer.step()
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("options", [{}, {"advantage": "vtrace"}, {"normalize_value": True}])
+def test_asking_once_for_equal_observations_learns_the_same(make_ppo, make_batch, monkeypatch, options):
+    """Weights after two updates, and what is said of the second, do not depend on whether rows are merged."""
+    hidden = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
+    ppo = make_ppo(privileged=hidden, epochs=2, num_minibatches=2, **options)
+    batch = make_batch(ppo, segments=60, privileged={"hidden": 2})
+    for leaf in (batch.observation["obs"], batch.privileged["hidden"]):
+        leaf[...] = np.repeat(leaf[:, ::3], 3, axis=1)
+    sizes, results = [], []
+    evaluate = PPOTrainer._evaluate
+    monkeypatch.setattr(
+        PPOTrainer,
+        "_evaluate",
+        lambda self, rows: sizes.append((len(rows.observation["obs"]), len(rows.action))) or evaluate(self, rows),
+    )
+    for fewest_equal in (0.05, 1.0):
+        monkeypatch.setattr(rows, "_FEWEST_EQUAL", fewest_equal)
+        trainer = ppo.make_trainer(seed=1)
+        trainer.update(batch, progress=0.0)
+        results.append((trainer.weights(), trainer.update(batch, progress=0.0).metrics))
+    half = len(sizes) // 2
+    assert all(read < 0.7 * decided for read, decided in sizes[:half])
+    assert all(read >= decided for read, decided in sizes[half:])
+    (weights, metrics), (expected, expected_metrics) = results
+    for name, array in weights.items():
+        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
+    assert metrics == pytest.approx(expected_metrics, rel=1e-3, abs=1e-5)
 
 
 def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):

@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from ludus import load_plugins
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, make_networks, player_role
 from ludus._compute import device_problem, prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._metrics import read_metrics
-from ludus._models import save_arrays
+from ludus._models import load_arrays, save_arrays
 from ludus._seeding import seed_for
 from ludus._toml import apply_overrides, read_toml
 from ludus.algorithm import GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
+from ludus.runs import open_run
 from ludus.service import Network
 from ludus_local.process import available_cores
 
@@ -153,10 +154,28 @@ class Learned:
 
 @frozen(kw_only=True)
 class Setup:
-    """A configuration and what is installed."""
+    """A configuration and what is installed.
+
+    Args:
+        config: Of a run.
+        plugins: What is installed.
+        weights: Of players that do not begin as in a new run, by name.
+    """
 
     config: RunConfig
     plugins: Plugins
+    weights: Mapping[str, Weights] = field(factory=dict)
+
+    def after(self, folder: Path) -> Setup:
+        """Return the same with the players as a run of this configuration has left them.
+
+        Args:
+            folder: The run folder. Who has no model there begins as ever.
+        """
+        with open_run(folder) as run:
+            newest = {model.player: model.hash for model in run.models.values()}
+        weights = {player: load_arrays(folder / "models", digest) for player, digest in newest.items()}
+        return attrs.evolve(self, weights=weights)
 
     @property
     def workers(self) -> int:
@@ -193,6 +212,8 @@ class Setup:
             player = _in_plain_torch(player)
         algorithm = make_algorithm(player, role, runtime=None if plain else self.config.inference)
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
+        if name in self.weights:
+            trainer.load_weights(self.weights[name])
         policy = algorithm.make_policy()
         policy.load(trainer.weights())
         return Learned(player=name, role=role, policy=policy, trainer=trainer)
@@ -250,7 +271,7 @@ class Setup:
             yield name, make_algorithm(player, role).make_trainer(seed=0)
 
     def _first_weights(self) -> dict[str, Weights]:
-        return {name: trainer.weights() for name, trainer in self._trainers()}
+        return {name: self.weights.get(name) or trainer.weights() for name, trainer in self._trainers()}
 
     @property
     def minibatch_option(self) -> tuple[str, int] | None:

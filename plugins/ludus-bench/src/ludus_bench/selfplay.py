@@ -62,25 +62,28 @@ class Played:
 
 
 def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
-    """Measure the limit, then a run.
+    """Measure a run, and then its parts with the players as it has left them.
 
     Args:
         setup: The configuration.
         shape: How the run is spread.
         seconds: Length of the measured window.
         warmup_s: From the first trained decisions to the window.
-        plan: How long the parts are measured before.
+        plan: How long the parts are measured.
 
     Raises:
         RunError: The run ended early.
     """
     sections = shape.sections
     matches = shape.matches or setup.config.sampling.matches
+    with start_run(setup.dump(**sections)) as run:
+        found = _watched(run, seconds=seconds, warmup_s=warmup_s)
+        run.stop()
+        left = setup.after(run.folder)
     with limit_threads(1):
-        parts = rate_parts(setup, matches=matches, plan=plan)
-    found = played(setup.dump(**sections), seconds=seconds, warmup_s=warmup_s)
-    run, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
-    learner_threads = shape.learner_threads or run.learner_threads or 1  # 0: what is free
+        parts = rate_parts(left, matches=matches, plan=plan)
+    options, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
+    learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: what is free
     config = {
         "env": setup.config.environment.name,
         "players": ", ".join(setup.players),
@@ -88,7 +91,7 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
         "matches": matches,
         "seconds": round(found.seconds, 2),
     }
-    threads = workers * run.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
+    threads = workers * options.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
     return _report(found, parts, config, threads=threads)
 
 
@@ -99,11 +102,15 @@ def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
         RunError: It ended early.
     """
     with start_run(toml) as run:
-        start_s = run.learning(warmup_s=warmup_s)
-        first = len(run.moments) - 1
-        end_s = start_s + seconds
-        lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
-        return _played(run, lines, start_s=start_s, end_s=end_s, first=first)
+        return _watched(run, seconds=seconds, warmup_s=warmup_s)
+
+
+def _watched(run: WatchedRun, *, seconds: float, warmup_s: float) -> Played:
+    start_s = run.learning(warmup_s=warmup_s)
+    first = len(run.moments) - 1
+    end_s = start_s + seconds
+    lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
+    return _played(run, lines, start_s=start_s, end_s=end_s, first=first)
 
 
 def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float, first: int) -> Played:

@@ -12,11 +12,16 @@ from attrs import frozen
 from ludus.segment import SegmentBatch
 from torch import Tensor
 
+from ludus_ppo.kinds import kinds_of, one_of_each
 from ludus_ppo.networks import Unrolled
 
 __all__ = ["RowSource", "Rows", "SequenceSource", "Source", "borrow", "known"]
 
 _READ = ("observation/", "privileged/")  # by the network
+
+# Of the rows of a batch, how many tell whether it is worth while to compare all, and the least share to be saved.
+_SAMPLE = 512
+_FEWEST_EQUAL = 0.05
 
 
 @frozen(kw_only=True)
@@ -25,6 +30,7 @@ class Rows:
 
     observation: dict[str, Tensor]  # [≥ n, …]: what follows the n rows only fills up; [T, N, …] where unrolled
     privileged: dict[str, Tensor]  # likewise
+    seen: Tensor | None = None  # [n] int64: the rows of both that decisions saw, where these are fewer; None: their own
     unrolled: Unrolled | None = None
     action: Tensor  # [n, L] int64 or [n, D] float32
     action_mask: Tensor | None  # [n, A] bool
@@ -71,6 +77,7 @@ class RowSource:
         device: Where rows are wanted.
         few_shapes: Minibatches have sizes of which few occur, and what the network reads is filled up to one of them:
             oneDNN compiles kernels for every shape it meets, and keeps some megabytes of them for each.
+        merged: What decisions saw is taken once where several saw the same, if there are enough of these in the batch.
     """
 
     def __init__(
@@ -81,6 +88,7 @@ class RowSource:
         more: Mapping[str, Tensor],
         device: torch.device,
         few_shapes: bool = False,
+        merged: bool = False,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)}
         self._columns = {name: _Column(tensor) for name, tensor in (tensors | dict(more)).items()}
@@ -89,6 +97,23 @@ class RowSource:
         self._transfer = _GPUTransfer(device) if device.type == "cuda" else None
         self._device = device
         self._few_shapes = few_shapes
+        self._kinds = self._find_kinds(trainable.size) if merged else None
+
+    def _find_kinds(self, entries: int) -> np.ndarray | None:
+        """Return the kind of what was seen at every entry that is trained on; None where hardly any see the same."""
+        names = [name for name in self._columns if name.startswith(_READ)]
+        row_bytes = sum(self._columns[name].rows[0].nbytes for name in names)
+
+        def read(chosen: np.ndarray) -> list[np.ndarray]:
+            return [self._pick(name, torch.from_numpy(chosen)).numpy() for name in names]
+
+        for chosen in (self._chosen[:: 1 + self._chosen.size // _SAMPLE], self._chosen):
+            found = kinds_of(read, chosen, row_bytes=row_bytes)
+            if found.max() + 1 > (1 - _FEWEST_EQUAL) * chosen.size:
+                return None
+        kinds = np.empty(entries, np.int64)
+        kinds[self._chosen] = found
+        return kinds
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
         """Return entries in random order; see `Source`."""
@@ -109,8 +134,11 @@ class RowSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of these rows on the device."""
-        index = torch.from_numpy(part)
-        filled = torch.from_numpy(np.pad(part, (0, -part.size % self._unit(part.size)), mode="edge"))
+        index, read, seen = torch.from_numpy(part), part, None
+        if self._kinds is not None:
+            kept, place = one_of_each(self._kinds[part])
+            read, seen = part[kept], torch.from_numpy(place).to(self._device)
+        filled = torch.from_numpy(np.pad(read, (0, -read.size % self._unit(part.size)), mode="edge"))
         indices = {name: filled if name.startswith(_READ) else index for name in self._columns}
         if self._transfer is None:
             taken = {name: self._pick(name, chosen).to(self._device) for name, chosen in indices.items()}
@@ -125,6 +153,7 @@ class RowSource:
         return Rows(
             observation=group("observation/"),
             privileged=group("privileged/"),
+            seen=seen,
             action=taken["action"],
             action_mask=taken.get("action_mask"),
             extras=group("extras/"),

@@ -219,7 +219,15 @@ class PPOTrainer:
     ) -> Source:
         if batch.initial_state:
             return SequenceSource(batch, trainable=trainable, more=more, device=self._device, burn_in=burn_in)
-        return RowSource(batch, trainable=trainable, more=more, device=self._device, few_shapes=self._compiles_shapes)
+        return RowSource(
+            batch,
+            trainable=trainable,
+            more=more,
+            device=self._device,
+            few_shapes=self._compiles_shapes,
+            # an auxiliary module reads the rows, too; and a GPU would wait for their comparison
+            merged=self._auxiliary is None and self._device.type == "cpu",
+        )
 
     def _present(self, batch: SegmentBatch, trainable: np.ndarray) -> Present:
         """Ask today's weights about every decision of the batch and what it may bootstrap from."""
@@ -357,6 +365,9 @@ class PPOTrainer:
         parameters, values = self._model(rows.observation, rows.privileged, rows.unrolled)
         if not values:
             raise ContractError("ppo: the critic reads privileged leaves, but the batch carries none")
+        if rows.seen is not None:
+            parameters = parameters.index_select(0, rows.seen)
+            values = {head: value.index_select(0, rows.seen) for head, value in values.items()}
         count = len(rows.action)  # what follows only fills up
         return parameters[:count].float(), {head: value[:count].float() for head, value in values.items()}
 

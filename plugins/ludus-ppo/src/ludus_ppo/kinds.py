@@ -1,0 +1,72 @@
+"""Rows that are equal, found by their bytes: a network that has been asked once need not be asked again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TypeAlias
+
+import numpy as np
+
+__all__ = ["kinds_of", "one_of_each"]
+
+_CHUNK_BYTES = 1 << 22  # read at once
+
+_Read: TypeAlias = Callable[[np.ndarray], Sequence[np.ndarray]]
+
+
+def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
+    """Return the kind of every row, ``[n] int64`` from 0 on: rows are of one kind if all their bytes are equal.
+
+    Args:
+        read: Returns the leaves of so many entries, ``[m, …]`` each.
+        entries: What to read, ``[n] int64``.
+        row_bytes: Of all leaves of one row, about.
+    """
+    parts = max(1, math.ceil(entries.size * row_bytes / _CHUNK_BYTES))
+    hashes = np.concatenate([_hashes(read(part)) for part in np.array_split(entries, parts)])
+    _, kinds = np.unique(hashes, return_inverse=True)
+    kept, place = one_of_each(kinds)
+    alike = entries[kept[place]]
+    for part, others in zip(np.array_split(entries, parts), np.array_split(alike, parts), strict=True):
+        if not all(np.array_equal(_bytes(a), _bytes(b)) for a, b in zip(read(part), read(others), strict=True)):
+            return np.arange(entries.size)  # one hash for different rows: hardly ever
+    return kinds
+
+
+def one_of_each(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one row of each kind, and where among these the kind of every row is, int64.
+
+    Args:
+        kinds: ``[n] int64``, ≥ 0.
+
+    Returns:
+        ``[k]`` and ``[n]``: with both, ``kinds[kept][place] == kinds``.
+    """
+    order, place = np.arange(kinds.size), np.empty(kinds.max() + 1, np.int64)
+    place[kinds] = order  # of several rows, the last
+    kept = np.flatnonzero(place[kinds] == order)
+    place[kinds[kept]] = np.arange(kept.size)
+    return kept, place[kinds]
+
+
+def _hashes(leaves: Sequence[np.ndarray]) -> np.ndarray:
+    """Return a hash ``[m] uint64`` of every row: the sum of its words of 32 bits, each times a number of 64."""
+    words = np.concatenate([_words(_bytes(leaf)) for leaf in leaves], axis=1)
+    return np.asarray(words @ _numbers(words.shape[1]))
+
+
+@cache
+def _numbers(count: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(1 << 64, size=count, dtype=np.uint64)
+
+
+def _bytes(leaf: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(leaf).reshape(len(leaf), math.prod(leaf.shape[1:])).view(np.uint8)
+
+
+def _words(rows: np.ndarray) -> np.ndarray:
+    """Return bytes ``[m, b]`` as words ``[m, b/4]``, filled up with 0."""
+    missing = -rows.shape[1] % 4
+    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, missing))) if missing else rows).view(np.uint32)

@@ -1,0 +1,67 @@
+"""Rows that are equal: found by their bytes, and only these."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from ludus_ppo import kinds as kinds_module
+from ludus_ppo.kinds import kinds_of, one_of_each
+
+
+def found(*leaves, row_bytes=1):
+    """Return the kinds of all rows of some leaves."""
+    return kinds_of(lambda entries: [leaf[entries] for leaf in leaves], np.arange(len(leaves[0])), row_bytes=row_bytes)
+
+
+def agree(kinds, table):
+    """Compare kinds with what NumPy finds in a table ``[n, …]`` of whole numbers."""
+    _, expected = np.unique(table.reshape(len(table), -1), axis=0, return_inverse=True)
+    assert kinds.min() == 0
+    assert kinds.max() == expected.max()
+    assert len(set(zip(kinds.tolist(), expected.tolist(), strict=True))) == expected.max() + 1
+
+
+@pytest.mark.parametrize("row_bytes", [1, 1 << 20], ids=["at once", "in parts"])
+def test_rows_are_of_one_kind_if_all_leaves_are_equal(row_bytes):
+    """Bytes, whose number is no multiple of four, and wide integers; a difference in either is one."""
+    rng = np.random.default_rng(0)
+    board, turn = rng.integers(0, 2, (300, 3, 2)).astype(np.int8), rng.integers(0, 3, 300)
+    agree(found(board, turn, row_bytes=row_bytes), np.concatenate([board.reshape(300, -1), turn[:, None]], axis=1))
+
+
+def test_entries_are_read_where_they_lie():
+    """Kinds are those of the rows that entries name, in their order."""
+    leaf = np.array([[5], [6], [5], [7]])
+    kinds = kinds_of(lambda entries: [leaf[entries]], np.array([3, 2, 0]), row_bytes=8)
+    assert kinds[1] == kinds[2] != kinds[0]
+
+
+def test_bits_decide():
+    """NaN is equal to itself here, and 0 is not -0: a network might tell them apart."""
+    kinds = found(np.array([[np.nan], [0.0], [np.nan], [-0.0]], np.float32))
+    assert kinds[0] == kinds[2]
+    assert len(set(kinds.tolist())) == 3
+
+
+def test_rows_that_differ_in_the_highest_bytes_have_different_hashes():
+    """Sums of products lose what differs in high bits only; here they keep it."""
+    rows = np.zeros((1 << 16, 16), np.uint8)
+    rows[:, 3], rows[:, 11] = np.divmod(np.arange(1 << 16), 256)
+    assert len(np.unique(kinds_module._hashes([rows]))) == 1 << 16
+
+
+def test_different_rows_with_one_hash_are_told_apart(monkeypatch):
+    """Then no two rows are taken for equal."""
+    monkeypatch.setattr(kinds_module, "_numbers", lambda count: np.zeros(count, np.uint64))
+    assert found(np.array([[1], [2], [1]])).tolist() == [0, 1, 2]
+    assert found(np.array([[1], [1], [1]])).tolist() == [0, 0, 0]
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=40))
+def test_one_row_of_each_kind_stands_for_all(numbers):
+    """Every kind is kept once, and every row finds its own."""
+    kinds = np.array(numbers)
+    kept, place = one_of_each(kinds)
+    assert sorted(kinds[kept].tolist()) == sorted(set(numbers))
+    np.testing.assert_array_equal(kinds[kept][place], kinds)
