@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from attrs import define, evolve, field
+from attrs import define, field
 
 from ludus._blame import close_environment, told
 from ludus._messages import Fixture
@@ -58,11 +58,13 @@ class Seats:
 
     def part(self, chosen: np.ndarray) -> Seats:
         """Return some of the seats, in their order: ``chosen [n] bool``."""
-        return Seats(self.tick, self.index[chosen], self.streams[chosen], self.slots[chosen], self.values)
+        index, streams, slots = self.index[chosen], self.streams[chosen], self.slots[chosen]
+        return Seats(self.tick, index, streams, slots, self.values, self.ascending)
 
     def arranged(self, order: np.ndarray) -> Seats:
         """Return all of the seats in another order: ``order [n]``, where each of them is now."""
-        return evolve(self.part(order), ascending=False)
+        index, streams, slots = self.index[order], self.streams[order], self.slots[order]
+        return Seats(self.tick, index, streams, slots, self.values, ascending=False)
 
 
 @define
