@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -154,7 +155,7 @@ def cure(error: sqlite3.OperationalError, run_dir: Path) -> str:
     """Return what to do about what the machine refuses."""
     held = "locked" in str(error)  # by somebody who writes, for longer than `_BUSY_S`: readers hold nobody up
     first = f"close the program that writes {DATABASE}, too," if held else "make room or rights there"
-    return f"{first} and go on with `ludus resume {run_dir}`"
+    return f"{first} and go on with `ludus resume {shlex.quote(str(run_dir))}`"
 
 
 def _check_length(path: Path) -> None:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +51,8 @@ def usable(run_dir: Path) -> Iterator[None]:
         raise
     except OSError as error:
         raise RunError(
-            f"{run_dir} cannot be used: {error}; make room or rights there and go on with `ludus resume {run_dir}`, "
-            f"or choose another folder"
+            f"{run_dir} cannot be used: {error}; make room or rights there and go on with "
+            f"`ludus resume {shlex.quote(str(run_dir))}`, or choose another folder"
         ) from error
 
 

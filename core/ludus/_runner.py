@@ -5,6 +5,7 @@ Both ways drive the same coordinator, learners, samplers and evaluator; they dif
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -86,7 +87,7 @@ def train(
             )
         if path.exists() and not given and not unused(run_dir):
             raise RunError(
-                f"{run_dir} already holds a run: continue it with `ludus resume {run_dir}`, "
+                f"{run_dir} already holds a run: continue it with `ludus resume {shlex.quote(str(run_dir))}`, "
                 f"or choose another folder with --run"
             )
     check(Assembly(config=config, plugins=plugins, run_dir=run_dir))
@@ -310,7 +311,7 @@ class _Run:
                 sink.write(metrics)
         if not force and (standstill := self._standstill.notice(coordinator)):
             logs = f"see {self.run_dir / 'logs'}, or " if self.config.run.workers else ""
-            self.say(f"{standstill}; {logs}stop and `ludus resume {self.run_dir}`")
+            self.say(f"{standstill}; {logs}stop and `ludus resume {shlex.quote(str(self.run_dir))}`")
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
         # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)

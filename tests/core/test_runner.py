@@ -317,10 +317,11 @@ def test_final_evaluations_are_of_what_is_new_on_new_seeds(run, tmp_path):
 
 
 def test_a_folder_takes_one_run(run, tmp_path):
-    """The line says how to go on instead."""
-    run(tmp_path / "run", run={"decisions": 64})
-    with pytest.raises(RunError, match="already holds a run: continue it with `ludus resume"):
-        run(tmp_path / "run")
+    """The line says how to go on instead, as a shell reads it."""
+    folder = tmp_path / "a run"
+    run(folder, run={"decisions": 64})
+    with pytest.raises(RunError, match=f"already holds a run: continue it with `ludus resume '{folder}'`"):
+        run(folder)
 
 
 def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -125,3 +126,28 @@ def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
     assert _process.available_cores(cgroup=tmp_path) == cores
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "expected"),
+    [(256, 4096, 4096), (4096, 4096, 4096), (256, resource.RLIM_INFINITY, 65_536), (100_000, 200_000, 100_000)],
+    ids=["up to what is granted", "all of it", "not without end", "no less than before"],
+)
+def test_a_process_may_open_as_many_files_as_it_is_granted(monkeypatch, soft, hard, expected):
+    """What is asked for, whatever the system begins with."""
+    limits = [(soft, hard)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, asked: limits.append(asked))
+    _process.allow_open_files()
+    assert limits[-1] == (expected, hard)
+
+
+def test_a_system_that_does_not_keep_its_word_is_no_error(monkeypatch):
+    """The limit stays then."""
+
+    def refuse(_, asked):
+        raise ValueError(asked)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, 4096))
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    _process.allow_open_files()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -98,6 +99,18 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
+
+
+def test_workers_may_open_as_many_files_as_the_system_grants(supervise):
+    """They get the limit of the process that starts them, which asks for more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
+    try:
+        supervisor, _ = supervise()
+        (pid,) = supervisor.pids.values()
+        assert resource.prlimit(pid, resource.RLIMIT_NOFILE)[0] == min(limits[1], 65_536)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_more_workers_than_memory_can_hold_are_not_started(supervise, monkeypatch):

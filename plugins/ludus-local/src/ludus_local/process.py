@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
 _TITLE_BYTES = 15  # what the kernel keeps of a name
 _CGROUP = Path("/sys/fs/cgroup")
+_OPEN_FILES = 65_536  # some systems grant any number, and refuse it when it is asked for
 
 
 def die_with_parent(parent_pid: int) -> None:
@@ -59,6 +61,18 @@ def _watch(parent_pid: int) -> None:
 def _end_if_orphaned(parent_pid: int) -> None:
     if os.getppid() != parent_pid:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def allow_open_files() -> None:
+    """Let this process, and those that it starts, open as many files as the system grants it, up to 65,536.
+
+    The limit that processes begin with, 256 or 1,024 on most systems, is for programs that do not ask.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    granted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < granted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (granted, hard))
 
 
 def available_cores(*, cgroup: Path = _CGROUP) -> float:

@@ -13,7 +13,7 @@ from attrs import define, field
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
 
-from ludus_local.process import available_cores, memory_bytes
+from ludus_local.process import allow_open_files, available_cores, memory_bytes
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
 __all__ = ["Supervisor", "is_service", "serves"]
@@ -72,6 +72,7 @@ class Supervisor:
             WorkerError: One could not be started, or this machine has no memory for so many.
         """
         _check_room(len(specs))
+        allow_open_files()
         self._logs.mkdir(exist_ok=True)
         for spec in specs:
             self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())

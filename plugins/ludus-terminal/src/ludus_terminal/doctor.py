@@ -253,9 +253,10 @@ def _shared_memory() -> Iterator[Finding]:
 
 
 def _open_files() -> Iterator[Finding]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    enough = soft == resource.RLIM_INFINITY or soft >= 1024
-    yield _judge("open files", enough, seen=f"limit {soft}, at most {hard}", action="raise it: ulimit -n 4096")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # runs ask for all that they may have
+    enough = hard == resource.RLIM_INFINITY or hard >= 1024
+    seen = f"limit {soft}, at most {'any number' if hard == resource.RLIM_INFINITY else hard}"
+    yield _judge("open files", enough, seen=seen, action="let the administrator raise the hard limit: ulimit -Hn 4096")
 
 
 def _ipc() -> Iterator[Finding]:
