@@ -133,6 +133,17 @@ def test_what_several_have_seen_is_taken_once(batch, few_shapes):
     check(rows, batch, entries)
 
 
+def test_few_shapes_occur_where_rows_are_merged(make_ppo, make_batch):
+    """The numbers of different observations are rounded to an eighth of a minibatch or less."""
+    batch = make_batch(make_ppo(), steps=1, segments=3000)
+    repeat(batch, 5)
+    source = source_of(batch, merged=True, few_shapes=True)
+    rows = [source.take(part) for part in source.minibatches(np.random.default_rng(0), count=4)]
+    assert all(len(taken.observation["obs"]) % 64 == 0 for taken in rows)
+    assert all(0 <= len(taken.observation["obs"]) - 1 - taken.seen.max() < 64 for taken in rows)
+    assert all(len(taken.observation["obs"]) < len(taken.action) for taken in rows)
+
+
 def test_a_leaf_that_tells_decisions_apart_is_heard(batch):
     """Equal observations before different privileged leaves are two things to a critic."""
     repeat(batch, 3)

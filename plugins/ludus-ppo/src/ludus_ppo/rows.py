@@ -134,11 +134,12 @@ class RowSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of these rows on the device."""
-        index, read, seen = torch.from_numpy(part), part, None
+        index, read, seen, unit = torch.from_numpy(part), part, None, self._unit(part.size)
         if self._kinds is not None:
             kept, place = one_of_each(self._kinds[part])
             read, seen = part[kept], torch.from_numpy(place).to(self._device)
-        filled = torch.from_numpy(np.pad(read, (0, -read.size % self._unit(part.size)), mode="edge"))
+            unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
+        filled = torch.from_numpy(np.pad(read, (0, -read.size % unit), mode="edge"))
         indices = {name: filled if name.startswith(_READ) else index for name in self._columns}
         if self._transfer is None:
             taken = {name: self._pick(name, chosen).to(self._device) for name, chosen in indices.items()}
