@@ -107,7 +107,8 @@ class RowSource:
         def read(chosen: np.ndarray) -> list[np.ndarray]:
             return [self._pick(name, torch.from_numpy(chosen)).numpy() for name in names]
 
-        for chosen in (self._chosen[:: 1 + self._chosen.size // _SAMPLE], self._chosen):
+        size = min(_SAMPLE, self._chosen.size)  # drawn, as decisions that see the same may lie side by side
+        for chosen in (np.random.default_rng(0).choice(self._chosen, size, replace=False), self._chosen):
             found = kinds_of(read, chosen, row_bytes=row_bytes)
             if found.max() + 1 > (1 - _FEWEST_EQUAL) * chosen.size:
                 return None
