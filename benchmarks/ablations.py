@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import asdict, evolve, frozen
+from counts import at_least_one
 from ludus.runs import open_run
 from ludus_terminal.pairs import play_pair
 from safetensors.numpy import load_file
@@ -257,7 +258,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("proofs", nargs="*", metavar="PROOF", help=f"default: all of {', '.join(PROOFS)}")
     parser.add_argument("--sweep", action="store_true", help="choose values of options instead of proving anything")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="choose and prove with different ones")
-    parser.add_argument("--matches", type=int, default=500, help="per evaluation")
+    parser.add_argument("--matches", type=at_least_one, default=500, help="per evaluation")
     parser.add_argument("--runs", type=Path, default=Path("runs/ablations"), help="where runs are kept")
     parser.add_argument("--json", type=Path, help="where results are written")
     given = parser.parse_args(arguments)

@@ -21,6 +21,7 @@ from contextlib import suppress
 import gymnasium
 import numpy as np
 import pettingzoo
+from counts import at_least_one
 from ludus.environment import Environment
 from ludus_gymnasium.config import GymnasiumConfig
 from ludus_gymnasium.environment import make_environment as make_gymnasium
@@ -153,8 +154,8 @@ def main() -> None:
     """Parse the command line and measure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--matches", type=int, default=64)
+    parser.add_argument("--rounds", type=at_least_one, default=3)
+    parser.add_argument("--matches", type=at_least_one, default=64)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--cpu", action="store_true")
     given = parser.parse_args()

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import define, field
+from counts import at_least_one
 from ludus._config import load_config
 from ludus._plugins import load_plugins
 from ludus.errors import ConfigError
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("source", nargs="?", type=Path, default=EXAMPLE)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=at_least_one, default=3)
     given = parser.parse_args(arguments)
     try:
         load_config(given.source, plugins=load_plugins())

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from attrs import evolve, frozen
+from counts import at_least_one
 from gymnasium import spaces
 from ludus.network import NetworkRequest
 from ludus.service import Network, Site
@@ -151,9 +152,9 @@ def main() -> int:
     parser.add_argument("--runtime", choices=["auto", "lean", "eager", "compile"], default="auto")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32")
     parser.add_argument("--deadline-ms", type=int, default=1)
-    parser.add_argument("--max-rows", type=int, default=1024)
-    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS)
-    parser.add_argument("--rows", type=int, nargs="+", default=ROWS)
+    parser.add_argument("--max-rows", type=at_least_one, default=1024)
+    parser.add_argument("--clients", type=at_least_one, nargs="+", default=CLIENTS)
+    parser.add_argument("--rows", type=at_least_one, nargs="+", default=ROWS)
     parser.add_argument("--seconds", type=float, default=1.0)
     options = parser.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():

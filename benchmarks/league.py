@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from counts import at_least_one
 from ludus._league import League
 from ludus._messages import Fixture
 from ludus._plugins import load_plugins
@@ -292,8 +293,8 @@ def costs(sizes: Sequence[int]) -> list[dict[str, Any]]:
 def main() -> None:
     """Run everything and print Markdown tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="pools for the cost of a decision")
+    parser.add_argument("--seeds", type=at_least_one, default=5)
+    parser.add_argument("--sizes", type=at_least_one, nargs="*", default=SIZES, help="pools for the cost of a decision")
     parser.add_argument("--only", choices=("worlds", "costs"))
     parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()

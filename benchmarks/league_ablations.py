@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from counts import at_least_one
 from league_matches import Arena, Entrant, models, pairs, progress, rate
 from league_studies import STUDIES, Study
 from league_tables import markdown, summarize, write
@@ -152,15 +153,19 @@ def read(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=2.0, help="of wall-clock per training")
     parser.add_argument("--decisions", type=int, default=0, help="of all players per training, instead of minutes")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="for all variants alike")
-    parser.add_argument("--most", type=int, help="trainings now; those that are missing are left to another time")
+    parser.add_argument(
+        "--most", type=at_least_one, help="trainings now; those that are missing are left to another time"
+    )
     parser.add_argument(
         "--least-core", type=float, default=0.0, help="trainings that had a smaller share of a core are repeated"
     )
     parser.add_argument(
-        "--matches", type=int, default=200, help="per pair of final models, and with scripted opponents"
+        "--matches", type=at_least_one, default=200, help="per pair of final models, and with scripted opponents"
     )
-    parser.add_argument("--points", type=int, default=6, help="models of every curve over training time")
-    parser.add_argument("--curve-matches", type=int, default=100, help="of each of them with each scripted opponent")
+    parser.add_argument("--points", type=at_least_one, default=6, help="models of every curve over training time")
+    parser.add_argument(
+        "--curve-matches", type=at_least_one, default=100, help="of each of them with each scripted opponent"
+    )
     parser.add_argument("--runs", type=Path, default=Path("runs/leagues"), help="where runs and matches are kept")
     parser.add_argument("--json", type=Path, help="where results are written, with .csv, .md and .png beside it")
     given = parser.parse_args(arguments)

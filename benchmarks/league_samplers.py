@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import zmq
 from attrs import define, field
+from counts import at_least_one
 from ludus._assembly import Assembly
 from ludus._config import parse_config
 from ludus._coordinator import Coordinator
@@ -326,7 +327,7 @@ def _memory_mb() -> float:
 def main() -> None:
     """Run one of the two and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--samplers", type=int, default=12_500)
+    parser.add_argument("--samplers", type=at_least_one, default=12_500)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--zmq", action="store_true", help="over sockets, one per sampler")
     parser.add_argument("--think", type=float, default=20.0, help="seconds of a fixture, with --zmq")

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from attrs import frozen
+from counts import at_least_one
 from gymnasium import Space, spaces
 from loops import DQNLoop, Novelty, PPOLoop, SACLoop, Stream
 from ludus import Role
@@ -342,9 +343,9 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     """Return the command line's options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(CASES), help="cases, separated by commas")
-    parser.add_argument("--decisions", type=int, default=16_384, help="decisions of a batch")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each; the median counts")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch")
+    parser.add_argument("--decisions", type=at_least_one, default=16_384, help="decisions of a batch")
+    parser.add_argument("--rounds", type=at_least_one, default=7, help="turns of each; the median counts")
+    parser.add_argument("--threads", type=at_least_one, default=1, help="threads of torch")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--compile", action="store_true", help="compile both's networks by torch.compile; not unrolls")
     parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of PPO and what builds on it")

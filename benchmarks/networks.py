@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from counts import at_least_one
 from gymnasium import Space, spaces
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus_networks.config import AETConfig, DISConfig, HoKConfig, MLPConfig, ModularConfig
@@ -94,7 +95,7 @@ def rows_per_second(call: Callable[[], object], rows: int, repeats: int) -> floa
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("repeats", type=int, nargs="?", default=5)
+    parser.add_argument("repeats", type=at_least_one, nargs="?", default=5)
     repeats = parser.parse_args().repeats
     torch.set_num_threads(1)
     inputs = AETInputs()

@@ -20,6 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from counts import at_least_one
 from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, player_role
 from ludus._config import parse_config
@@ -117,8 +118,8 @@ class Workload:
 def read(arguments: Sequence[str] | None) -> Sequence[tuple[int, int]]:
     """Read the command line and return opponents and megabytes of every case, one opponent first."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("opponents", type=int, nargs="?", help="default: the cases of the recorded table")
-    parser.add_argument("cache_mb", type=int, nargs="?", default=256, help="memory for their weights (256)")
+    parser.add_argument("opponents", type=at_least_one, nargs="?", help="default: the cases of the recorded table")
+    parser.add_argument("cache_mb", type=at_least_one, nargs="?", default=256, help="memory for their weights (256)")
     given = parser.parse_args(arguments)
     if given.opponents is None:
         return CASES

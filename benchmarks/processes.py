@@ -18,6 +18,7 @@ from multiprocessing.queues import SimpleQueue
 from pathlib import Path
 
 import tomli_w
+from counts import at_least_one
 from ludus._config import RunConfig, load_config
 from ludus._plugins import load_plugins
 from ludus.algorithm import GroupTrainer
@@ -129,8 +130,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", nargs="?", type=Path, default=EXAMPLE)
-    parser.add_argument("--widths", type=int, nargs="+", default=[256, 512, 1024])
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--widths", type=at_least_one, nargs="+", default=[256, 512, 1024])
+    parser.add_argument("--rounds", type=at_least_one, default=3)
     parser.add_argument("--seconds", type=float, default=15.0)
     given = parser.parse_args(arguments)
     try:

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from counts import at_least_one
 from ludus._league import League
 from ludus._messages import Fixture
 from ludus._store import Store
@@ -126,8 +127,8 @@ def _cpu_s() -> float:
 def main() -> None:
     """Run all measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--results", type=int, default=100_000)
-    parser.add_argument("--models", type=int, nargs="*", default=[500, 2000, 5000, 20_000])
+    parser.add_argument("--results", type=at_least_one, default=100_000)
+    parser.add_argument("--models", type=at_least_one, nargs="*", default=[500, 2000, 5000, 20_000])
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for size in (50, 500, 5000):

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from counts import at_least_one
 from ludus_local.board import Board, BoardReader
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.transport import private_ipc_dir
@@ -151,9 +152,9 @@ def ask(pipe: Connection) -> float:
 def main() -> None:
     """Measure both kinds."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--samplers", type=int, default=8)
-    parser.add_argument("--parameters", type=int, default=5_000_000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--samplers", type=at_least_one, default=8)
+    parser.add_argument("--parameters", type=at_least_one, default=5_000_000)
+    parser.add_argument("--rounds", type=at_least_one, default=15)
     options = parser.parse_args()
     for busy in (False, True):
         measure(options.samplers, options.parameters, busy=busy, rounds=options.rounds)

@@ -17,9 +17,9 @@ def blamed(who: str) -> Iterator[None]:
         yield
     except ContractError as error:
         raise ContractError(f"{who}: {error}") from error
-    except LudusError:
+    except (LudusError, KeyboardInterrupt, GeneratorExit):
         raise
-    except (Exception, SystemExit) as error:  # exit is no end of a run that anybody has asked for
+    except BaseException as error:  # exit is no end of a run that anybody has asked for, nor is a panic in Rust
         raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
 
 

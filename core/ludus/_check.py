@@ -22,7 +22,8 @@ from ludus._sections import Chosen, Reader
 from ludus._store import Store
 from ludus._structuring import Problem
 from ludus.algorithm import GroupTrainer
-from ludus.errors import ConfigError, ModelError, PluginError
+from ludus.errors import ConfigError, ModelError, PluginError, WorkerError
+from ludus.launcher import Launcher
 
 
 def check(assembly: Assembly, store: Store | None = None) -> None:
@@ -166,9 +167,12 @@ def _mistakes_of_run(assembly: Assembly) -> Iterator[Problem]:
             yield Problem(("sampling", *key.rsplit(".", 1)), text)
     if config.launcher is not None and config.run.workers != 0:
         try:
-            make(config.launcher)
+            launcher: Launcher = make(config.launcher)
+            launcher.check(assembly.samplers(launcher.cores) + config.learner_processes)
         except ConfigError as error:
             yield Problem(("run", "launcher"), str(error))
+        except WorkerError as error:
+            yield Problem(("run", "workers"), str(error))
 
 
 def _mistakes_of_players(assembly: Assembly) -> Iterator[Problem]:

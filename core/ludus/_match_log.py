@@ -207,7 +207,10 @@ class MatchLog:
         """Return the sums over the log by (kind, a, b), each ``[3] int64`` wins, draws, losses of a."""
         rows = self._db.execute("SELECT kind, a, b, wins, draws, losses FROM payoffs")
         with reading():
-            return {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
+            payoffs = {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
+            if np.min([*payoffs.values()], initial=0) < 0:
+                raise ValueError("a payoff is negative")
+        return payoffs
 
     def recompute_payoffs(self) -> Counts:
         """Return the same sums counted from the match log alone.

@@ -266,9 +266,9 @@ class Play:
         """
         try:
             return self._step()
-        except LudusError:
+        except (LudusError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             raise ContractError(told(error, f"after {self._now} ticks")) from error
 
     def _step(self) -> bool:
@@ -487,9 +487,9 @@ class Play:
         """Call the environment; what it raises is told as its mistake."""
         try:
             return getattr(self.environment, method)(*arguments, **more)  # type: ignore[no-any-return]
-        except LudusError:
+        except (LudusError, KeyboardInterrupt):
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             why = told(error, f"in {method} after {self._now} ticks")
             raise ContractError(f"environment {self.environment.spec.name!r}: {why}") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,9 @@ def read_toml(path: str | Path) -> Table:
         ConfigError: There is no such file, it cannot be read, or it is not TOML.
     """
     try:
+        file = Path(os.path.realpath(path))  # what a shell pipes in has no name there
+        if file.is_fifo() or file.is_char_device():
+            raise ConfigError(f"{path}: is no regular file; expected a TOML file")
         text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None

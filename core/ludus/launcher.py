@@ -154,6 +154,13 @@ class Launcher(Protocol):
     def cores(self) -> float:
         """Return how many processor cores the workers of a run may use together."""
 
+    def check(self, workers: int) -> None:
+        """Find out whether there is room for so many workers; called before anything is written.
+
+        Raises:
+            WorkerError: There is not.
+        """
+
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> Crew:
         """Start workers, in that order.
 

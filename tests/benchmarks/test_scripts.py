@@ -49,6 +49,32 @@ def test_scripts_tell_how_they_are_called(call, script, argument, status):
     assert f"usage: {script.name}" in told
 
 
+@pytest.mark.parametrize(
+    ("script", "arguments"),
+    [
+        ("ablations.py", ["--matches", "0"]),
+        ("adapters.py", ["--rounds", "0"]),
+        ("hosts.py", ["--repeats", "0"]),
+        ("inference_server.py", ["--clients", "8", "0"]),
+        ("league.py", ["--seeds", "-1"]),
+        ("league_ablations.py", ["dis", "--points", "0"]),
+        ("league_samplers.py", ["--samplers", "0"]),
+        ("learners.py", ["--rounds", "0"]),
+        ("networks.py", ["0"]),
+        ("opponents.py", ["0"]),
+        ("processes.py", ["--widths", "0"]),
+        ("store.py", ["--models", "0"]),
+        ("weights.py", ["--samplers", "-1"]),
+        ("weights.py", ["--samplers", "many"]),
+    ],
+)
+def test_a_count_of_nothing_is_wrong_usage(call, script, arguments):
+    """Before anything is measured that there would be no figure of."""
+    code, told = call(ROOT / "benchmarks" / script, *arguments)
+    assert code == 2
+    assert f"expected a whole number ≥ 1, got {arguments[-1]}" in told
+
+
 @pytest.mark.parametrize("script", ["hosts.py", "processes.py"])
 def test_a_run_that_cannot_be_measured_is_told_at_once(call, script, tmp_path):
     """Before the first process is started."""

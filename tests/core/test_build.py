@@ -216,12 +216,37 @@ def test_crash_in_a_factory(configure):
     assert isinstance(error.value.__cause__, ZeroDivisionError)
 
 
-def test_a_factory_that_exits_is_told_like_one_that_raises(configure, monkeypatch):
-    """Else a run that never began, or a check of it, would end as if all were well."""
-    player = configure().players["main"]
-    monkeypatch.setattr(Component, "load_factory", lambda _: lambda *_args, **_more: sys.exit(0))
-    with pytest.raises(PluginError, match=r"^algorithm 'algo' failed: SystemExit: 0 — LUDUS_DEBUG=1 shows where$"):
-        make_algorithm(player, ROLE)
+class PanicException(BaseException):
+    """What a panic in Rust becomes."""
+
+
+@pytest.fixture
+def failing(configure, monkeypatch):
+    """Return a function that makes an algorithm whose factory raises."""
+
+    def make(error):
+        def factory(*_args, **_more):
+            raise error
+
+        monkeypatch.setattr(Component, "load_factory", lambda _: factory)
+        return make_algorithm(configure().players["main"], ROLE)
+
+    return make
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), PanicException("at lib.rs:3")], ids=repr)
+def test_a_factory_that_exits_is_told_like_one_that_raises(failing, error):
+    """Else a run that never began, or a check of it, would end as if all were well; a panic is no traceback either."""
+    told = f"algorithm 'algo' failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where"
+    with pytest.raises(PluginError, match=f"^{told}$"):
+        failing(error)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit])
+def test_what_comes_from_outside_is_no_fault_of_a_factory(failing, error):
+    """Ctrl-C ends a command wherever it is."""
+    with pytest.raises(error):
+        failing(error)
 
 
 def test_an_environment_that_exits_when_closed_is_named():

@@ -14,7 +14,7 @@ from ludus._plugins import PluginReport, Plugins, load_plugins
 from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
-from ludus.errors import ContractError, PluginError
+from ludus.errors import ContractError, PluginError, WorkerError
 from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.network import NetworkRequest
 from ludus.rule import Freeze, Reset, Share
@@ -464,12 +464,37 @@ def test_options_that_this_computer_judges(path, override, text):
     assert line.startswith(f"configuration: --set {text}")
 
 
+def test_more_workers_than_the_launcher_has_room_for(path, monkeypatch):
+    """A run would not start either; learners count as samplers do."""
+
+    def check(workers):
+        if workers > 3:
+            raise WorkerError(f"no room for {workers}")
+
+    broken(monkeypatch, "dummy-threads", lambda launcher: Changed(launcher, check=check))
+    assert findings(path, "run.workers=2")["fail"] == []
+    assert findings(path, "run.workers=3")["fail"] == ["configuration: --set run.workers: no room for 4"]
+
+
 def test_a_model_that_does_not_fit(path, tmp_path):
     """The line says which option, which file, and what does not fit."""
     digest = save_arrays(tmp_path, {"other": np.zeros(3, np.float32)}, {})
     file = tmp_path / f"{digest}.safetensors"
     (line,) = findings(path, f"players.main.init={file}")["fail"]
     assert line.startswith(f"configuration: --set players.main.init: {file}: ")
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), BaseException("at lib.rs:3")], ids=repr)
+def test_a_component_that_exits_or_panics_ends_no_check(path, monkeypatch, error):
+    """It is told like what else is raised, and the rest is looked at."""
+
+    def step(*_args):
+        raise error
+
+    broken(monkeypatch, "dummy-count", lambda environment: Changed(environment, step=step))
+    told = findings(path)
+    assert f"raised {type(error).__name__}: {error} — " in told["fail"][0]
+    assert any(line.startswith("processes: ") for line in told["ok"])
 
 
 def test_the_gpu_of_learners_is_left_to_them(path, monkeypatch):

@@ -407,14 +407,37 @@ def test_what_a_participant_raises_is_one_line_with_its_place(
         play_out(play)
 
 
-@pytest.mark.parametrize("who", ["environment", "agent"])
-def test_who_exits_is_told_like_who_raises(scripted, table, fixture_of, diary, monkeypatch, who):
-    """A run in one process would end with it, as if all were well."""
+class PanicException(BaseException):
+    """What a panic in Rust becomes."""
+
+
+@pytest.fixture(params=["environment", "agent"])
+def failing(request, scripted, table, fixture_of, diary, monkeypatch):
+    """Return a function that plays a tick in which the environment or an agent raises."""
     game = scripted(TWO, 2)
     play, _, _ = table(game, fixture_of("ab"))
-    monkeypatch.setattr(*((game, "step") if who == "environment" else (diary, "act")), lambda *_: sys.exit(0))
-    with pytest.raises(ContractError, match=r"raised SystemExit .*after 0 ticks: 0"):
+
+    def step(error):
+        def fail(*_):
+            raise error
+
+        monkeypatch.setattr(*((game, "step") if request.param == "environment" else (diary, "act")), fail)
         play.step()
+
+    return step
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), PanicException("at lib.rs:3")], ids=repr)
+def test_who_exits_is_told_like_who_raises(failing, error):
+    """A run in one process would end with it, as if all were well, or with a traceback."""
+    with pytest.raises(ContractError, match=rf"raised {type(error).__name__} .*after 0 ticks: {error}"):
+        failing(error)
+
+
+def test_an_interruption_is_no_fault_of_who_plays(failing):
+    """Ctrl-C ends a command wherever it is."""
+    with pytest.raises(KeyboardInterrupt):
+        failing(KeyboardInterrupt)
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,7 @@ def edit(folder, change):
         ("counters SET value = 'x'", "could not convert string"),
         ("counters SET value = 9e999", "a counter is not finite"),
         ("payoffs SET wins = '[1, 2]'", "invalid literal for int"),
+        *((f"payoffs SET {column} = -1", "a payoff is negative") for column in ("wins", "draws", "losses")),
         ("matches SET outcome = 'x'", "a bytes-like object is required"),
         ("matches SET ticks = 'x'", "invalid literal for int"),
         ("matches SET number = CAST(number AS TEXT) || 'x'", "invalid literal for int"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -41,6 +43,26 @@ def test_folder_instead_of_file(tmp_path):
     """A folder is one line that says why it cannot be read."""
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_toml(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device"])
+def test_what_may_never_end_is_not_read(tmp_path, monkeypatch, kind):
+    """Of a pipe with a name nobody knows whether somebody will ever write it."""
+    path = tmp_path / "run.toml"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: "")  # it would wait
+    os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
+    with pytest.raises(ConfigError) as error:
+        read_toml(path)
+    assert problems(error) == [f"{path}: is no regular file; expected a TOML file"]
+
+
+def test_reads_what_a_shell_pipes_in():
+    """As ``<(…)`` and ``/dev/stdin`` do."""
+    read, write = os.pipe()
+    with os.fdopen(read, "rb"):
+        with os.fdopen(write, "wb") as file:
+            file.write(b"[run]\nseed = 3\n")
+        assert read_toml(f"/dev/fd/{read}") == {"run": {"seed": 3}}
 
 
 def test_not_utf8(tmp_path):

@@ -137,7 +137,9 @@ def _guarded(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
     try:
         for text in texts:
             yield Finding("ok", subject, text)
-    except (Exception, SystemExit) as error:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
         yield Finding("fail", subject, told(error))

@@ -213,6 +213,9 @@ def test_the_help_of_weights_asks_for_one_number(capsys):
         ("forward", "--env", "connect4", "--threads", "100000000000000000000"),
         ("forward", "--env", "connect4", "--rows", "1e30"),
         ("weights", "--parameters", "1e30"),
+        ("weights", "--samplers", "1000000"),
+        ("opponents", "--env", "connect4", "--count", "1000000000"),
+        ("update", "--env", "connect4", "--repeats", "1000000000"),
     ],
 )
 def test_numbers_that_no_machine_takes_are_wrong_usage(capsys, arguments):

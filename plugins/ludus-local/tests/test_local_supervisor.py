@@ -16,7 +16,7 @@ from attrs import evolve
 from ludus._messages import CheckpointAck, Progress, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus_local.launcher import LocalCrew
+from ludus_local.launcher import LocalCrew, LocalLauncher
 from ludus_local.processes import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address
@@ -120,6 +120,14 @@ def test_more_workers_than_memory_can_hold_are_not_started(supervise, monkeypatc
     with pytest.raises(WorkerError, match=r"11 worker processes need more than 1 GiB .* has 1 GiB and [\d.]+ cores"):
         supervisor.start([evolve(SPEC, name=f"sampler-{number}") for number in range(11)])
     assert len(supervisor.launch.commands) == 1
+
+
+def test_whoever_asks_first_is_told_of_too_many_workers(monkeypatch):
+    """In the same words, with nothing started or written."""
+    monkeypatch.setattr("ludus_local.supervisor.memory_bytes", lambda: 2**30)
+    LocalLauncher().check(10)
+    with pytest.raises(WorkerError, match="11 worker processes need more than 1 GiB"):
+        LocalLauncher().check(11)
 
 
 def test_a_worker_may_be_made_by_another_module(supervise):

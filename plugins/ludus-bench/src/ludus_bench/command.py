@@ -22,9 +22,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore] # generic in newer versions only
-    """Numbers from 1 to 1e10 with commas between them; ``5e6`` is fine."""
+    """Numbers with commas between them; ``5e6`` is fine.
+
+    Args:
+        most: The largest one.
+    """
 
     name = "N,N,…"
+
+    def __init__(self, most: int = 10**10) -> None:
+        self._most = most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         if isinstance(value, tuple):
@@ -33,8 +40,9 @@ class _Numbers(click.ParamType):  # type: ignore[type-arg,unused-ignore] # gener
             numbers = tuple(int(float(part)) for part in str(value).split(","))
         except (ValueError, OverflowError):
             numbers = ()
-        if not numbers or min(numbers) < 1 or max(numbers) > 10**10:
-            self.fail(f"expected whole numbers from 1 to 1e10 with commas between them, got {value!r}", param, ctx)
+        if not numbers or min(numbers) < 1 or max(numbers) > self._most:
+            span = f"from 1 to {self._most:g}"
+            self.fail(f"expected whole numbers {span} with commas between them, got {value!r}", param, ctx)
         return numbers
 
 
@@ -73,7 +81,7 @@ _config = _options(
     _set,
 )
 _plan = _options(
-    click.option("--repeats", type=click.IntRange(min=1), default=5, help="Measurements of everything (5)."),
+    click.option("--repeats", type=click.IntRange(1, 10_000), default=5, help="Measurements of everything (5)."),
     click.option("--seconds", type=_POSITIVE, default=0.3, help="Duration of each measurement (0.3)."),
     click.option("--warmup", type=FiniteRange(min=0), default=0.3, help="Seconds before the first (0.3)."),
     click.option(
@@ -220,7 +228,7 @@ def memory(
 
 @bench.command()
 @_config
-@click.option("--count", type=_NUMBERS, default="1,64,500", help="Numbers of opponents (1,64,500).")
+@click.option("--count", type=_Numbers(10_000), default="1,64,500", help="Numbers of opponents (1,64,500).")
 @click.option("--matches", type=click.IntRange(min=1), default=256, help="Matches at once (256).")
 @click.option("--rows-per-fixture", type=click.IntRange(min=1), help="Matches against one of them (as configured).")
 @_threads
@@ -260,7 +268,7 @@ def transport(as_json: bool, **given: Any) -> None:
 
 @bench.command()
 @click.option("--parameters", metavar="N", type=_NUMBERS, default="5e6", help="Numbers in the model (5e6).")
-@click.option("--samplers", type=click.IntRange(min=1), default=8, help="Processes that take them (8).")
+@click.option("--samplers", type=click.IntRange(1, 4096), default=8, help="Processes that take them (8).")
 @_plan
 @_json
 def weights(parameters: tuple[int, ...], samplers: int, as_json: bool, **measuring: Any) -> None:

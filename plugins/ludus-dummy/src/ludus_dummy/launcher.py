@@ -28,6 +28,9 @@ class Threads:
         """Return 1: threads of Python take turns."""
         return 1.0
 
+    def check(self, workers: int) -> None:
+        """Refuse nothing: a thread takes little memory."""
+
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> ThreadCrew:
         """Start the workers."""
         return ThreadCrew(session, workers)

@@ -9,8 +9,7 @@ from typing import Any
 
 from ludus.launcher import Session, WorkerSpec
 from ludus.wire import MetricsReport
-from ludus_local.launcher import LocalCrew
-from ludus_local.process import available_cores
+from ludus_local.launcher import LocalCrew, LocalLauncher
 
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
@@ -21,7 +20,7 @@ __all__ = ["HostsCrew", "HostsLauncher"]
 _LEAVE_S = 10.0  # what other hosts get to finish when the run stops
 
 
-class HostsLauncher:
+class HostsLauncher(LocalLauncher):
     """Starts workers on this machine and lets others join.
 
     Args:
@@ -34,11 +33,6 @@ class HostsLauncher:
     def __init__(self, config: HostsConfig) -> None:
         RunKey.read(Path(config.key))
         self._config = config
-
-    @property
-    def cores(self) -> float:
-        """Return how many cores the workers on this machine may use together."""
-        return available_cores()
 
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> HostsCrew:
         """Start workers, see `ludus.launcher.Launcher.launch`.

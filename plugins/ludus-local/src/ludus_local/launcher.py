@@ -11,7 +11,7 @@ from ludus.wire import CheckpointAck, Progress, ResultsAck, Stop
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
-from ludus_local.supervisor import Supervisor, serves
+from ludus_local.supervisor import Supervisor, check_room, serves
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
 __all__ = ["LocalCrew", "LocalLauncher"]
@@ -29,6 +29,14 @@ class LocalLauncher:
     def cores(self) -> float:
         """Return how many cores this process and its children may use together."""
         return available_cores()
+
+    def check(self, workers: int) -> None:
+        """Find out whether this machine has memory for so many workers, see `ludus.launcher.Launcher.check`.
+
+        Raises:
+            WorkerError: It has not.
+        """
+        check_room(workers)
 
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> LocalCrew:
         """Start workers, see `ludus.launcher.Launcher.launch`.

@@ -16,7 +16,7 @@ from ludus.launcher import Session, WorkerSpec
 from ludus_local.process import allow_open_files, available_cores, memory_bytes
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
-__all__ = ["Supervisor", "is_service", "serves"]
+__all__ = ["Supervisor", "check_room", "is_service", "serves"]
 
 _WINDOW_S = 60.0
 _AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
@@ -71,7 +71,7 @@ class Supervisor:
         Raises:
             WorkerError: One could not be started, or this machine has no memory for so many.
         """
-        _check_room(len(specs))
+        check_room(len(specs))
         allow_open_files()
         self._logs.mkdir(exist_ok=True)
         for spec in specs:
@@ -243,8 +243,12 @@ def serves(name: str) -> bool:
     return name.startswith(("service-", "helper-"))
 
 
-def _check_room(workers: int) -> None:
-    """Check that workers could fit into memory: where they do not, the kernel kills one process after the other."""
+def check_room(workers: int) -> None:
+    """Check that workers could fit into memory: where they do not, the kernel kills one process after the other.
+
+    Raises:
+        WorkerError: They could not.
+    """
     needed, there = workers * _LEAST_BYTES / 2**30, memory_bytes() / 2**30
     if needed > there:
         raise WorkerError(
