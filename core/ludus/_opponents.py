@@ -98,6 +98,9 @@ class ActorCache:
         kin: Which player's models share an actor, by player: its own name, or that of another of the same architecture.
         read: Reads a model by its hash.
         budget_bytes: Weights kept at most, those of seated models always.
+
+    Attributes:
+        num_bytes: The size of all weights loaded.
     """
 
     anchor: Callable[[str, str], Actor]
@@ -105,6 +108,7 @@ class ActorCache:
     kin: Mapping[str, str]
     read: Callable[[str], Weights]
     budget_bytes: int
+    num_bytes: int = field(init=False, default=0)
     _anchors: dict[tuple[str, str], Actor] = field(init=False, factory=dict)
     _stacks: dict[str, StackActor] = field(init=False, factory=dict)
     _models: OrderedDict[tuple[str, str], _Loaded] = field(init=False, factory=OrderedDict)
@@ -135,14 +139,9 @@ class ActorCache:
                 self._anchors[key] = self.anchor(*key)
             return self._anchors[key], 0
         loaded = self._model(participant, fixture.models[participant])
-        if in_use is not None:
+        if in_use is not None and self.num_bytes > self.budget_bytes:
             self._shrink(in_use, keep=set(fixture.models.values()))
         return loaded.actor, loaded.slot
-
-    @property
-    def num_bytes(self) -> int:
-        """Return the size of all weights loaded."""
-        return sum(loaded.num_bytes for loaded in self._models.values())
 
     def _model(self, participant: str, digest: str) -> _Loaded:
         player = parse(participant).player
@@ -156,15 +155,15 @@ class ActorCache:
                 self._stacks[kin] = actor
             size = sum(array.nbytes for array in weights.values())
             self._models[kin, digest] = _Loaded(actor, actor.load(weights), size)
+            self.num_bytes += size
         self._models.move_to_end((kin, digest))
         return self._models[kin, digest]
 
     def _shrink(self, in_use: Callable[[Actor], np.ndarray], *, keep: set[str]) -> None:
-        excess = self.num_bytes - self.budget_bytes
-        for key, loaded in list(self._models.items()) if excess > 0 else ():
-            if excess <= 0:
-                break
+        for key, loaded in list(self._models.items()):
             if key[1] not in keep and loaded.slot not in in_use(loaded.actor):
                 loaded.actor.drop(loaded.slot)
                 del self._models[key]
-                excess -= loaded.num_bytes
+                self.num_bytes -= loaded.num_bytes
+                if self.num_bytes <= self.budget_bytes:
+                    break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from itertools import pairwise
 
 import numpy as np
@@ -142,17 +143,26 @@ def test_loading_again_is_in_place():
     assert not np.allclose(after, old)
 
 
-def test_dropped_slots_free_their_memory():
-    """And can be loaded again."""
+def test_the_memory_of_a_dropped_slot_is_that_of_the_next():
+    """Of the latest one; others are freed."""
     request = request_of({"vector": LEAVES["vector"]})
-    network = make_mlp(MLPConfig(hidden=(6,)), request=request)
-    lean = Lean(copy.deepcopy(network), request)
-    lean.load(get_weights(network), slot=7)
+    networks = {slot: make_mlp(MLPConfig(hidden=(6,)), request=request) for slot in (7, 8, 9)}
+    lean = Lean(copy.deepcopy(networks[7]), request)
+    for slot in (7, 8):
+        lean.load(get_weights(networks[slot]), slot=slot)
+    freed, kept = (weakref.ref(lean._table[slot][0]) for slot in (7, 8))
     lean.drop(7)
-    assert 7 not in lean._table
-    lean.drop(7)
-    lean.load(get_weights(network), slot=7)
-    assert 7 in lean._table
+    lean.drop(8)
+    lean.drop(8)
+    assert lean._table.keys() == {0}
+    assert freed() is None
+    lean.load(get_weights(networks[9]), slot=9)
+    lean.load(get_weights(networks[7]), slot=7)
+    assert kept() is lean._table[9][0]
+    observation = draw(request.observation, 4)
+    for slot in (7, 9):
+        got = lean.run(observation, privileged={}, state={}, spans=[Span(slot, 0, 4)]).heads
+        assert_equal(got, Eager(networks[slot], request).run(observation, privileged={}, state={}).heads, atol=1e-6)
 
 
 def test_wrong_weights_change_nothing():

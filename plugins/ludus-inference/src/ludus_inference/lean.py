@@ -41,6 +41,7 @@ class Lean:
         if request.privileged:
             self._seeing = lower(module, request, privileged=True, layers=self._layers)
         self._table: dict[int, list[np.ndarray]] = {}
+        self._spare: list[np.ndarray] = []  # memory of the model dropped last: new memory takes as long as to fill it
         self._capacity = 0
         state = module.state_dict()
         self._shapes = {name: tuple(tensor.shape) for name, tensor in state.items()}
@@ -50,13 +51,14 @@ class Lean:
         """Copy the weights of a model into a slot; see `ludus.inference.Inference.load`."""
         check_shapes(weights, self._shapes)
         if slot not in self._table:
-            self._table[slot] = [_matrix(layer, weights) for layer in self._layers]
+            self._table[slot] = self._spare or [_matrix(layer, weights) for layer in self._layers]
+            self._spare = []
         for matrix, layer in zip(self._table[slot], self._layers, strict=True):
             _fill(matrix, layer, weights)
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot."""
-        self._table.pop(slot, None)
+        """Forget the model in a slot; the next one loaded takes its memory."""
+        self._spare = self._table.pop(slot, self._spare)
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `ludus.inference.Inference.run`."""
