@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def main() -> None:
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     ppo, loop = make_ppo(), Loop()
-    policy, trainer = ppo.make_policy(), ppo.make_trainer(seed=0)
+    policy = ppo.make_policy()
     for rows in (1, 64, 256, 1024):
         obs, mask = rng.standard_normal((rows, INPUTS), dtype=np.float32), np.ones((rows, ACTIONS), bool)
 
@@ -163,18 +164,20 @@ def main() -> None:
         "advantage": torch.randn(rows),
         "returns": torch.randn(rows),
     }
-    plain, half = (
-        make_ppo(**options).make_trainer(seed=0) for options in ({"cpu_kernels": "torch"}, {"precision": "bf16"})
-    )
+    variants: dict[str, dict[str, Any]] = {
+        "update": {},
+        "update, fp32": {"precision": "fp32"},
+        "update, torch": {"precision": "fp32", "cpu_kernels": "torch"},
+        "update, bf16": {"precision": "bf16"},
+    }
+    trainers = [make_ppo(**options).make_trainer(seed=0) for options in variants.values()]
     *measured, of_loop = rates(
-        lambda: trainer.update(batch, progress=0.0),
-        lambda: plain.update(batch, progress=0.0),
-        lambda: half.update(batch, progress=0.0),
+        *(partial(trainer.update, batch, progress=0.0) for trainer in trainers),
         lambda: loop.update(data),
         amount=rows,
         repeats=3,
     )
-    for what, rate in zip(("update", "update, torch", "update, bf16"), measured, strict=True):
+    for what, rate in zip(variants, measured, strict=True):
         report(what, rate, of_loop)
     weights = sum(parameter.numel() for parameter in loop.parameters)
     # forward, and back to weights and inputs, of which the first layer needs none

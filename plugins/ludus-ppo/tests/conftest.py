@@ -14,15 +14,13 @@ from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
 
 
-def _network(request):
-    return make_mlp(MLPConfig(hidden=(16,)), request=request)
-
-
 @pytest.fixture
 def make_ppo():
     """Return a function that makes PPO for an action space, with options."""
 
-    def make(action_space=None, *, privileged=None, build_network=_network, labels_used=None, **options) -> PPO:
+    def make(
+        action_space=None, *, privileged=None, build_network=None, hidden=(16,), labels_used=None, **options
+    ) -> PPO:
         role = Role(
             name="cat",
             observation_space=spaces.Box(-1, 1, (3,), np.float32),
@@ -31,8 +29,8 @@ def make_ppo():
             privileged_space=privileged,
             labels_used=labels_used,
         )
-        config = PPOConfig(**options)
-        return PPO(config, context=AlgorithmContext(role=role, build_network=build_network))
+        build = build_network or (lambda request: make_mlp(MLPConfig(hidden=hidden), request=request))
+        return PPO(PPOConfig(**options), context=AlgorithmContext(role=role, build_network=build))
 
     return make
 

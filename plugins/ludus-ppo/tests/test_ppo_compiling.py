@@ -71,10 +71,12 @@ def test_networks_without_memory_are_compiled_where_that_is_wanted(make_ppo, mon
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
-def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog):
+@pytest.mark.parametrize("precision", ["fp32", "bf16-backward"])
+def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog, precision):
     """Batches of several sizes, a clip range that changes, and every metric."""
     pytest.importorskip("torch._inductor")
     options = {"num_minibatches": 2, "clip_epsilon_final": 0.1, "learning_rate": 1e-2}
+    options |= {"precision": precision, "hidden": (32, 32)}
     plain, compiled = (make_ppo(compile=flag, **options).make_trainer(seed=1) for flag in (False, True))
     for step, segments in enumerate((6, 5, 7, 6)):
         batch = make_batch(make_ppo(), segments=segments)

@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN and NumPy: the same numbers as torch's own, forwards and backwards."""
+"""Linear layers by oneDNN, NumPy and torch: the numbers of plain layers, forwards and backwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ludus_ppo.kernels import fastest_kernels, has_onednn, use_kernels
 from torch import nn
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this build of torch has no oneDNN")
-every_kernel = pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
+every_kernel = pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy", "torch"])
 
 
 def network(activation: nn.Module) -> nn.Module:
@@ -22,10 +22,10 @@ def network(activation: nn.Module) -> nn.Module:
     return nn.Sequential(*layers)
 
 
-def changed(model: nn.Module, name: str) -> nn.Module:
+def changed(model: nn.Module, name: str, **dtypes: torch.dtype) -> nn.Module:
     """Return a copy that computes with other kernels."""
     model = copy.deepcopy(model)
-    use_kernels(model, name)
+    use_kernels(model, name, **dtypes)
     return model
 
 
@@ -61,6 +61,36 @@ def test_the_linear_layers_go_through_the_kernels(monkeypatch, name):
     monkeypatch.setattr(kernels, "_product", counted)
     changed(network(nn.ReLU()), name)(torch.randn(7, 5)).sum().backward()
     assert calls == ["relu", "relu", "none", *["gradient"] * 5]
+
+
+@every_kernel
+@pytest.mark.parametrize("activation", [nn.Tanh(), nn.ReLU(), nn.LeakyReLU(0.1), nn.GELU()])
+def test_gradients_alone_can_be_rounded(activation, name):
+    """Outputs stay the same to the bit; gradients are those of rounded factors, but for narrow layers."""
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(40, 48), activation, nn.Linear(48, 32), activation, nn.Linear(32, 3))
+    exact, rounded = changed(plain, name), changed(plain, name, backward=torch.bfloat16)
+    inputs, weights = torch.randn(70, 40), torch.randn(70, 3)
+    outputs = [model(inputs) for model in (exact, rounded)]
+    assert torch.equal(*outputs)
+    for output in outputs:
+        (output * weights).sum().backward()
+    for (layer, ours), theirs in zip(rounded.named_parameters(), exact.parameters(), strict=True):
+        assert ours.grad.dtype is torch.float32
+        error = (ours.grad - theirs.grad).norm() / theirs.grad.norm()
+        assert error < 0.01
+        assert (error == 0) == (layer in ("4.weight", "4.bias", "2.bias"))
+
+
+@every_kernel
+def test_gradients_of_inputs_keep_their_dtype(name):
+    """Whatever they were multiplied in."""
+    model = changed(nn.Sequential(nn.Linear(32, 32), nn.ReLU()), name, backward=torch.bfloat16)
+    inputs = torch.randn(7, 32, requires_grad=True)
+    model(inputs).sum().backward()
+    assert inputs.grad.dtype is torch.float32
+    exact = (model(inputs) > 0).float() @ model[0].weight
+    torch.testing.assert_close(inputs.grad, exact, atol=0.02, rtol=0.02)
 
 
 @every_kernel
@@ -122,7 +152,8 @@ def test_the_processor_and_its_threads_choose(monkeypatch, processor, threads, e
     assert fastest_kernels() == expected
 
 
-def test_numpy_computes_tanh_everywhere():
+@pytest.mark.parametrize("name", ["numpy", "torch"])
+def test_tanh_is_right_everywhere(name):
     """By way of a sigmoid: close to 0, far from it, and where both are 1."""
     inputs = torch.cat([torch.linspace(-20, 20, 4001), torch.linspace(-1e-3, 1e-3, 4001)]).unsqueeze(1)
     model = nn.Sequential(nn.Linear(1, 2), nn.Tanh())
@@ -130,4 +161,4 @@ def test_numpy_computes_tanh_everywhere():
         model[0].weight.fill_(1.0)
         model[0].bias.zero_()
     expected = inputs.double().tanh().expand(-1, 2)
-    torch.testing.assert_close(changed(model, "numpy")(inputs).double(), expected, atol=3e-7, rtol=0)
+    torch.testing.assert_close(changed(model, name)(inputs).double(), expected, atol=3e-7, rtol=0)

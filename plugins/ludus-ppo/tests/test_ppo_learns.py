@@ -56,6 +56,7 @@ def near_target(observation, action):
     [
         (spaces.Discrete(2), right_arm, {}, 0.95),
         (spaces.Discrete(2), right_arm, {"precision": "bf16"}, 0.95),
+        (spaces.Discrete(2), right_arm, {"precision": "bf16-backward", "hidden": (32, 32)}, 0.95),
         (spaces.MultiDiscrete([2, 2]), both_right, {}, 0.93),
         (spaces.MultiDiscrete([2, 2]), both_right, {"label_objective": "joint"}, 0.93),
         (spaces.Box(-1, 1, (1,), np.float32), near_target, {}, -0.2),

@@ -369,19 +369,41 @@ def test_half_precision_stays_close(make_ppo, make_batch):
     assert {array.dtype for array in one.weights().values()} == {np.dtype(np.float32)}
     assert result.metrics == pytest.approx(expected.metrics, rel=0.05, abs=0.02)
     assert not same(one.weights(), other.weights())
-    start = full.make_trainer(seed=1).weights()
-    moved = np.concatenate([(other.weights()[name] - array).ravel() for name, array in start.items()])
-    apart = np.concatenate([(other.weights()[name] - array).ravel() for name, array in one.weights().items()])
-    assert np.linalg.norm(apart) < 0.2 * np.linalg.norm(moved)
+    assert apart(one, other) < 0.2 * apart(full.make_trainer(seed=1), other)
 
 
-@pytest.mark.parametrize(("native", "same_as"), [(True, "bf16"), (False, "fp32")])
+def apart(one, other) -> float:
+    """Return the distance between the weights of two trainers."""
+    others = other.weights()
+    return float(np.linalg.norm(np.concatenate([(others[name] - a).ravel() for name, a in one.weights().items()])))
+
+
+WIDE = (48, 32)  # enough for gradients to be rounded
+
+
+@pytest.mark.parametrize("kernels", ["auto", "numpy", "torch"])
+def test_rounded_gradients_leave_losses_as_they_are(make_ppo, make_batch, kernels):
+    """Where the first step is made the losses are those in 32 bits to the bit, and the step is nearly the same."""
+    options = {**OPTIONS, "num_minibatches": 1, "cpu_kernels": kernels, "hidden": WIDE}
+    rounded, full = (make_ppo(precision=name, **options) for name in ("bf16-backward", "fp32"))
+    batch = make_batch(full)
+    (one, result), (other, expected) = update(rounded, batch), update(full, batch)
+    norm = result.metrics.pop("grad_norm")
+    assert norm == pytest.approx(expected.metrics.pop("grad_norm"), rel=0.01)
+    assert result.metrics == expected.metrics
+    assert 0 < apart(one, other) < 0.02 * apart(full.make_trainer(seed=1), other)
+
+
+@pytest.mark.parametrize(("native", "same_as"), [(True, "bf16-backward"), (False, "fp32")])
 def test_automatic_precision_follows_the_processor(make_ppo, make_batch, monkeypatch, native, same_as):
-    """It is one of the two others."""
-    monkeypatch.setattr("ludus_ppo.trainer.has_bf16", lambda device: native)
-    automatic, chosen = (make_ppo(precision=name, **OPTIONS) for name in ("auto", same_as))
+    """It is one of two others."""
+    monkeypatch.setattr("ludus_ppo.trainer.has_bf16", lambda: native)
+    names = ("auto", same_as, "fp32")
+    automatic, chosen, full = (make_ppo(precision=name, hidden=WIDE, **OPTIONS) for name in names)
     batch = make_batch(chosen)
-    assert same(update(automatic, batch)[0].weights(), update(chosen, batch)[0].weights())
+    weights = update(automatic, batch)[0].weights()
+    assert same(weights, update(chosen, batch)[0].weights())
+    assert same(weights, update(full, batch)[0].weights()) == (not native)
 
 
 def test_shared_memory_is_read_where_it_lies(make_ppo, make_batch):

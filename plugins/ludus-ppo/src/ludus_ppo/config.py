@@ -100,10 +100,10 @@ class PPOConfig:
         "plain torch; auto: oneDNN, but not on x86 without AVX-512",
     )
     precision: str = option(
-        "fp32",
-        one_of("fp32", "bf16", "auto"),
-        help="what the network computes in while it learns; weights, losses and Adam stay in 32 bits; "
-        "auto: bf16 where the processor multiplies it natively",
+        "auto",
+        one_of("auto", "fp32", "bf16-backward", "bf16"),
+        help="what is multiplied while the network learns; weights, losses and Adam stay in 32 bits; bf16-backward: "
+        "only for gradients of linear layers on a CPU; bf16: all; auto: bf16-backward where the CPU has it, else fp32",
     )
     compile: bool = option(
         False,

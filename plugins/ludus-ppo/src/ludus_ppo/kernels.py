@@ -16,6 +16,8 @@ __all__ = ["fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
 
 # With a single output, the fixed cost of the call exceeds what it saves.
 _FEWEST_OUTPUTS = 2
+# Gradients of narrower layers, heads, take 32 bits: rounding their factors costs more time than it saves.
+_FEWEST_TO_ROUND = 32
 
 
 @cache
@@ -31,13 +33,9 @@ def has_onednn(dtype: torch.dtype = torch.float32) -> bool:
     return torch.allclose(got.float(), functional.linear(inputs, weight), atol=atol)
 
 
-def has_bf16(device: torch.device) -> bool:
-    """Return whether a device multiplies bfloat16 natively, which is what makes it worth its rounding."""
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
-        return False
-    found = torch.cpu.get_capabilities()
+def has_bf16() -> bool:
+    """Return whether the processor multiplies bfloat16 natively, which is what makes it worth its rounding."""
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
@@ -52,17 +50,20 @@ def fastest_kernels() -> str:
     return "numpy" if torch.get_num_threads() == 1 else "torch"
 
 
-def use_kernels(model: nn.Module, kernels: str, *, hidden: torch.dtype = torch.float32) -> None:
+def use_kernels(
+    model: nn.Module, kernels: str, *, hidden: torch.dtype = torch.float32, backward: torch.dtype = torch.float32
+) -> None:
     """Let the linear layers of `model` that lie on the CPU compute faster, in place.
 
     Names, parameters and results stay the same, the latter up to rounding.
 
     Args:
         model: Any module. Of its parts only plain `nn.Linear`s change, and `nn.Sequential`s that hold them.
-        kernels: ``"onednn"``, which changes nothing where the build of torch or the processor lacks it for `hidden`, or
-            ``"numpy"``.
+        kernels: ``"onednn"``, which changes nothing where the build of torch or the processor lacks it for `hidden`,
+            ``"numpy"``, or ``"torch"``.
         hidden: What a layer with an activation behind it multiplies and returns. The others, heads, take 32 bits.
             With NumPy, float32.
+        backward: What layers, but for narrow ones, multiply for gradients where outputs take 32 bits.
     """
     if kernels == "onednn" and not has_onednn(hidden):
         return
@@ -72,7 +73,8 @@ def use_kernels(model: nn.Module, kernels: str, *, hidden: torch.dtype = torch.f
             vars(module)["hidden"] = hidden
         elif type(module) is nn.Linear and module.out_features >= _FEWEST_OUTPUTS:
             module.__class__ = _Linear
-            vars(module)["kernels"] = kernels
+            narrow = min(module.in_features, module.out_features) < _FEWEST_TO_ROUND
+            vars(module).update(kernels=kernels, backward=torch.float32 if narrow else backward)
 
 
 class _Sequential(nn.Sequential):
@@ -96,6 +98,7 @@ class _Linear(nn.Linear):
     """A linear layer that computes with other kernels where they can."""
 
     kernels: str
+    backward: torch.dtype
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the outputs."""
@@ -105,7 +108,7 @@ class _Linear(nn.Linear):
         """Return the outputs after an activation with an `_epilogue`."""
         if inputs.dim() == 2 and inputs.is_floating_point() and inputs.device.type == "cpu":
             name, scalars = _epilogue(activation) or ("none", ())
-            arguments = (inputs.to(dtype), self.weight, self.bias, name, scalars, self.kernels)
+            arguments = (inputs.to(dtype), self.weight, self.bias, name, scalars, self.kernels, self.backward)
             outputs: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
             return outputs
         outputs = super().forward(inputs)
@@ -135,11 +138,13 @@ class _LinearFunction(torch.autograd.Function):
         name: str,
         scalars: tuple[float, ...],
         kernels: str,
+        backward: torch.dtype,
     ) -> Tensor:
         weight, bias = weight.to(inputs.dtype), None if bias is None else bias.to(inputs.dtype)
         outputs = _product(inputs, weight, bias, name, scalars, kernels=kernels)
         ctx.save_for_backward(inputs, weight, outputs)
         ctx.name, ctx.scalars, ctx.kernels = name, scalars, kernels
+        ctx.rounded = backward is torch.bfloat16
         return outputs
 
     @staticmethod
@@ -148,13 +153,16 @@ class _LinearFunction(torch.autograd.Function):
         inputs, weight, outputs = ctx.saved_tensors
         gradient = _before(gradient, outputs, ctx.name, ctx.scalars)  # [n, out]
         wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad[:3]
+        of_bias = gradient.sum(0, dtype=torch.float32) if wants_bias else None
+        wanted, kernels = inputs.dtype, ctx.kernels
+        if ctx.rounded:  # torch's products are oneDNN's where that knows bfloat16, and right elsewhere
+            gradient, weight, inputs = gradient.bfloat16(), weight.bfloat16(), inputs.bfloat16()
+            kernels = "torch"
         return (
-            _product(gradient, weight.t(), kernels=ctx.kernels) if wants_inputs else None,
-            _outer(gradient, inputs, kernels=ctx.kernels).float() if wants_weight else None,
-            gradient.sum(0, dtype=torch.float32) if wants_bias else None,
-            None,
-            None,
-            None,
+            _product(gradient, weight.t(), kernels=kernels).to(wanted) if wants_inputs else None,
+            _outer(gradient, inputs, kernels=kernels).float() if wants_weight else None,
+            of_bias,
+            *(None,) * 4,
         )
 
 
@@ -171,10 +179,10 @@ def _before(gradient: Tensor, outputs: Tensor, name: str, scalars: Sequence[floa
 
 def _outer(gradient: Tensor, inputs: Tensor, *, kernels: str) -> Tensor:
     """Return ``gradient.T @ inputs``."""
-    if kernels == "numpy":
-        return _product(gradient.t(), inputs.t(), kernels=kernels)
     if inputs.dtype is torch.bfloat16:  # torch's own product is oneDNN's then, without transposing in memory
         return torch.mm(gradient.t(), inputs)
+    if kernels != "onednn":
+        return _product(gradient.t(), inputs.t(), kernels=kernels)
     if gradient.shape[1] <= inputs.shape[1]:  # the left factor is transposed, so it is the narrower one
         return _product(gradient.t(), inputs.t(), kernels=kernels)
     return _product(inputs.t(), gradient.t(), kernels=kernels).t()
@@ -190,12 +198,18 @@ def _product(
     kernels: str,
 ) -> Tensor:
     """Return ``activation(inputs @ weight.T + bias)``."""
-    if kernels == "numpy":
-        compute = _numpy_product
-    else:
+    if kernels == "onednn":
         compute = torch.ops.ludus_ppo.product if torch.compiler.is_compiling() else _onednn_product
-    outputs: Tensor = compute(inputs, weight, bias, name, list(scalars))
-    return outputs
+        outputs: Tensor = compute(inputs, weight, bias, name, list(scalars))
+        return outputs
+    if kernels == "torch":
+        outputs = functional.linear(inputs, weight, bias)
+    else:
+        outputs = inputs.new_empty(len(inputs), len(weight))
+        np.matmul(inputs.numpy(), weight.detach().numpy().T, out=outputs.numpy())
+        if bias is not None:
+            outputs += bias
+    return _activate_(outputs, name, scalars)
 
 
 def _onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: str, scalars: list[float]) -> Tensor:
@@ -203,11 +217,7 @@ def _onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: s
     return outputs
 
 
-def _numpy_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: str, scalars: list[float]) -> Tensor:
-    outputs = inputs.new_empty(len(inputs), len(weight))
-    np.matmul(inputs.numpy(), weight.detach().numpy().T, out=outputs.numpy())
-    if bias is not None:
-        outputs += bias
+def _activate_(outputs: Tensor, name: str, scalars: Sequence[float]) -> Tensor:
     if name == "tanh":  # 2 sigmoid(2x) - 1: off by 2e-7 at most, in less than half of the time
         outputs.mul_(2).sigmoid_().mul_(2).sub_(1)
     elif name == "relu":

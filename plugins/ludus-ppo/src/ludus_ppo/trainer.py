@@ -92,11 +92,12 @@ class PPOTrainer:
         trained = nn.ModuleList([model] if auxiliary is None else [model, auxiliary])
         self._parameters = [parameter for parameter in trained.parameters() if parameter.requires_grad]
         self._device = self._parameters[0].device
-        self._bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16(self._device))
-        kernels = self._kernels()
-        self._compiles_shapes = kernels == "onednn"
-        if kernels != "torch":
-            use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32)
+        self._bf16 = config.precision == "bf16"
+        kernels, backward = self._kernels(), self._backward()
+        self._compiles_shapes = kernels == "onednn" or backward is torch.bfloat16
+        if kernels != "torch" or backward is torch.bfloat16:
+            hidden = torch.bfloat16 if self._bf16 else torch.float32
+            use_kernels(trained, kernels, hidden=hidden, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         named = dict(model.named_parameters())
@@ -162,6 +163,12 @@ class PPOTrainer:
         if self._config.cpu_kernels != "auto":
             return self._config.cpu_kernels
         return "onednn" if self._config.compile else fastest_kernels()
+
+    def _backward(self) -> torch.dtype:
+        """Return what is multiplied for gradients where the network computes in 32 bits."""
+        chosen = self._config.precision
+        rounded = chosen == "bf16-backward" or (chosen == "auto" and has_bf16())
+        return torch.bfloat16 if rounded and self._device.type == "cpu" else torch.float32
 
     # -- what is learned -------------------------------------------------------------------------------------------
 
