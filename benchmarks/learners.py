@@ -348,7 +348,7 @@ def parse(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=at_least_one, default=1, help="threads of torch")
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--compile", action="store_true", help="compile both's networks by torch.compile; not unrolls")
-    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16"), help="of PPO and what builds on it")
+    parser.add_argument("--precision", default="fp32", choices=("fp32", "bf16-backward", "bf16"), help="of PPO")
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
     arguments = parser.parse_args(given)
     if unknown := set(arguments.only.split(",")) - set(CASES):

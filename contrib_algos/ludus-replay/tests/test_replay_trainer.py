@@ -33,6 +33,7 @@ class Options:
     replay_capacity: int = 200
     replay_memory_mb: float = 1.0
     checkpoint_replay: bool = True
+    cpu_kernels: str = "auto"
 
 
 class Model(nn.Module):

@@ -14,6 +14,7 @@ from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_sac.algorithm import SAC
 from ludus_sac.config import SACConfig
+from torch import nn
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
 HIDDEN = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
@@ -478,3 +479,22 @@ def test_a_minibatch_larger_than_any_memory_is_refused():
     """It is told at the start, not when the first one is drawn."""
     with pytest.raises(ValueError, match=r"expected a number in \[1, 1e\+06\]"):
         SACConfig(minibatch_size=2**40)
+
+
+@pytest.mark.parametrize("kernels", ["onednn", "numpy"])
+def test_kernels_make_no_difference(make_sac, make_batch, space, kernels):
+    """Two gradient steps end with the same weights up to rounding, whatever computes the layers."""
+    options = {"adam_eps": 1e-3}  # tiny gradients keep their sign's noise down
+    trainers = [make_sac(space, cpu_kernels=name, **options).make_trainer(seed=0) for name in (kernels, "torch")]
+    for trainer, name in zip(trainers, (kernels, None), strict=True):
+        trainer.update(make_batch(space), progress=0.0)
+        assert {getattr(layer, "kernels", None) for layer in _linear(trainer._model, trainer._target)} == {name}
+    fast, plain = (trainer.weights() for trainer in trainers)
+    for name, array in plain.items():
+        np.testing.assert_allclose(fast[name], array, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def _linear(*models):
+    """Return their linear layers with several outputs."""
+    layers = [layer for model in models for layer in model.modules() if isinstance(layer, nn.Linear)]
+    return [layer for layer in layers if layer.out_features > 1]

@@ -68,6 +68,13 @@ class DQNConfig:
         help="beta of the importance weights at first, 1 at the end of the budget, if the run has one; [0, 1]",
     )
 
+    cpu_kernels: str = option(
+        "auto",
+        one_of("auto", "onednn", "numpy", "torch"),
+        help="what computes linear layers and their activations on the CPU while they learn: oneDNN, NumPy's BLAS, or "
+        "plain torch; auto: oneDNN, but not on x86 without AVX-512",
+    )
+
     minimax_alpha: float = option(
         0.0,
         at_least(0.0),

@@ -15,6 +15,7 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
+from ludus.kernels import choose_kernels, use_kernels
 from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
@@ -80,6 +81,10 @@ class ReplayOptions(Protocol):
     def checkpoint_replay(self) -> bool:
         """Return whether checkpoints hold the memory."""
 
+    @property
+    def cpu_kernels(self) -> str:
+        """Return what computes linear layers on a CPU, as `ludus.kernels.choose_kernels` understands it."""
+
 
 _Options = TypeVar("_Options", bound=ReplayOptions)
 _Model = TypeVar("_Model", bound=nn.Module)
@@ -132,10 +137,11 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         priority_exponent: float | None = None,
     ) -> None:
         self._config = config
+        self._device = next(model.parameters()).device
+        use_kernels(model, choose_kernels(config.cpu_kernels, self._device))
         self._model = model
         self._slow = slow
         self._target = copy.deepcopy(slow).requires_grad_(requires_grad=False)
-        self._device = next(model.parameters()).device
         self._algorithm = algorithm
         self._role = role.name
         self._layout = layout

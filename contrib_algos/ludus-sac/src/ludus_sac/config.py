@@ -76,6 +76,12 @@ class SACConfig:
     checkpoint_replay: bool = option(
         True, help="checkpoints hold the replay memory too, so that resuming is exact; false: they stay small"
     )
+    cpu_kernels: str = option(
+        "auto",
+        one_of("auto", "onednn", "numpy", "torch"),
+        help="what computes linear layers and their activations on the CPU while they learn: oneDNN, NumPy's BLAS, or "
+        "plain torch; auto: oneDNN, but not on x86 without AVX-512",
+    )
     decision_values: bool = option(
         False,
         help="decisions say what the policy expects, for opponents that learn from it; costs two critics per decision",

@@ -13,6 +13,7 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
 from ludus.group import Alone, Group, in_turn, mean_gradients
+from ludus.kernels import choose_kernels, has_bf16, use_kernels
 from ludus.network import LazyLeaves, NormalizingNetwork, copy_arrays, get_weights, set_weights, update_statistics
 from ludus.optimizer import Adam
 from ludus.segment import SegmentBatch
@@ -22,7 +23,6 @@ from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
-from ludus_ppo.kernels import fastest_kernels, has_bf16, use_kernels
 from ludus_ppo.losses import (
     explained_variance,
     joint_log_prob,
@@ -95,9 +95,7 @@ class PPOTrainer:
         self._bf16 = config.precision == "bf16"
         kernels, backward = self._kernels(), self._backward()
         self._compiles_shapes = kernels == "onednn" or backward is torch.bfloat16
-        if kernels != "torch" or backward is torch.bfloat16:
-            hidden = torch.bfloat16 if self._bf16 else torch.float32
-            use_kernels(trained, kernels, hidden=hidden, backward=backward)
+        use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         named = dict(model.named_parameters())
@@ -156,13 +154,12 @@ class PPOTrainer:
 
     def _kernels(self) -> str:
         """Return what computes linear layers: ``"onednn"``, ``"numpy"`` or ``"torch"``."""
-        if self._device.type != "cpu":
-            return "torch"
-        if self._bf16:
-            return "torch" if self._config.cpu_kernels == "torch" else "onednn"
-        if self._config.cpu_kernels != "auto":
-            return self._config.cpu_kernels
-        return "onednn" if self._config.compile else fastest_kernels()
+        wanted = self._config.cpu_kernels
+        if self._bf16 and wanted != "torch":  # NumPy has no such numbers
+            wanted = "onednn"
+        if self._config.compile and wanted == "auto":
+            wanted = "onednn"
+        return choose_kernels(wanted, self._device)
 
     def _backward(self) -> torch.dtype:
         """Return what is multiplied for gradients where the network computes in 32 bits."""

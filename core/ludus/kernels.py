@@ -1,4 +1,4 @@
-"""Faster linear layers on CPUs: matrix products by oneDNN or NumPy's BLAS, with the activation behind them."""
+"""Faster linear layers on CPUs, for trainers: products by oneDNN or NumPy's BLAS, with the activation behind them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-__all__ = ["fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
+__all__ = ["choose_kernels", "fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
 
 # With a single output, the fixed cost of the call exceeds what it saves.
 _FEWEST_OUTPUTS = 2
@@ -50,6 +50,18 @@ def fastest_kernels() -> str:
     return "numpy" if torch.get_num_threads() == 1 else "torch"
 
 
+def choose_kernels(wanted: str, device: torch.device) -> str:
+    """Return what is to compute linear layers in 32 bits: ``"onednn"``, ``"numpy"`` or ``"torch"``.
+
+    Args:
+        wanted: One of these, or ``"auto"``.
+        device: Where the layers lie; anywhere but on the CPU torch computes them.
+    """
+    if device.type != "cpu":
+        return "torch"
+    return fastest_kernels() if wanted == "auto" else wanted
+
+
 def use_kernels(
     model: nn.Module, kernels: str, *, hidden: torch.dtype = torch.float32, backward: torch.dtype = torch.float32
 ) -> None:
@@ -60,12 +72,12 @@ def use_kernels(
     Args:
         model: Any module. Of its parts only plain `nn.Linear`s change, and `nn.Sequential`s that hold them.
         kernels: ``"onednn"``, which changes nothing where the build of torch or the processor lacks it for `hidden`,
-            ``"numpy"``, or ``"torch"``.
+            ``"numpy"``, or ``"torch"``, which changes nothing but what `backward` says.
         hidden: What a layer with an activation behind it multiplies and returns. The others, heads, take 32 bits.
             With NumPy, float32.
         backward: What layers, but for narrow ones, multiply for gradients where outputs take 32 bits.
     """
-    if kernels == "onednn" and not has_onednn(hidden):
+    if (kernels == "torch" and backward is torch.float32) or (kernels == "onednn" and not has_onednn(hidden)):
         return
     for module in list(model.modules()):
         if type(module) is nn.Sequential:
@@ -199,7 +211,7 @@ def _product(
 ) -> Tensor:
     """Return ``activation(inputs @ weight.T + bias)``."""
     if kernels == "onednn":
-        compute = torch.ops.ludus_ppo.product if torch.compiler.is_compiling() else _onednn_product
+        compute = torch.ops.ludus.product if torch.compiler.is_compiling() else _onednn_product
         outputs: Tensor = compute(inputs, weight, bias, name, list(scalars))
         return outputs
     if kernels == "torch":
@@ -209,7 +221,7 @@ def _product(
         np.matmul(inputs.numpy(), weight.detach().numpy().T, out=outputs.numpy())
         if bias is not None:
             outputs += bias
-    return _activate_(outputs, name, scalars)
+    return _activate_(outputs, name, scalars, kernels=kernels)
 
 
 def _onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: str, scalars: list[float]) -> Tensor:
@@ -217,9 +229,11 @@ def _onednn_product(inputs: Tensor, weight: Tensor, bias: Tensor | None, name: s
     return outputs
 
 
-def _activate_(outputs: Tensor, name: str, scalars: Sequence[float]) -> Tensor:
-    if name == "tanh":  # 2 sigmoid(2x) - 1: off by 2e-7 at most, in less than half of the time
+def _activate_(outputs: Tensor, name: str, scalars: Sequence[float], *, kernels: str) -> Tensor:
+    if name == "tanh" and kernels == "numpy":  # 2 sigmoid(2x) - 1: off by 2e-7 at most, in less than half of the time
         outputs.mul_(2).sigmoid_().mul_(2).sub_(1)
+    elif name == "tanh":
+        outputs.tanh_()
     elif name == "relu":
         outputs.relu_()
     elif name == "leaky_relu":
@@ -228,7 +242,7 @@ def _activate_(outputs: Tensor, name: str, scalars: Sequence[float]) -> Tensor:
 
 
 # The same under a name of its own: the compiler knows oneDNN's only with weights that never change.
-_LIBRARY = torch.library.Library("ludus_ppo", "DEF")  # type: ignore[no-untyped-call]
+_LIBRARY = torch.library.Library("ludus", "DEF")  # type: ignore[no-untyped-call]
 _LIBRARY.define(  # type: ignore[no-untyped-call]
     "product(Tensor inputs, Tensor weight, Tensor? bias, str name, float[] scalars) -> Tensor"
 )

@@ -7,8 +7,8 @@ import copy
 import numpy as np
 import pytest
 import torch
-from ludus_ppo import kernels
-from ludus_ppo.kernels import fastest_kernels, has_onednn, use_kernels
+from ludus import kernels
+from ludus.kernels import choose_kernels, fastest_kernels, has_onednn, use_kernels
 from torch import nn
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this build of torch has no oneDNN")
@@ -47,7 +47,7 @@ def test_outputs_and_gradients_are_those_of_torch(activation, name):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-5)
 
 
-@every_kernel
+@pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
 def test_the_linear_layers_go_through_the_kernels(monkeypatch, name):
     """One product per layer forwards; backwards one for every weight and for every input that has a gradient."""
     calls = []
@@ -114,6 +114,20 @@ def test_other_inputs_take_the_usual_path(name):
     torch.testing.assert_close(fast.double()(inputs.double()), plain.double()(inputs.double()))
 
 
+def test_torch_alone_changes_nothing():
+    """Layers stay what they are, unless gradients are to be rounded."""
+    model = changed(network(nn.Tanh()), "torch")
+    assert {type(module) for module in model.modules()} == {nn.Sequential, nn.Linear, nn.Tanh}
+
+
+@pytest.mark.parametrize(("wanted", "chosen"), [("auto", "numpy"), ("onednn", "onednn"), ("torch", "torch")])
+def test_kernels_are_for_cpus(monkeypatch, wanted, chosen):
+    """Elsewhere torch computes."""
+    monkeypatch.setattr(kernels, "fastest_kernels", lambda: "numpy")
+    assert choose_kernels(wanted, torch.device("cpu")) == chosen
+    assert choose_kernels(wanted, torch.device("cuda")) == "torch"
+
+
 def test_without_onednn_nothing_changes(monkeypatch):
     """Where the operator is missing, models stay as they are."""
 
@@ -152,8 +166,7 @@ def test_the_processor_and_its_threads_choose(monkeypatch, processor, threads, e
     assert fastest_kernels() == expected
 
 
-@pytest.mark.parametrize("name", ["numpy", "torch"])
-def test_tanh_is_right_everywhere(name):
+def test_numpy_computes_tanh_everywhere():
     """By way of a sigmoid: close to 0, far from it, and where both are 1."""
     inputs = torch.cat([torch.linspace(-20, 20, 4001), torch.linspace(-1e-3, 1e-3, 4001)]).unsqueeze(1)
     model = nn.Sequential(nn.Linear(1, 2), nn.Tanh())
@@ -161,4 +174,4 @@ def test_tanh_is_right_everywhere(name):
         model[0].weight.fill_(1.0)
         model[0].bias.zero_()
     expected = inputs.double().tanh().expand(-1, 2)
-    torch.testing.assert_close(changed(model, name)(inputs).double(), expected, atol=3e-7, rtol=0)
+    torch.testing.assert_close(changed(model, "numpy")(inputs).double(), expected, atol=3e-7, rtol=0)
