@@ -144,7 +144,7 @@ def test_samplers_bring_the_evaluation_of_the_position_that_a_decision_led_to(tm
 def test_random_play_at_tictactoe_is_beaten(tmp_path):
     """By a learner that begins at random too."""
     pytest.importorskip("ludus_board")
-    folder = train(tmp_path, GAME, decisions=30_000, exploring=15_000, steps=8, alpha=0.0, opponent="random")
+    folder = train(tmp_path, GAME, decisions=45_000, exploring=15_000, steps=8, alpha=0.0, opponent="random")
     record = play(folder, matches=400, opponent="other")
     assert record.wins - record.losses > 0.85 * 400
 

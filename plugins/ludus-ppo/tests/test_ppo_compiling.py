@@ -71,8 +71,9 @@ def test_networks_without_memory_are_compiled_where_that_is_wanted(make_ppo, mon
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
-@pytest.mark.parametrize("precision", ["fp32", "bf16-backward"])
-def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog, precision):
+# a number that falls between two of bfloat16 may be rounded to either: a hundredth of one of Adam's steps
+@pytest.mark.parametrize(("precision", "atol"), [("fp32", 1e-5), ("bf16-backward", 1e-4)])
+def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog, precision, atol):
     """Batches of several sizes, a clip range that changes, and every metric."""
     pytest.importorskip("torch._inductor")
     options = {"num_minibatches": 2, "clip_epsilon_final": 0.1, "learning_rate": 1e-2}
@@ -83,7 +84,7 @@ def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog
         one, other = (trainer.update(batch, progress=step / 4) for trainer in (plain, compiled))
         assert other.metrics == pytest.approx(one.metrics, rel=1e-3, abs=1e-5)
     for name, array in plain.weights().items():
-        np.testing.assert_allclose(compiled.weights()[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(compiled.weights()[name], array, rtol=1e-3, atol=atol, err_msg=name)
     assert not [record for record in caplog.records if record.name.startswith("ludus")]
     assert compiled._losses_of._compiled is not None
 
