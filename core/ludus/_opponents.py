@@ -52,31 +52,39 @@ class StackActor(PolicyActor):
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - as for agents, there are no rewards
         """Decide for all models at once, the rows of each side by side."""
-        spans = _spans(seats.slots)
-        if len(spans) == len({span.slot for span in spans}):
-            return self._act(seats, spans)
-        order = np.argsort(seats.slots, kind="stable")
+        starts = _starts(seats.slots)
+        held = seats.slots[starts].tolist()
+        if len(held) == len(set(held)):
+            return self._act(seats, starts)
+        order = seats.slots.argsort(kind="stable")
         seats = seats.arranged(order)
-        chosen = self._act(seats, _spans(seats.slots))
+        chosen = self._act(seats, _starts(seats.slots))
         actions = np.empty_like(chosen)
         actions[order] = chosen
         return actions
 
-    def _act(self, seats: Seats, spans: list[Span]) -> np.ndarray:
+    def _act(self, seats: Seats, starts: np.ndarray) -> np.ndarray:
         count = seats.streams.size
         view = self.view(seats, Reward(np.zeros(count, np.float32), np.zeros(count, np.int32)))
         # a critic that reads what the policy does not see is given it only where somebody wants to hear it
         privileged = {} if seats.values is None else self.privileged(seats)
-        options: dict[str, Any] = {"spans": spans} if self.stacked else {}
+        options: dict[str, Any] = {"spans": _spans(seats.slots, starts)} if self.stacked else {}
         decision = self.decide(seats, view, privileged, rows_of(self._state, seats.streams), **options)
         return self.raw(decision.action, seats.streams)
 
 
-def _spans(slots: np.ndarray) -> list[Span]:
-    """Return the runs of equal slots."""
-    starts = np.flatnonzero(slots[1:] != slots[:-1]) + 1
-    bounds = [0, *starts.tolist(), slots.size]
-    return [Span(*span) for span in zip(slots[bounds[:-1]].tolist(), bounds[:-1], bounds[1:], strict=True)]
+def _starts(slots: np.ndarray) -> np.ndarray:
+    """Return where the runs of equal slots begin, ``[runs] int64``."""
+    begins = np.empty(slots.size, bool)
+    begins[:1] = True
+    np.not_equal(slots[1:], slots[:-1], out=begins[1:])
+    return begins.nonzero()[0]
+
+
+def _spans(slots: np.ndarray, starts: np.ndarray) -> list[Span]:
+    """Return the runs of equal slots, which begin at `starts`."""
+    bounds = [*starts.tolist(), slots.size]
+    return [Span(*span) for span in zip(slots[starts].tolist(), bounds, bounds[1:], strict=False)]
 
 
 @frozen

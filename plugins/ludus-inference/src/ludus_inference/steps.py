@@ -150,16 +150,16 @@ class Dense:
 
     def run(self, call: Call) -> None:
         """Multiply."""
-        source, out, position = self.source.base, self.out.base, self.position
-        inputs, outputs = self.source.width + 1, self.out.width
+        source, out = self.source.base[:, : self.source.width + 1], self.out.base[:, : self.out.width]
+        table, position = call.table, self.position
         for slot, start, stop in call.spans or (Span(0, 0, call.rows),):
-            multiply(source[start:stop, :inputs], call.table[slot][position], out=out[start:stop, :outputs])
+            multiply(source[start:stop], table[slot][position], out=out[start:stop])
 
 
 def multiply(rows: np.ndarray, weights: np.ndarray, *, out: np.ndarray) -> None:
     """Write the product of rows ``[m, k]`` and weights ``[k, n]``, in small parts where this is faster."""
-    count, outputs = len(rows), weights.shape[1]
-    if not 1 < count <= _FEW_ROWS or rows.size * outputs <= _SMALL or not has_small_kernels():
+    outputs = weights.shape[1]
+    if not 1 < len(rows) <= _FEW_ROWS or rows.size * outputs <= _SMALL or not has_small_kernels():
         np.matmul(rows, weights, out=out)
         return
     width = _SMALL // rows.size // _COLUMNS * _COLUMNS or outputs
