@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-__all__ = ["choose_kernels", "fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
+__all__ = ["choose_kernels", "evaluate_together", "fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
 
 # With a single output, the fixed cost of the call exceeds what it saves.
 _FEWEST_OUTPUTS = 2
@@ -83,7 +83,7 @@ def use_kernels(
         if type(module) is nn.Sequential:
             module.__class__ = _Sequential
             vars(module)["hidden"] = hidden
-        elif type(module) is nn.Linear and module.out_features >= _FEWEST_OUTPUTS:
+        elif type(module) is nn.Linear:
             module.__class__ = _Linear
             narrow = min(module.in_features, module.out_features) < _FEWEST_TO_ROUND
             vars(module).update(kernels=kernels, backward=torch.float32 if narrow else backward)
@@ -118,13 +118,33 @@ class _Linear(nn.Linear):
 
     def evaluate(self, inputs: Tensor, activation: nn.Module | None, *, dtype: torch.dtype) -> Tensor:
         """Return the outputs after an activation with an `_epilogue`."""
-        if inputs.dim() == 2 and inputs.is_floating_point() and inputs.device.type == "cpu":
+        if self.out_features >= _FEWEST_OUTPUTS and _suits(inputs):
             name, scalars = _epilogue(activation) or ("none", ())
             arguments = (inputs.to(dtype), self.weight, self.bias, name, scalars, self.kernels, self.backward)
             outputs: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
             return outputs
         outputs = super().forward(inputs)
         return outputs if activation is None else activation(outputs)
+
+
+def _suits(inputs: Tensor) -> bool:
+    return inputs.dim() == 2 and inputs.is_floating_point() and inputs.device.type == "cpu"
+
+
+def evaluate_together(layers: Mapping[str, nn.Module], inputs: Tensor) -> dict[str, Tensor]:
+    """Return what layers make of the same inputs, by their names; heads of which `use_kernels` knows in one product.
+
+    Args:
+        layers: Whatever takes the inputs.
+        inputs: ``[n, …]``.
+    """
+    heads = [layer for layer in layers.values() if type(layer) is _Linear and layer.backward is torch.float32]
+    if len(heads) < max(2, len(layers)) or not _suits(inputs) or any(head.bias is None for head in heads):
+        return {name: layer(inputs) for name, layer in layers.items()}
+    weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
+    arguments = (inputs.float(), weight, bias, "none", (), heads[0].kernels, torch.float32)
+    joined: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
+    return dict(zip(layers, joined.split([head.out_features for head in heads], dim=1), strict=True))
 
 
 def _epilogue(activation: nn.Module | None) -> tuple[str, tuple[float, ...]] | None:
@@ -170,6 +190,8 @@ class _LinearFunction(torch.autograd.Function):
         if ctx.rounded:  # torch's products are oneDNN's where that knows bfloat16, and right elsewhere
             gradient, weight, inputs = gradient.bfloat16(), weight.bfloat16(), inputs.bfloat16()
             kernels = "torch"
+        elif len(weight) < _FEWEST_TO_ROUND and kernels == "onednn":
+            kernels = "torch"  # oneDNN is slow where the sums are so short
         return (
             _product(gradient, weight.t(), kernels=kernels).to(wanted) if wants_inputs else None,
             _outer(gradient, inputs, kernels=kernels).float() if wants_weight else None,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import kernels
-from ludus.kernels import choose_kernels, fastest_kernels, has_onednn, use_kernels
+from ludus.kernels import choose_kernels, evaluate_together, fastest_kernels, has_onednn, use_kernels
 from torch import nn
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this build of torch has no oneDNN")
@@ -47,20 +47,66 @@ def test_outputs_and_gradients_are_those_of_torch(activation, name):
         torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-5)
 
 
+def products(monkeypatch):
+    """Return a list that gets the activation and the kernels of every product."""
+    found = []
+    product = kernels._product
+
+    def noted(*arguments, kernels):
+        found.append((arguments[3] if len(arguments) > 3 else "gradient", kernels))
+        return product(*arguments, kernels=kernels)
+
+    monkeypatch.setattr(kernels, "_product", noted)
+    return found
+
+
 @pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
 def test_the_linear_layers_go_through_the_kernels(monkeypatch, name):
     """One product per layer forwards; backwards one for every weight and for every input that has a gradient."""
-    calls = []
-    product = kernels._product
+    found = products(monkeypatch)
+    model = nn.Sequential(nn.Linear(5, 40), nn.ReLU(), nn.Linear(40, 32), nn.ReLU(), nn.Linear(32, 3))
+    changed(model, name)(torch.randn(7, 5)).sum().backward()
+    head = "torch" if name == "onednn" else name  # its sums over 3 outputs are short
+    forwards = [("relu", name), ("relu", name), ("none", name)]
+    assert found == [*forwards, *[("gradient", head)] * 2, *[("gradient", name)] * 3]
 
-    def counted(*arguments, kernels):
-        assert kernels == name
-        calls.append(arguments[3] if len(arguments) > 3 else "gradient")
-        return product(*arguments, kernels=kernels)
 
-    monkeypatch.setattr(kernels, "_product", counted)
-    changed(network(nn.ReLU()), name)(torch.randn(7, 5)).sum().backward()
-    assert calls == ["relu", "relu", "none", *["gradient"] * 5]
+def heads(**sizes):
+    """Return linear layers of so many outputs."""
+    torch.manual_seed(0)
+    return nn.ModuleDict({name: nn.Linear(40, size) for name, size in sizes.items()})
+
+
+@every_kernel
+@pytest.mark.parametrize("backward", [torch.float32, torch.bfloat16])
+def test_heads_are_one_product(monkeypatch, name, backward):
+    """Outputs and gradients are those of each alone, also of one with a single output."""
+    plain = heads(policy=7, value=1)
+    fast = changed(plain, name, backward=backward)
+    inputs, weights = torch.randn(9, 40, requires_grad=True), torch.randn(9, 8)
+    copied = inputs.detach().clone().requires_grad_()
+    expected = {key: head(inputs) for key, head in plain.items()}
+    found = products(monkeypatch)
+    got = evaluate_together(fast, copied)
+    (torch.cat([*expected.values()], dim=1) * weights).sum().backward()
+    (torch.cat([*got.values()], dim=1) * weights).sum().backward()
+    if type(fast["policy"]) is not nn.Linear:  # else there is nothing to put together
+        assert len(found) == 3
+    torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(copied.grad, inputs.grad, atol=1e-5, rtol=1e-5)
+    for ours, theirs in zip(fast.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad, atol=1e-5, rtol=1e-5)
+
+
+@every_kernel
+def test_what_is_no_head_is_evaluated_alone(name):
+    """One layer alone, layers whose gradients are rounded, others than linear ones, and inputs of more dimensions."""
+    inputs = torch.randn(9, 40)
+    for layers in (heads(only=3), heads(policy=48, value=1), nn.ModuleDict({"a": nn.Linear(40, 3), "b": nn.Tanh()})):
+        fast = changed(layers, name, backward=torch.bfloat16)
+        for seen in (inputs, inputs.view(3, 3, 40)):
+            expected = {key: layer(seen) for key, layer in layers.items()}
+            torch.testing.assert_close(evaluate_together(fast, seen), expected, atol=1e-5, rtol=1e-5)
 
 
 @every_kernel

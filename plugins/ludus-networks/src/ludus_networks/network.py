@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from gymnasium import Space
+from ludus.kernels import evaluate_together
 from ludus.network import NetworkRequest
 from torch import Tensor, nn
 
@@ -55,16 +56,16 @@ class HeadedNetwork(nn.Module):
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the heads ``[n, size] float32`` and the unchanged, empty state; see `ludus.network`."""
         features = self.torso(observation)
-        outputs = {name: head(features) for name, head in self.heads.items()}
+        if self.critic_torso is None and self.privileged_torso is None:
+            return evaluate_together({**self.heads, **self.critic_heads}, features), state
+        outputs = evaluate_together(self.heads, features)
         if self.privileged_torso is not None and not privileged:
             return outputs, state
         if self.critic_torso is not None:
             features = self.critic_torso(observation)
         if self.privileged_torso is not None:
             features = torch.cat([features, self.privileged_torso(privileged)], dim=1)
-        for name, head in self.critic_heads.items():
-            outputs[name] = head(features)
-        return outputs, state
+        return outputs | evaluate_together(self.critic_heads, features), state
 
 
 def _heads(sizes: Mapping[str, int], width: int, gains: Mapping[str, float]) -> nn.ModuleDict:
