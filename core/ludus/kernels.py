@@ -144,7 +144,8 @@ def evaluate_together(layers: Mapping[str, nn.Module], inputs: Tensor) -> dict[s
     weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
     arguments = (inputs.float(), weight, bias, "none", (), heads[0].kernels, torch.float32)
     joined: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
-    return dict(zip(layers, joined.split([head.out_features for head in heads], dim=1), strict=True))
+    parts = torch.split(joined, [head.out_features for head in heads], dim=1)
+    return dict(zip(layers, parts, strict=True))
 
 
 def _epilogue(activation: nn.Module | None) -> tuple[str, tuple[float, ...]] | None:

@@ -29,6 +29,7 @@ __all__ = ["Command", "main", "run", "serve"]
 
 _log = logging.getLogger("ludus.local")
 _IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
+_LISTENS_S = 0.002  # how often one with much to do looks for messages: looking takes as long as playing ten matches on
 _BEAT_S = 1.0
 _MOST_SAID = 4000  # characters of an error; the log has all of it
 _LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
@@ -60,10 +61,12 @@ class Command:
 def serve(worker: Worker, link: HostLink) -> None:
     """Run a worker until it is told to stop and all it said is acknowledged."""
     worker.start()
-    busy, beat_s, stopped_s = False, 0.0, None
+    busy, now, heard_s, beat_s, stopped_s = False, 0.0, 0.0, 0.0, None
     while True:
-        for peer, message in link.receive(0.0 if busy else _IDLE_S):
-            worker.handle(peer, message)
+        if not busy or now - heard_s > _LISTENS_S:
+            for peer, message in link.receive(0.0 if busy else _IDLE_S):
+                worker.handle(peer, message)
+            heard_s = time.monotonic()
         busy = worker.work()
         now = time.monotonic()
         if now - beat_s > _BEAT_S:
