@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -12,26 +12,38 @@ import numpy as np
 __all__ = ["kinds_of", "one_of_each"]
 
 _CHUNK_BYTES = 1 << 22  # read at once
+_PLACES = 8  # for every row, at least, of the table in which rows meet
 
 _Read: TypeAlias = Callable[[np.ndarray], Sequence[np.ndarray]]
 
 
 def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
-    """Return the kind of every row, ``[n] int64`` from 0 on: rows are of one kind if all their bytes are equal.
+    """Return the kind of every row, ``[n] int64``: rows of a kind are equal to the bit; its number is that of one.
+
+    Not all equal rows are found, but nearly: those that meet others on their way stay alone.
 
     Args:
         read: Returns the leaves of so many entries, ``[m, …]`` each.
         entries: What to read, ``[n] int64``.
         row_bytes: Of all leaves of one row, about.
     """
-    parts = max(1, math.ceil(entries.size * row_bytes / _CHUNK_BYTES))
-    hashes = np.concatenate([_hashes(read(part)) for part in np.array_split(entries, parts)])
-    _, kinds = np.unique(hashes, return_inverse=True)
-    kept, place = one_of_each(kinds)
-    alike = entries[kept[place]]
-    for part, others in zip(np.array_split(entries, parts), np.array_split(alike, parts), strict=True):
-        if not all(np.array_equal(_bytes(a), _bytes(b)) for a, b in zip(read(part), read(others), strict=True)):
-            return np.arange(entries.size)  # one hash for different rows: hardly ever
+    at_once = max(1, _CHUNK_BYTES // max(1, row_bytes))
+
+    def chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
+        return (rows[start : start + at_once] for start in range(0, rows.size, at_once))
+
+    hashes = np.concatenate([_hashes(read(entries[rows])) for rows in chunks(np.arange(entries.size))])
+    kinds = np.arange(entries.size)
+    bits = (_PLACES * kinds.size).bit_length()
+    places, table = hashes >> np.uint64(64 - bits), np.empty(1 << bits, np.int64)
+    table[places] = kinds  # of several rows, the last
+    first = table[places]
+    alike = np.flatnonzero((hashes[first] == hashes) & (first != kinds))
+    for rows in chunks(alike):
+        for ours, theirs in zip(read(entries[rows]), read(entries[first[rows]]), strict=True):
+            if not np.array_equal(_bytes(ours), _bytes(theirs)):
+                return kinds  # one hash for different rows: hardly ever
+    kinds[alike] = first[alike]
     return kinds
 
 

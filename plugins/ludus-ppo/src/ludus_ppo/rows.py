@@ -110,7 +110,7 @@ class RowSource:
         size = min(_SAMPLE, self._chosen.size)  # drawn, as decisions that see the same may lie side by side
         for chosen in (np.random.default_rng(0).choice(self._chosen, size, replace=False), self._chosen):
             found = kinds_of(read, chosen, row_bytes=row_bytes)
-            if found.max() + 1 > (1 - _FEWEST_EQUAL) * chosen.size:
+            if np.count_nonzero(found == np.arange(chosen.size)) > (1 - _FEWEST_EQUAL) * chosen.size:
                 return None
         kinds = np.empty(entries, np.int64)
         kinds[self._chosen] = found
@@ -170,7 +170,7 @@ class RowSource:
     def _pick(self, name: str, index: Tensor, *, pinned: bool = False) -> Tensor:
         column = self._columns[name]
         if column.pitch != self._segments:
-            index = index.div(self._segments, rounding_mode="floor") * column.pitch + index % self._segments
+            index = index + index.div(self._segments, rounding_mode="floor") * (column.pitch - self._segments)
         if not pinned:
             return column.rows.index_select(0, index)
         out = torch.empty((len(index), *column.rows.shape[1:]), dtype=column.rows.dtype, pin_memory=True)
