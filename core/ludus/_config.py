@@ -67,7 +67,7 @@ class SamplingSection:
 
     matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
     fixture_matches: int = option(64, at_least(1), help="Matches played per fixture before the next is asked for.")
-    rows_per_fixture: int = option(32, at_least(1), help="Rows of a batch that one fixture fills.")
+    rows_per_fixture: int = option(64, at_least(1), help="Rows of a batch that one fixture fills.")
     credits: int = option(
         2,
         at_least(1),
