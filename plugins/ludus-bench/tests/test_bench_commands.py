@@ -16,6 +16,7 @@ import pytest
 from ludus.__main__ import main
 from ludus._models import load_arrays
 from ludus.errors import ConfigError, ContractError
+from ludus.kernels import has_bf16
 from ludus.runs import open_run
 from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
@@ -267,16 +268,20 @@ def test_selfplay_prints_what_is_promised(capsys, caplog, workers):
 
 
 def test_parts_can_go_on_from_what_a_run_has_learned(tmp_path):
-    """Trainer, policy and sampler have the weights of the newest model then, not those of a new run."""
+    """Trainer, policy and sampler have the weights of the model next to a moment then, not those of a new run."""
     options = [text for flag, text in zip(PPO + SMALL, (PPO + SMALL)[1:], strict=False) if flag == "--set"]
     setup = open_setup(Source(environment="dummy-count", overrides=tuple(options)))
     path, folder = tmp_path / "small.toml", tmp_path / "run"
-    path.write_text(setup.dump(run={"decisions": 200, "workers": 0}), encoding="utf-8")
-    assert main(["train", str(path), "--run", str(folder)]) == 0
+    path.write_text(setup.dump(run={"decisions": 600, "workers": 0}), encoding="utf-8")
+    assert (
+        main(["train", str(path), "--run", str(folder), "--set", "players.main_agent.freeze_every_decisions=100"]) == 0
+    )
     with open_run(folder) as run:
-        newest = list(run.models.values())[-1]
-    expected = load_arrays(folder / "models", newest.hash)
-    left = setup.after(folder)
+        models = list(run.models.values())
+    then = models[len(models) // 2]
+    assert len({model.hash for model in models}) == len(models) > 2
+    expected = load_arrays(folder / "models", then.hash)
+    left = setup.during(folder, at_s=then.manifest["elapsed_s"])
     for name, array in left.learned().trainer.weights().items():
         np.testing.assert_array_equal(array, expected[name], err_msg=name)
         np.testing.assert_array_equal(left._first_weights()["main_agent"][name], expected[name], err_msg=name)
@@ -436,10 +441,14 @@ def test_a_decision_has_the_products_of_the_networks_that_act(algorithm):
 
 @pytest.mark.parametrize("kernels", ["auto", "numpy", "onednn"])
 def test_an_update_has_the_products_of_every_pass(kernels):
-    """Forwards, and backwards to the weights and to all inputs but the first, whatever the kernels are."""
+    """Forwards, and backwards to the weights and to all inputs but the first, whatever the kernels are.
+
+    With rounded gradients both heads are one product.
+    """
     options = {"epochs": 3, "num_minibatches": 2, "batch_decisions": 32, "segment_decisions": 4, "cpu_kernels": kernels}
     setup = setup_of(*(f"players.main_agent.ppo.{name}={value}" for name, value in options.items()))
-    assert len(updating_of(setup, plain=True).gemms()) == 3 * 2 * (4 + 4 + 3)
+    products = 3 if has_bf16() else 4
+    assert len(updating_of(setup, plain=True).gemms()) == 3 * 2 * (products + products + products - 1)
 
 
 def test_networks_that_only_make_targets_have_no_gradients():
@@ -521,20 +530,21 @@ def test_opponents_differ_from_each_other(tmp_path):
 
 
 def test_opponents_are_models_of_the_player_that_learns_their_role(tmp_path):
-    """Both roles in turn, each against every model of the other one."""
+    """Both roles in turn, each against every model of the other one, drawn by lot."""
     setup = open_setup(Source(environment="dummy-guess"))
     hider, seeker = setup.players
     frozen = setup.freeze(3, tmp_path)
     roles = [seat.role for seat in setup.spec().seats]
     dealer = Dealer(((0, hider), (1, seeker)), 16, frozen.first(2))
     assert roles == [hider, seeker]
-    fixtures = dealer.deal(4).fixtures
-    assert [(fixture.player, *fixture.participants) for fixture in fixtures] == [
+    fixtures = dealer.deal(40).fixtures
+    assert {(fixture.player, *fixture.participants) for fixture in fixtures} == {
+        (hider, f"{hider}@0+", f"{seeker}@1"),
         (hider, f"{hider}@0+", f"{seeker}@2"),
         (seeker, f"{hider}@1", f"{seeker}@0+"),
         (seeker, f"{hider}@2", f"{seeker}@0+"),
-        (hider, f"{hider}@0+", f"{seeker}@1"),
-    ]
+    }
+    assert [fixture.player for fixture in fixtures[:4]] in ([hider, seeker] * 2, [seeker, hider] * 2)
     for fixture in fixtures:
         (model,) = set(fixture.participants) & set(frozen.hashes)
         assert fixture.models == {model: frozen.hashes[model]}

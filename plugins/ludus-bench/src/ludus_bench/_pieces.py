@@ -166,15 +166,18 @@ class Setup:
     plugins: Plugins
     weights: Mapping[str, Weights] = field(factory=dict)
 
-    def after(self, folder: Path) -> Setup:
-        """Return the same with the players as a run of this configuration has left them.
+    def during(self, folder: Path, *, at_s: float) -> Setup:
+        """Return the same with the players as a run of this configuration had them.
 
         Args:
             folder: The run folder. Who has no model there begins as ever.
+            at_s: When, in seconds that the run had trained; the models frozen next to that are taken.
         """
         with open_run(folder) as run:
-            newest = {model.player: model.hash for model in run.models.values()}
-        weights = {player: load_arrays(folder / "models", digest) for player, digest in newest.items()}
+            models = [*run.models.values()]
+        models.sort(key=lambda model: -abs(model.manifest.get("elapsed_s", 0.0) - at_s))
+        nearest = {model.player: model.hash for model in models}
+        weights = {player: load_arrays(folder / "models", digest) for player, digest in nearest.items()}
         return attrs.evolve(self, weights=weights)
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
-from attrs import define, frozen
+from attrs import define, field, frozen
 from ludus._assembly import Assembly
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
@@ -43,12 +43,13 @@ class Opponents:
 
 @define
 class Dealer:
-    """Makes fixtures without end; the learning side changes its team from one to the next."""
+    """Makes fixtures without end, against opponents drawn by lot; the learning side changes its team every time."""
 
     seats: tuple[tuple[int, str], ...]  # team and player
     matches: int
     opponents: Opponents | None
     dealt: int = 0
+    rng: np.random.Generator = field(factory=lambda: np.random.default_rng(0))
 
     def deal(self, count: int) -> Fixtures:
         return Fixtures(fixtures=tuple(self._next() for _ in range(count)))
@@ -58,8 +59,8 @@ class Dealer:
         learning, frozen = {team for team, _ in self.seats}, ""
         hashes: Mapping[str, str] = {}
         if self.opponents is not None:
-            turn, number = divmod(self.dealt, self.opponents.count)
-            learning, frozen = {sorted(learning)[turn % len(learning)]}, f"@{number + 1}"
+            learning = {sorted(learning)[self.dealt % len(learning)]}
+            frozen = f"@{1 + self.rng.integers(self.opponents.count)}"
             hashes = self.opponents.hashes
         seats = tuple(player + ("@0+" if team in learning else frozen) for team, player in self.seats)
         return Fixture(

@@ -59,10 +59,13 @@ class Played:
     peak_rss_mb: float
     cores: float
     seconds: float
+    middle_s: float  # of the run's own time
 
 
 def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
-    """Measure a run, and then its parts with the players as it has left them.
+    """Measure a run, and then its parts with the players as they were in the middle of the window.
+
+    What players have learned changes how often the network sees the same, and so what a decision costs.
 
     Args:
         setup: The configuration.
@@ -79,9 +82,9 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     with start_run(setup.dump(**sections)) as run:
         found = _watched(run, seconds=seconds, warmup_s=warmup_s)
         run.stop()
-        left = setup.after(run.folder)
+        then = setup.during(run.folder, at_s=found.middle_s)
     with limit_threads(1):
-        parts = rate_parts(left, matches=matches, plan=plan)
+        parts = rate_parts(then, matches=matches, plan=plan)
     options, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
     learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: what is free
     config = {
@@ -131,6 +134,7 @@ def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float,
         peak_rss_mb=max(moment.rss_mb for moment in run.moments),
         cores=cores_between(run.moments[first:]),
         seconds=end_s - start_s,
+        middle_s=(start_s + end_s) / 2,
     )
 
 
