@@ -167,6 +167,20 @@ def test_few_results_do_not_wait_for_ever(league):
     assert 0 < runner.messages(Results)[0].arrays["number"].size < 64
 
 
+def test_results_leave_together(league):
+    """Those of 200 ticks, or sooner where nothing is played any more."""
+    runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
+    runner.until(lambda: len(runner.messages(Results)) == 1)
+    ticks = runner.sampler()._play.ticks
+    runner.until(lambda: len(runner.messages(Results)) == 2)
+    assert runner.sampler()._play.ticks - ticks == 200
+    runner.lost = lambda name, message: isinstance(message, Fixtures)
+    runner.until(lambda: runner.sampler()._results and not runner.sampler()._play.running)
+    for _ in range(50):
+        runner.round()
+    assert not runner.sampler()._results
+
+
 def test_all_results_are_said_before_it_ends(league):
     """After a stop, every match that ended is in the store."""
     runner = league()

@@ -66,13 +66,14 @@ def test_it_serves_until_it_has_settled():
 
 
 def test_it_waits_only_when_there_is_nothing_to_do():
-    """A busy worker looks for messages and goes on."""
-    line = Line()
+    """A busy worker looks for messages now and then, and goes on."""
+    line, works = Line(), []
     worker = Endless(settles=1)
-    worker.work = lambda: len(line.waits) < 4 or line.inbox.append(Stop()) or False
+    worker.work = lambda: works.append(1) or len(line.waits) < 4 or line.inbox.append(Stop()) or False
     worker.handle = lambda peer, message: setattr(worker, "stopped", True) or setattr(worker, "left", 0)
     _worker.serve(worker, line)
     assert line.waits == [_worker._IDLE_S, 0.0, 0.0, 0.0, _worker._IDLE_S]
+    assert len(works) > 10 * len(line.waits)
 
 
 def test_it_leaves_in_the_end_even_if_nobody_answers(monkeypatch):
