@@ -34,12 +34,13 @@ from ludus._play import Actor, Play
 from ludus.environment import Environment
 from ludus.launcher import COORDINATOR, Link, Memory, learner_name
 
-#: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before results
-#: of who is idle leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
+#: Calls of `work` (idle ones come every 20 ms) between two questions for work where there was none, and before few
+#: results leave. Counted, not timed: equal seeds give equal runs in one process, however fast it is.
 _PATIENCE = 50
 
-# Results leave together, as each report costs the coordinator a transaction, and every fixture in it two queries.
-_REPORTED_TICKS = 200
+# Where matches end by the hundreds, their results wait for more, four times as long at most: each report costs the
+# coordinator a transaction, and every fixture in it some queries.
+_FEW_MATCHES = 512
 _REPORTED_MATCHES = 2048
 _MOST_SPARE = 32  # fixtures; a fixture is the older when it is played the more there are
 _CALM_ANSWERS = 32  # so many without a row that waited, and one less is kept in reserve
@@ -100,8 +101,7 @@ class Sampler:
     _num_results: int = field(init=False, default=0)  # matches in them
     _unacked: dict[int, tuple[float, int, Results]] = field(init=False, factory=dict)  # when, how often, what was said
     _report: int = field(init=False, default=0)
-    _plays: bool = field(init=False, default=False)  # in the last call of `work`
-    _held: int = field(init=False, default=0)  # ticks since results were sent; calls of `work` without one are several
+    _held: int = field(init=False, default=0)  # calls of `work` since results were sent
     _metered: tuple[float, int, int] = field(init=False, default=(-1.0, 0, 0))
     _ended: int = field(init=False, default=0)  # matches since the last metrics
     _sums: defaultdict[str, float] = field(init=False, factory=lambda: defaultdict(float))  # over them, by metric
@@ -188,16 +188,15 @@ class Sampler:
             return False
         self._ask(now)
         self._meter(now)
-        self._plays = False
         if not all(lane.open for lane in self._lanes.values()):
             self._ask_learners(now)
             return False
-        self._plays = self._play.step()
+        played = self._play.step()
         self._starved |= self._play.starves
         for player, lane in self._lanes.items():
             if lane.actor.blocks:
                 self._ship(player, lane)
-        return self._plays
+        return played
 
     def _ship(self, player: str, lane: _Lane) -> None:
         while lane.actor.blocks:
@@ -231,8 +230,9 @@ class Sampler:
                 self._greet(lane)
 
     def _report_results(self, now: float) -> None:
-        self._held += 1 if self._plays else _REPORTED_TICKS // _PATIENCE
-        if self._held >= _REPORTED_TICKS or self._num_results >= _REPORTED_MATCHES:
+        self._held += 1
+        patience = _PATIENCE if self._num_results < _FEW_MATCHES else 4 * _PATIENCE
+        if self._held >= patience or self._num_results >= _REPORTED_MATCHES:
             self._flush_results()
         for report, (sent_s, times, message) in list(self._unacked.items()):
             if now - sent_s >= _wait_s(times, first=5.0):

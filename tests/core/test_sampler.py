@@ -167,18 +167,21 @@ def test_few_results_do_not_wait_for_ever(league):
     assert 0 < runner.messages(Results)[0].arrays["number"].size < 64
 
 
-def test_results_leave_together(league):
-    """Those of 200 ticks, or sooner where nothing is played any more."""
-    runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
-    runner.until(lambda: len(runner.messages(Results)) == 1)
-    ticks = runner.sampler()._play.ticks
-    runner.until(lambda: len(runner.messages(Results)) == 2)
-    assert runner.sampler()._play.ticks - ticks == 200
-    runner.lost = lambda name, message: isinstance(message, Fixtures)
-    runner.until(lambda: runner.sampler()._results and not runner.sampler()._play.running)
-    for _ in range(50):
-        runner.round()
-    assert not runner.sampler()._results
+@pytest.mark.parametrize(("ended", "calls"), [(1, 50), (511, 50), (512, 200), (2047, 200), (2048, 1)])
+def test_many_results_leave_together(league, ended, calls):
+    """They wait longer for others, but not for too many."""
+    runner = league(run={"decisions": 0}, evaluation={"enabled": False})
+    runner.until(lambda: runner.sampler()._results)
+    sampler = runner.sampler()
+    told = sampler._results[0]
+    sampler._flush_results()
+    sampler._take_results({name: array[:1].repeat(ended, axis=0) for name, array in told.items()})
+    reports = len(runner.messages(Results))
+    for _ in range(calls - 1):
+        sampler._report_results(runner.now_s)
+    assert len(runner.messages(Results)) == reports
+    sampler._report_results(runner.now_s)
+    assert len(runner.messages(Results)) == reports + 1
 
 
 def test_all_results_are_said_before_it_ends(league):
