@@ -112,6 +112,11 @@ class _Linear(nn.Linear):
     kernels: str
     backward: torch.dtype
 
+    @property
+    def is_head(self) -> bool:
+        """Return whether its outputs can be some columns of a product with others."""
+        return self.backward is torch.float32 and self.bias is not None
+
     def forward(self, input: Tensor) -> Tensor:
         """Return the outputs."""
         return self.evaluate(input, None, dtype=torch.float32)
@@ -138,8 +143,8 @@ def evaluate_together(layers: Mapping[str, nn.Module], inputs: Tensor) -> dict[s
         layers: Whatever takes the inputs.
         inputs: ``[n, …]``.
     """
-    heads = [layer for layer in layers.values() if type(layer) is _Linear and layer.backward is torch.float32]
-    if len(heads) < max(2, len(layers)) or not _suits(inputs) or any(head.bias is None for head in heads):
+    heads = [layer for layer in layers.values() if type(layer) is _Linear and layer.is_head]
+    if not (1 < len(heads) == len(layers) and _suits(inputs)):
         return {name: layer(inputs) for name, layer in layers.items()}
     weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
     arguments = (inputs.float(), weight, bias, "none", (), heads[0].kernels, torch.float32)

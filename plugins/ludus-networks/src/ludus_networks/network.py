@@ -56,16 +56,17 @@ class HeadedNetwork(nn.Module):
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Return the heads ``[n, size] float32`` and the unchanged, empty state; see `ludus.network`."""
         features = self.torso(observation)
+        heads, critics = dict(self.heads.items()), dict(self.critic_heads.items())
         if self.critic_torso is None and self.privileged_torso is None:
-            return evaluate_together(dict(self.heads.items()) | dict(self.critic_heads.items()), features), state
-        outputs = evaluate_together(dict(self.heads.items()), features)
+            return evaluate_together(heads | critics, features), state
+        outputs = evaluate_together(heads, features)
         if self.privileged_torso is not None and not privileged:
             return outputs, state
         if self.critic_torso is not None:
             features = self.critic_torso(observation)
         if self.privileged_torso is not None:
             features = torch.cat([features, self.privileged_torso(privileged)], dim=1)
-        return outputs | evaluate_together(dict(self.critic_heads.items()), features), state
+        return outputs | evaluate_together(critics, features), state
 
 
 def _heads(sizes: Mapping[str, int], width: int, gains: Mapping[str, float]) -> nn.ModuleDict:
