@@ -12,15 +12,13 @@ import numpy as np
 __all__ = ["kinds_of", "one_of_each"]
 
 _CHUNK_BYTES = 1 << 22  # read at once
-_PLACES = 8  # for every row, at least, of the table in which rows meet
+_PLACES = 8  # for every row, at least, in the table in which equal rows meet
 
 _Read: TypeAlias = Callable[[np.ndarray], Sequence[np.ndarray]]
 
 
 def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
-    """Return the kind of every row, ``[n] int64``: rows of a kind are equal to the bit; its number is that of one.
-
-    Not all equal rows are found, but nearly: those that meet others on their way stay alone.
+    """Return the kind of every row, ``[n] int64``, the number of one of its rows: they are equal to the bit.
 
     Args:
         read: Returns the leaves of so many entries, ``[m, …]`` each.
@@ -38,7 +36,10 @@ def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
     places, table = hashes >> np.uint64(64 - bits), np.empty(1 << bits, np.int64)
     table[places] = kinds  # of several rows, the last
     first = table[places]
-    alike = np.flatnonzero((hashes[first] == hashes) & (first != kinds))
+    crowded = np.flatnonzero(hashes[first] != hashes)  # another kind has the place of all of these
+    _, one, of_row = np.unique(hashes[crowded], return_index=True, return_inverse=True)
+    first[crowded] = crowded[one][of_row]
+    alike = np.flatnonzero(first != kinds)
     for rows in chunks(alike):
         for ours, theirs in zip(read(entries[rows]), read(entries[first[rows]]), strict=True):
             if not np.array_equal(_bytes(ours), _bytes(theirs)):
