@@ -168,10 +168,19 @@ class ActorCache:
         return self._models[kin, digest]
 
     def _shrink(self, in_use: Callable[[Actor], np.ndarray], *, keep: set[str]) -> None:
-        for key, loaded in list(self._models.items()):
-            if key[1] not in keep and loaded.slot not in in_use(loaded.actor):
-                loaded.actor.drop(loaded.slot)
-                del self._models[key]
+        used: dict[StackActor, np.ndarray] = {}
+        left = []
+        for key, loaded in self._models.items():  # no copy of them all: as a rule the first one leaves
+            if self.num_bytes <= self.budget_bytes:
+                break
+            actor = loaded.actor
+            if key[1] in keep:
+                continue
+            if actor not in used:
+                used[actor] = in_use(actor)
+            if loaded.slot not in used[actor]:
+                actor.drop(loaded.slot)
                 self.num_bytes -= loaded.num_bytes
-                if self.num_bytes <= self.budget_bytes:
-                    break
+                left.append(key)
+        for key in left:
+            del self._models[key]

@@ -1,11 +1,12 @@
-"""Products of few rows: in parts that OpenBLAS has kernels for, with the same results."""
+"""Products: by MKL, or in parts that OpenBLAS has kernels for, with the same results; and where their memory begins."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from ludus_inference import steps
-from ludus_inference.steps import has_small_kernels, multiply
+from ludus_inference.steps import Buffer, aligned_zeros, has_small_kernels, multiply, prefers_mkl
 
 
 @pytest.fixture
@@ -17,6 +18,7 @@ def widths(monkeypatch):
         made.append(weights.shape[1])
         return matmul(rows, weights, out=out)
 
+    monkeypatch.setattr(steps, "prefers_mkl", lambda: False)
     monkeypatch.setattr(steps, "has_small_kernels", lambda: True)
     monkeypatch.setattr(np, "matmul", counted)
     return made
@@ -52,6 +54,52 @@ def test_without_small_kernels_products_stay_whole(widths, monkeypatch):
     monkeypatch.setattr(steps, "has_small_kernels", lambda: False)
     multiply(np.ones((16, 257)), np.ones((257, 256)), out=np.empty((16, 256)))
     assert widths == [256]
+
+
+@pytest.mark.parametrize(
+    ("rows", "inputs", "outputs", "by_torch"),
+    [(16, 257, 256, True), (300, 257, 256, True), (300, 257, 8, False), (8, 257, 256, False), (1, 1025, 1024, False)],
+    ids=["few rows", "many rows", "narrow", "small", "one row"],
+)
+def test_larger_products_are_made_by_torch_where_its_mkl_is_faster(monkeypatch, rows, inputs, outputs, by_torch):
+    """With more than a million multiplications, straight into columns of a wider buffer."""
+    asked, product = [], torch.mm
+
+    def counted(left, right, *, out):
+        asked.append(tuple(out.shape))
+        return product(left, right, out=out)
+
+    monkeypatch.setattr(steps, "prefers_mkl", lambda: True)
+    monkeypatch.setattr(torch, "mm", counted)
+    rng = np.random.default_rng(0)
+    left = rng.standard_normal((rows, inputs + 3)).astype(np.float32)[:, :inputs]
+    right = rng.standard_normal((inputs, outputs)).astype(np.float32)
+    whole = np.zeros((rows, outputs + 5), np.float32)
+    multiply(left, right, out=whole[:, :outputs])
+    assert asked == ([(rows, outputs)] if by_torch else [])
+    np.testing.assert_allclose(whole[:, :outputs], left.astype(np.float64) @ right, rtol=0, atol=1e-4)
+    assert not whole[:, outputs:].any()
+
+
+@pytest.mark.parametrize(
+    ("has_mkl", "found", "expected"),
+    [(True, "Intel Xeon", True), (True, "AMD EPYC", False), (True, None, False), (False, "Intel Xeon", False)],
+)
+def test_mkl_is_preferred_on_the_processors_of_its_maker(monkeypatch, has_mkl, found, expected):
+    """As far as torch knows what it runs on."""
+    monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: has_mkl)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"cpu_name": found} if found else {}, raising=False)
+    assert prefers_mkl.__wrapped__() is expected
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (7, 272), (300, 96)])
+def test_memory_begins_with_a_cache_line(shape):
+    """Whatever was allocated before; a buffer's rows do, too."""
+    kept = [aligned_zeros(*shape) for _ in range(5)]
+    assert all(array.ctypes.data % 64 == 0 and array.shape == shape and not array.any() for array in kept)
+    buffer = Buffer(shape[1])
+    buffer.allocate(shape[0])
+    assert buffer.base.ctypes.data % 64 == buffer.base.strides[0] % 64 == 0
 
 
 @pytest.mark.parametrize(
