@@ -1,7 +1,7 @@
 """The runtime ``lean``: small networks as a short list of NumPy calls.
 
-Products run in the BLAS that NumPy is built with, or in torch's MKL where that is faster, straight into buffers that are
-allocated once for the largest number of rows seen. Biases ride along as one more input that is always 1.
+Products run in the BLAS that NumPy is built with, or in torch's MKL where that is faster, straight into buffers that
+are allocated once for the largest number of rows seen. Biases ride along as one more input that is always 1.
 """
 
 from __future__ import annotations
