@@ -169,18 +169,16 @@ class ActorCache:
 
     def _shrink(self, in_use: Callable[[Actor], np.ndarray], *, keep: set[str]) -> None:
         used: dict[StackActor, np.ndarray] = {}
-        left = []
+        dropped = []
         for key, loaded in self._models.items():  # no copy of them all: as a rule the first one leaves
             if self.num_bytes <= self.budget_bytes:
                 break
             actor = loaded.actor
-            if key[1] in keep:
-                continue
             if actor not in used:
                 used[actor] = in_use(actor)
-            if loaded.slot not in used[actor]:
+            if key[1] not in keep and loaded.slot not in used[actor]:
                 actor.drop(loaded.slot)
                 self.num_bytes -= loaded.num_bytes
-                left.append(key)
-        for key in left:
+                dropped.append(key)
+        for key in dropped:
             del self._models[key]

@@ -12,7 +12,15 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-__all__ = ["choose_kernels", "evaluate_together", "fastest_kernels", "has_bf16", "has_onednn", "use_kernels"]
+__all__ = [
+    "choose_kernels",
+    "cpu_capabilities",
+    "evaluate_together",
+    "fastest_kernels",
+    "has_bf16",
+    "has_onednn",
+    "use_kernels",
+]
 
 # With a single output, the fixed cost of the call exceeds what it saves.
 _FEWEST_OUTPUTS = 2
@@ -35,8 +43,13 @@ def has_onednn(dtype: torch.dtype = torch.float32) -> bool:
 
 def has_bf16() -> bool:
     """Return whether the processor multiplies bfloat16 natively, which is what makes it worth its rounding."""
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    found = cpu_capabilities()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+
+
+def cpu_capabilities() -> Mapping[str, Any]:
+    """Return what torch knows of the processor, by torch's names: nothing where it is too old to say."""
+    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
 def fastest_kernels() -> str:

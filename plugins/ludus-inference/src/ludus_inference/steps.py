@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from attrs import define, field, frozen
 from ludus.inference import Span
+from ludus.kernels import cpu_capabilities
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -172,14 +173,14 @@ def multiply(rows: np.ndarray, weights: np.ndarray, *, out: np.ndarray) -> None:
     outputs = weights.shape[1]
     if len(rows) == 1 or rows.size * outputs <= _SMALL:
         np.matmul(rows, weights, out=out)
-        return
-    if prefers_mkl():
+    elif prefers_mkl():
         torch.mm(torch.from_numpy(rows), torch.from_numpy(weights), out=torch.from_numpy(out))
-        return
-    few = len(rows) <= _FEW_ROWS and has_small_kernels()
-    width = (_SMALL // rows.size // _COLUMNS * _COLUMNS if few else 0) or outputs
-    for start in range(0, outputs, width):
-        np.matmul(rows, weights[:, start : start + width], out=out[:, start : start + width])
+    elif len(rows) <= _FEW_ROWS and has_small_kernels():
+        width = _SMALL // rows.size // _COLUMNS * _COLUMNS or outputs
+        for start in range(0, outputs, width):
+            np.matmul(rows, weights[:, start : start + width], out=out[:, start : start + width])
+    else:
+        np.matmul(rows, weights, out=out)
 
 
 @cache
@@ -188,10 +189,8 @@ def prefers_mkl() -> bool:
 
     That is a rule and no measurement, so that equal seeds give equal decisions.
     """
-    if not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
-        return False
-    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return "Intel" in str(found.get("cpu_name"))
+    has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return has_mkl and "Intel" in str(cpu_capabilities().get("cpu_name"))
 
 
 @cache
