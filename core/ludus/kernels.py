@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -103,19 +103,20 @@ def use_kernels(
 
 
 class _Sequential(nn.Sequential):
-    """Evaluates a linear layer together with the activation behind it."""
+    """Evaluates linear layers in a row together, with the activations behind them."""
 
     hidden: torch.dtype
 
     def forward(self, input: Tensor) -> Tensor:
         """Return what the layers make of the input."""
-        layers, outputs = list(self), input
+        layers: list[Any] = list(self)
+        outputs = input
         while layers:
-            layer = layers.pop(0)
-            if isinstance(layer, _Linear) and layers and _epilogue(layers[0]):
-                outputs = layer.evaluate(outputs, layers.pop(0), dtype=self.hidden)
-            else:
-                outputs = layer(outputs)
+            row: list[tuple[_Linear, nn.Module | None]] = []
+            while layers and _suits(outputs) and isinstance(layers[0], _Linear) and layers[0].is_wide:
+                layer = layers.pop(0)
+                row.append((layer, layers.pop(0) if layers and _epilogue(layers[0]) else None))
+            outputs = _evaluate(row, outputs, hidden=self.hidden) if row else layers.pop(0)(outputs)
         return outputs
 
 
@@ -126,27 +127,34 @@ class _Linear(nn.Linear):
     backward: torch.dtype
 
     @property
+    def is_wide(self) -> bool:
+        """Return whether other kernels are worth their call."""
+        return self.out_features >= _FEWEST_OUTPUTS
+
+    @property
     def is_head(self) -> bool:
         """Return whether its outputs can be some columns of a product with others."""
         return self.backward is torch.float32 and self.bias is not None
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the outputs."""
-        return self.evaluate(input, None, dtype=torch.float32)
-
-    def evaluate(self, inputs: Tensor, activation: nn.Module | None, *, dtype: torch.dtype) -> Tensor:
-        """Return the outputs after an activation with an `_epilogue`."""
-        if self.out_features >= _FEWEST_OUTPUTS and _suits(inputs):
-            name, scalars = _epilogue(activation) or ("none", ())
-            arguments = (inputs.to(dtype), self.weight, self.bias, name, scalars, self.kernels, self.backward)
-            outputs: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
-            return outputs
-        outputs = super().forward(inputs)
-        return outputs if activation is None else activation(outputs)
+        if self.is_wide and _suits(input):
+            return _evaluate([(self, None)], input, hidden=torch.float32)
+        return super().forward(input)
 
 
 def _suits(inputs: Tensor) -> bool:
     return inputs.dim() == 2 and inputs.is_floating_point() and inputs.device.type == "cpu"
+
+
+def _evaluate(row: Sequence[tuple[_Linear, nn.Module | None]], inputs: Tensor, *, hidden: torch.dtype) -> Tensor:
+    """Return the outputs of linear layers in a row, each with an activation that has an `_epilogue` or with none."""
+    links = []
+    for layer, activation in row:
+        name, scalars = _epilogue(activation) or ("none", ())
+        dtype = torch.float32 if activation is None else hidden
+        links.append(_Link(name, scalars, dtype, layer.kernels, layer.backward))
+    return _linked(inputs, links, [parameter for layer, _ in row for parameter in (layer.weight, layer.bias)])
 
 
 def evaluate_together(layers: Mapping[str, nn.Module], inputs: Tensor) -> dict[str, Tensor]:
@@ -160,8 +168,7 @@ def evaluate_together(layers: Mapping[str, nn.Module], inputs: Tensor) -> dict[s
     if not (1 < len(heads) == len(layers) and _suits(inputs)):
         return {name: layer(inputs) for name, layer in layers.items()}
     weight, bias = (torch.cat([getattr(head, name) for head in heads]) for name in ("weight", "bias"))
-    arguments = (inputs.float(), weight, bias, "none", (), heads[0].kernels, torch.float32)
-    joined: Tensor = _LinearFunction.apply(*arguments)  # type: ignore[no-untyped-call]
+    joined = _linked(inputs, [_Link("none", (), torch.float32, heads[0].kernels, torch.float32)], [weight, bias])
     parts = torch.split(joined, [head.out_features for head in heads], dim=1)
     return dict(zip(layers, parts, strict=True))
 
@@ -177,57 +184,85 @@ def _epilogue(activation: nn.Module | None) -> tuple[str, tuple[float, ...]] | N
     return None
 
 
-class _LinearFunction(torch.autograd.Function):
-    """Linear layer and activation with their gradient."""
+class _Link(NamedTuple):
+    """How a linear layer and the activation behind it are computed."""
+
+    name: str  # of the activation, and its parameters
+    scalars: tuple[float, ...]
+    dtype: torch.dtype  # what is multiplied
+    kernels: str
+    backward: torch.dtype
+
+
+def _linked(inputs: Tensor, links: Sequence[_Link], parameters: Sequence[Tensor | None]) -> Tensor:
+    """Return what links in a row make of inputs, by the weight and the bias of each."""
+    outputs: Tensor = _LinksFunction.apply(inputs, tuple(links), *parameters)  # type: ignore[no-untyped-call]
+    return outputs
+
+
+class _LinksFunction(torch.autograd.Function):
+    """Linear layers and activations in a row with their gradient.
+
+    Nobody else reads the gradients in between, so that activations change them where they are: new memory is slow.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        name: str,
-        scalars: tuple[float, ...],
-        kernels: str,
-        backward: torch.dtype,
-    ) -> Tensor:
-        weight, bias = weight.to(inputs.dtype), None if bias is None else bias.to(inputs.dtype)
-        outputs = _product(inputs, weight, bias, name, scalars, kernels=kernels)
-        ctx.save_for_backward(inputs, weight, outputs)
-        ctx.name, ctx.scalars, ctx.kernels = name, scalars, kernels
-        ctx.rounded = backward is torch.bfloat16
+    def forward(ctx: Any, inputs: Tensor, links: tuple[_Link, ...], *parameters: Any) -> Tensor:
+        saved, outputs = [], inputs
+        for link, weight, bias in zip(links, parameters[::2], parameters[1::2], strict=True):
+            read, matrix = outputs.to(link.dtype), weight.to(link.dtype)
+            added = None if bias is None else bias.to(link.dtype)
+            outputs = _product(read, matrix, added, link.name, link.scalars, kernels=link.kernels)
+            saved += [read, matrix, outputs]
+        ctx.save_for_backward(*saved)
+        ctx.links, ctx.dtypes = links, (inputs.dtype, *(link.dtype for link in links))
         return outputs
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        inputs, weight, outputs = ctx.saved_tensors
-        gradient = _before(gradient, outputs, ctx.name, ctx.scalars)  # [n, out]
-        wants_inputs, wants_weight, wants_bias = ctx.needs_input_grad[:3]
-        of_bias = gradient.sum(0, dtype=torch.float32) if wants_bias else None
-        wanted, kernels = inputs.dtype, ctx.kernels
-        if ctx.rounded:  # torch's products are oneDNN's where that knows bfloat16, and right elsewhere
-            gradient, weight, inputs = gradient.bfloat16(), weight.bfloat16(), inputs.bfloat16()
-            kernels = "torch"
-        elif len(weight) < _FEWEST_TO_ROUND and kernels == "onednn":
-            kernels = "torch"  # oneDNN is slow where the sums are so short
-        return (
-            _product(gradient, weight.t(), kernels=kernels).to(wanted) if wants_inputs else None,
-            _outer(gradient, inputs, kernels=kernels).float() if wants_weight else None,
-            of_bias,
-            *(None,) * 4,
-        )
+    def backward(ctx: Any, gradient: Any) -> tuple[Tensor | None, ...]:
+        found: list[Tensor | None] = []
+        saved, last = ctx.saved_tensors, len(ctx.links) - 1
+        for number in range(last, -1, -1):
+            link, (inputs, weight, outputs) = ctx.links[number], saved[3 * number : 3 * number + 3]
+            wanted = (number > 0 or ctx.needs_input_grad[0], *ctx.needs_input_grad[2 + 2 * number : 4 + 2 * number])
+            gradient = _before(gradient, outputs, link, in_place=number < last)
+            gradient, *of_parameters = _gradients(gradient, inputs, weight, link, wanted)
+            gradient = None if gradient is None else gradient.to(ctx.dtypes[number])
+            found = [*of_parameters, *found]
+        return gradient, None, *found
 
 
-def _before(gradient: Tensor, outputs: Tensor, name: str, scalars: Sequence[float]) -> Tensor:
+def _gradients(
+    gradient: Tensor, inputs: Tensor, weight: Tensor, link: _Link, wanted: Sequence[bool]
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients of inputs, weight and bias that are wanted from that in front of the activation."""
+    wants_inputs, wants_weight, wants_bias = wanted
+    of_bias = gradient.sum(0, dtype=torch.float32) if wants_bias else None
+    kernels = link.kernels
+    if link.backward is torch.bfloat16:  # torch's products are oneDNN's where that knows bfloat16, and right elsewhere
+        gradient, weight, inputs = gradient.bfloat16(), weight.bfloat16(), inputs.bfloat16()
+        kernels = "torch"
+    elif len(weight) < _FEWEST_TO_ROUND and kernels == "onednn":
+        kernels = "torch"  # oneDNN is slow where the sums are so short
+    of_weight = _outer(gradient, inputs, kernels=kernels).float() if wants_weight else None
+    return _product(gradient, weight.t(), kernels=kernels) if wants_inputs else None, of_weight, of_bias
+
+
+def _before(gradient: Tensor, outputs: Tensor, link: _Link, *, in_place: bool) -> Tensor:
     """Return the gradient in front of an activation from that behind it."""
-    if name == "tanh":
-        return torch.ops.aten.tanh_backward(gradient, outputs)  # type: ignore[no-any-return]
-    if name == "relu":
-        return torch.ops.aten.threshold_backward(gradient, outputs, 0)  # type: ignore[no-any-return]
-    if name == "leaky_relu":
-        return torch.ops.aten.leaky_relu_backward(gradient, outputs, scalars[0], True)  # type: ignore[no-any-return]
-    return gradient
+    if link.name == "none":
+        return gradient
+    derivative, arguments = {
+        "tanh": (torch.ops.aten.tanh_backward, ()),
+        "relu": (torch.ops.aten.threshold_backward, (0,)),
+        "leaky_relu": (torch.ops.aten.leaky_relu_backward, (*link.scalars, True)),
+    }[link.name]
+    if in_place and not torch.compiler.is_compiling():
+        derivative.grad_input(gradient, outputs, *arguments, grad_input=gradient)
+        return gradient
+    found: Tensor = derivative(gradient, outputs, *arguments)
+    return found
 
 
 def _outer(gradient: Tensor, inputs: Tensor, *, kernels: str) -> Tensor:

@@ -140,6 +140,24 @@ def test_gradients_of_inputs_keep_their_dtype(name):
 
 
 @every_kernel
+def test_the_gradient_of_outputs_is_only_read(name):
+    """It may belong to somebody else, unlike those between layers."""
+    model = changed(nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 6), nn.Tanh()), name)
+    inputs, gradient = torch.randn(7, 5, requires_grad=True), torch.randn(7, 6)
+    before = gradient.clone()
+    model(inputs).backward(gradient)
+    assert torch.equal(gradient, before)
+
+
+@every_kernel
+def test_a_row_may_end_in_a_single_output(name):
+    """Which torch computes."""
+    plain = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 6), nn.Tanh(), nn.Linear(6, 1), nn.Tanh())
+    fast, inputs = changed(plain, name), torch.randn(7, 5)
+    torch.testing.assert_close(fast(inputs), plain(inputs))
+
+
+@every_kernel
 def test_names_and_parameters_stay(name):
     """Weights can be loaded from models that computed otherwise."""
     model = network(nn.Tanh())

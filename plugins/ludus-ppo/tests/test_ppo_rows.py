@@ -164,10 +164,13 @@ def test_where_hardly_any_are_equal_nothing_is_merged(batch, pairs):
 def test_a_large_batch_is_judged_by_a_sample(make_ppo, make_batch, monkeypatch):
     """Where all that the sample shows is different, the rest is not even read."""
     batch, read = make_batch(make_ppo(), segments=500), []
-    pick = RowSource._pick
-    monkeypatch.setattr(
-        RowSource, "_pick", lambda self, name, index: read.append(len(index)) or pick(self, name, index)
-    )
+    find = rows_module.kinds_of
+
+    def noted(read_entries, entries, **options):
+        read.append(len(entries))
+        return find(read_entries, entries, **options)
+
+    monkeypatch.setattr(rows_module, "kinds_of", noted)
     source_of(batch, merged=True)
     assert 0 < max(read) <= 512 < batch.num_decisions
 

@@ -7,7 +7,7 @@ segments.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -51,43 +51,52 @@ def categorical_terms(
     Returns:
         Log-probability ``[n, L]`` and entropy in nats ``[n, L]``.
     """
-    if mask is not None:
-        logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)  # finite: 0 · log 0 must be 0, not NaN
-    log_prob, entropy = _CategoricalTerms.apply(  # type: ignore[no-untyped-call]
-        logits.t().contiguous(), action.t(), tuple(sizes)
-    )
-    return log_prob.t(), entropy.t()
+    log_prob, entropy = _CategoricalTerms.apply(logits, action, mask, tuple(sizes))  # type: ignore[no-untyped-call]
+    return log_prob, entropy
 
 
 class _CategoricalTerms(torch.autograd.Function):
     """Log-probability and entropy with their gradient, choices first: torch is slow along short last dimensions."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, action: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Return ``[L, n]`` each, of logits ``[A, n]`` and actions ``[L, n]``."""
-        log_p = torch.cat([part.log_softmax(dim=0) for part in torch.split(logits, list(sizes))])  # [A, n]
-        first = action.new_tensor([sum(sizes[:label]) for label in range(len(sizes))]).unsqueeze(1)  # [L, 1]
-        chosen = action + first  # [L, n], in 0..A
+    def forward(
+        ctx: Any, logits: Tensor, action: Tensor, mask: Tensor | None, sizes: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """See `categorical_terms`."""
+        if mask is not None:
+            logits = torch.where(mask, logits, torch.finfo(logits.dtype).min)  # finite: 0 · log 0 must be 0, not NaN
+        log_p = _by_label(logits.t().contiguous(), sizes, lambda part: part.log_softmax(dim=0))  # [A, n]
+        chosen = action.t()  # [L, n], in 0..A
+        if len(sizes) > 1:
+            chosen = chosen + action.new_tensor([[sum(sizes[:label])] for label in range(len(sizes))])
         probability = log_p.exp()
         weighted = probability * log_p
-        entropy = torch.stack([-part.sum(dim=0) for part in torch.split(weighted, list(sizes))])  # [L, n]
-        ctx.save_for_backward(probability, weighted, entropy, chosen)
+        negative_entropy = _by_label(weighted, sizes, lambda part: part.sum(dim=0, keepdim=True))  # [L, n]
+        ctx.save_for_backward(probability, weighted, negative_entropy, chosen)
         ctx.sizes = sizes
-        return log_p.gather(0, chosen), entropy
+        return log_p.gather(0, chosen).t(), negative_entropy.neg().t()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, of_log_prob: Tensor, of_entropy: Tensor) -> tuple[Tensor | None, ...]:
         """Return d/dlogit: ``[chosen] - p`` of log-probability, ``-p (log p + entropy)`` of entropy."""
-        probability, weighted, entropy, chosen = ctx.saved_tensors
+        probability, weighted, negative_entropy, chosen = ctx.saved_tensors
+        of_log_prob, of_entropy = of_log_prob.t(), of_entropy.t()
         sizes = torch.tensor(ctx.sizes, device=chosen.device)
 
         def per_choice(term: Tensor) -> Tensor:  # [L, n] -> [A, n]
             return term if len(ctx.sizes) == 1 else term.repeat_interleave(sizes, dim=0, output_size=sum(ctx.sizes))
 
-        gradient = probability * per_choice(of_log_prob + of_entropy * entropy)
-        gradient = gradient.addcmul_(weighted, per_choice(of_entropy)).neg_()
-        return gradient.scatter_add_(0, chosen, of_log_prob), None, None
+        gradient = probability * per_choice(of_entropy * negative_entropy - of_log_prob)
+        gradient = gradient.addcmul_(weighted, per_choice(of_entropy), value=-1)
+        return gradient.scatter_add_(0, chosen, of_log_prob).t(), None, None, None
+
+
+def _by_label(choices: Tensor, sizes: Sequence[int], function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return what a function makes of the choices of each label, ``[A, n]``, one below the other."""
+    if len(sizes) == 1:
+        return function(choices)
+    return torch.cat([function(part) for part in torch.split(choices, list(sizes))])
 
 
 def gaussian_terms(parameters: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,6 +119,8 @@ def gaussian_terms(parameters: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
 
 def joint_log_prob(log_prob: Tensor, *, used: Tensor | None = None) -> Tensor:
     """Return the log-probability ``[n, 1]`` of the whole action from that of its labels ``[n, L]``."""
+    if used is None and log_prob.shape[1] == 1:
+        return log_prob
     return (log_prob if used is None else log_prob * used).sum(dim=1, keepdim=True)
 
 
@@ -252,8 +263,7 @@ def gae(
     successor = torch.where(follows, value[1:], zero)
     delta = torch.where(trainable[:-1], reward[:-1] + discount[:-1] * successor - value[:-1], zero)
     decay = torch.where(follows, discount[:-1] * gae_lambda, zero)
-    for t in range(delta.shape[0] - 1, -1, -1):
-        torch.addcmul(delta[t], decay[t], advantage[t + 1], out=advantage[t])
+    _discount(delta, decay, out=advantage)
     return advantage
 
 
@@ -303,10 +313,16 @@ def vtrace(
     delta = torch.where(trainable[:-1], ratio.clamp(max=rho_clip) * delta, zero)
     decay = torch.where(follows, discount[:-1] * gae_lambda * ratio.clamp(max=c_clip), zero)
     correction = torch.zeros_like(value)
-    for t in range(delta.shape[0] - 1, -1, -1):
-        torch.addcmul(delta[t], decay[t], correction[t + 1], out=correction[t])
+    _discount(delta, decay, out=correction)
     returns = value + correction
     target = reward[:-1] + discount[:-1] * torch.where(follows, returns[1:], zero)
     advantage = torch.zeros_like(value)
     advantage[:-1] = torch.where(trainable[:-1], target - value[:-1], zero)
     return advantage, returns
+
+
+def _discount(delta: Tensor, decay: Tensor, *, out: Tensor) -> None:
+    """Let ``out[t] = delta[t] + decay[t] · out[t+1]``, of ``[T, N]``; the last one of `out` ``[T+1, N]`` is there."""
+    deltas, decays, sums = delta.unbind(), decay.unbind(), out.unbind()
+    for t in range(len(deltas) - 1, -1, -1):
+        torch.addcmul(deltas[t], decays[t], sums[t + 1], out=sums[t])

@@ -92,8 +92,11 @@ class RowSource:
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)}
         self._columns = {name: _Column(tensor) for name, tensor in (tensors | dict(more)).items()}
+        steps, segments = (np.arange(size) for size in trainable.shape)
+        pitches = {column.pitch for column in self._columns.values()}
+        self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
         self._chosen = np.flatnonzero(trainable)
-        self._segments = batch.num_segments
+        self._places_chosen = self._places(self._chosen)
         self._transfer = _GPUTransfer(device) if device.type == "cuda" else None
         self._device = device
         self._few_shapes = few_shapes
@@ -105,7 +108,8 @@ class RowSource:
         row_bytes = sum(self._columns[name].rows[0].nbytes for name in names)
 
         def read(chosen: np.ndarray) -> list[np.ndarray]:
-            return [self._pick(name, torch.from_numpy(chosen)).numpy() for name in names]
+            places = self._places(chosen)
+            return [self._pick(name, places).numpy() for name in names]
 
         size = min(_SAMPLE, self._chosen.size)  # drawn, as decisions that see the same may lie side by side
         for chosen in (np.random.default_rng(0).choice(self._chosen, size, replace=False), self._chosen):
@@ -135,19 +139,17 @@ class RowSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of these rows on the device."""
-        index, read, seen, unit = torch.from_numpy(part), part, None, self._unit(part.size)
+        read, seen, unit = part, None, self._unit(part.size)
         if self._kinds is not None:
             kept, place = one_of_each(self._kinds[part])
             read, seen = part[kept], torch.from_numpy(place).to(self._device)
             unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
-        filled = torch.from_numpy(np.pad(read, (0, -read.size % unit), mode="edge"))
-        indices = {name: filled if name.startswith(_READ) else index for name in self._columns}
+        own, filled = self._places(part), self._places(np.pad(read, (0, -read.size % unit), mode="edge"))
+        places = {name: filled if name.startswith(_READ) else own for name in self._columns}
         if self._transfer is None:
-            taken = {name: self._pick(name, chosen).to(self._device) for name, chosen in indices.items()}
+            taken = {name: self._pick(name, rows).to(self._device) for name, rows in places.items()}
         else:
-            taken = self._transfer.send(
-                {name: self._pick(name, chosen, pinned=True) for name, chosen in indices.items()}
-            )
+            taken = self._transfer.send({name: self._pick(name, rows, pinned=True) for name, rows in places.items()})
 
         def group(prefix: str) -> dict[str, Tensor]:
             return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
@@ -165,12 +167,15 @@ class RowSource:
 
     def pick(self, name: str) -> Tensor:
         """Return one array at all trainable decisions; see `Source`."""
-        return self._pick(name, torch.from_numpy(self._chosen))
+        return self._pick(name, self._places_chosen)
 
-    def _pick(self, name: str, index: Tensor, *, pinned: bool = False) -> Tensor:
+    def _places(self, entries: np.ndarray) -> dict[int, Tensor]:
+        """Return which rows of columns entries are, by the pitch of these."""
+        return {pitch: torch.from_numpy(rows[entries]) for pitch, rows in self._rows.items()}
+
+    def _pick(self, name: str, places: Mapping[int, Tensor], *, pinned: bool = False) -> Tensor:
         column = self._columns[name]
-        if column.pitch != self._segments:
-            index = index + index.div(self._segments, rounding_mode="floor") * (column.pitch - self._segments)
+        index = places[column.pitch]
         if not pinned:
             return column.rows.index_select(0, index)
         out = torch.empty((len(index), *column.rows.shape[1:]), dtype=column.rows.dtype, pin_memory=True)
