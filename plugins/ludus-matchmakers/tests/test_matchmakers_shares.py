@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ConfigError
-from ludus.matchmaker import PoolChange
+from ludus.matchmaker import Pairing, PoolChange
 from ludus.testing import FakeLeague, check_matchmaker, fake_leagues, fake_player, opponent_shares
 from ludus_matchmakers.history import PFSP, UniformHistory, pfsp_probabilities
 from ludus_matchmakers.mixture import Mixture
@@ -69,8 +69,9 @@ def test_an_anchor_plays_the_team_it_is_made_for():
 
 
 def test_without_an_anchor_somebody_stands_in():
-    """A league always goes on."""
-    assert Anchors().next_fixture(LEAGUE, "main", rng()).opponents == ("main@3+",)
+    """A league always goes on, and says why so."""
+    expected = Pairing(opponents=("main@3+",), reason="there is no anchor to meet")
+    assert Anchors().next_fixture(LEAGUE, "main", rng()) == expected
 
 
 def test_an_unknown_anchor_is_named():

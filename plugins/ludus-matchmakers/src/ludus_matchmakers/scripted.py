@@ -9,7 +9,7 @@ from attrs import define
 from ludus.matchmaker import LeagueView, Pairing
 
 from ludus_matchmakers.common import Keeper
-from ludus_matchmakers.tools import anchor_opponents, any_of, other_teams, stand_ins
+from ludus_matchmakers.tools import anchor_opponents, any_of, for_every_team, stand_ins
 
 
 @define
@@ -28,8 +28,10 @@ class Anchors(Keeper):
         Raises:
             ConfigError: An anchor named in `against` does not exist.
         """
-        opponents = []
-        for team in other_teams(league, player):
-            fitting = anchor_opponents(league, team, against=self.against) or stand_ins(league, player, team)
-            opponents.append(any_of(fitting, rng))
-        return Pairing(opponents=tuple(opponents), reason="against-anchors")
+
+        def choose_for(team: int | None) -> tuple[str, str]:
+            if anchors := anchor_opponents(league, team, against=self.against):
+                return any_of(anchors, rng), "against-anchors"
+            return any_of(stand_ins(league, player, team), rng), "there is no anchor to meet"
+
+        return for_every_team(league, player, choose_for)
