@@ -83,7 +83,8 @@ def use_kernels(
     Names, parameters and results stay the same, the latter up to rounding.
 
     Args:
-        model: Any module. Of its parts only plain `nn.Linear`s change, and `nn.Sequential`s that hold them.
+        model: Any module. Of its parts only plain `nn.Linear`s change, and `nn.Sequential`s that hold them; these call
+            no hooks of what they evaluate together.
         kernels: ``"onednn"``, which changes nothing where the build of torch or the processor lacks it for `hidden`,
             ``"numpy"``, or ``"torch"``, which changes nothing but what `backward` says.
         hidden: What a layer with an activation behind it multiplies and returns. The others, heads, take 32 bits.

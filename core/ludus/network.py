@@ -16,7 +16,8 @@ may ask once where several are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
@@ -36,6 +37,7 @@ __all__ = [
     "check_shapes",
     "copy_arrays",
     "get_weights",
+    "restored_on_error",
     "set_weights",
     "to_tensor",
     "update_statistics",
@@ -172,6 +174,22 @@ def copy_arrays(arrays: Mapping[str, np.ndarray], *, into: Mapping[str, Tensor])
             tensor.detach().numpy()[...] = arrays[name]  # from any array, read-only ones included, in one copy
         else:
             tensor.copy_(tensor.new_tensor(arrays[name]))
+
+
+@contextmanager
+def restored_on_error(tensors: Sequence[Tensor]) -> Iterator[None]:
+    """Give tensors back the values that they had where an exception leaves: changes count as a whole or not at all.
+
+    Args:
+        tensors: Of any devices and dtypes; whatever changes them must do so in place.
+    """
+    before = [tensor.detach().clone() for tensor in tensors]
+    try:
+        yield
+    except Exception:  # of any kind: it is raised again
+        for tensor, saved in zip(tensors, before, strict=True):
+            tensor.detach().copy_(saved)
+        raise
 
 
 def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:

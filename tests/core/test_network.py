@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import ModelError
-from ludus.network import LazyLeaves, get_weights, set_weights, update_statistics
+from ludus.network import LazyLeaves, get_weights, restored_on_error, set_weights, update_statistics
 
 
 def module(seed: int = 0, inputs: int = 2) -> torch.nn.Module:
@@ -59,6 +59,26 @@ def test_weights_that_do_not_fit_are_refused_whole(change, message):
     with pytest.raises(ModelError, match=message):
         set_weights(net, weights)
     np.testing.assert_array_equal(get_weights(net)["0.weight"], before["0.weight"])
+
+
+def add_one(parameter, count, *, fail):
+    """Add to two tensors in place, and fail afterwards if that is wanted."""
+    with restored_on_error([parameter, count]):
+        parameter.detach().add_(1.0)
+        count.add_(1)
+        if fail:
+            raise ZeroDivisionError
+
+
+def test_what_fails_changes_nothing():
+    """Parameters and integers have the values of before, in the same memory; what succeeds stays."""
+    parameter, count = torch.nn.Parameter(torch.arange(3.0)), torch.tensor(7)
+    alias = parameter.detach()
+    with pytest.raises(ZeroDivisionError):
+        add_one(parameter, count, fail=True)
+    assert (alias.tolist(), count.item()) == ([0.0, 1.0, 2.0], 7)
+    add_one(parameter, count, fail=False)
+    assert (alias.tolist(), count.item()) == ([1.0, 2.0, 3.0], 8)
 
 
 def test_lazy_leaves_are_made_when_asked_for():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -16,7 +15,7 @@ from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
 from ludus.kernels import choose_kernels, use_kernels
-from ludus.network import LazyLeaves, copy_arrays, get_weights, set_weights
+from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
@@ -212,7 +211,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         if not fresh:
             raise ContractError(f"{self._algorithm}: a batch without a single trainable decision")
         rows = self._collect(batch)
-        with self._transaction():
+        with restored_on_error(self._live()), self._replay.transaction():  # it counts as a whole or not at all
             self._replay.add(rows)
             learned = self._learn(batch, progress=min(max(progress, 0.0), 1.0))
             self._count(batch)
@@ -253,18 +252,6 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
             if not taken[rows.arrays["offset"] > 0].all():
                 raise ContractError(f"role {self._role}, label 0: a recorded action is forbidden by its own mask")
         return rows
-
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """Undo everything that happened within if an exception leaves it: an update counts as a whole or not at all."""
-        before = [tensor.clone() for tensor in self._live()]
-        try:
-            with self._replay.transaction():
-                yield
-        except Exception:  # of any kind: it is raised again
-            for tensor, saved in zip(self._live(), before, strict=True):
-                tensor.copy_(saved)
-            raise
 
     def _steps(
         self, step: Callable[[np.random.Generator], Tensor], *, metrics: tuple[str, ...], advice: str

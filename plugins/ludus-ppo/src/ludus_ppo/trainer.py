@@ -14,7 +14,15 @@ from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
 from ludus.group import Alone, Group, in_turn, mean_gradients
 from ludus.kernels import choose_kernels, has_bf16, use_kernels
-from ludus.network import LazyLeaves, NormalizingNetwork, copy_arrays, get_weights, set_weights, update_statistics
+from ludus.network import (
+    LazyLeaves,
+    NormalizingNetwork,
+    copy_arrays,
+    get_weights,
+    restored_on_error,
+    set_weights,
+    update_statistics,
+)
 from ludus.optimizer import Adam
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
@@ -131,8 +139,7 @@ class PPOTrainer:
             LinkError: Another one of the group is gone; likewise.
         """
         schedules = Schedules.at(progress, self._config)
-        before = [tensor.clone() for tensor in self._live()]
-        try:
+        with restored_on_error(self._live()):  # an update counts as a whole or not at all
             source = self._source(batch, self._trainable(batch))
             metrics, samples, steps = self._passes(source, schedules)
             bad = [name for name, value in metrics.items() if not math.isfinite(value)]
@@ -144,10 +151,6 @@ class PPOTrainer:
             self._update_statistics(source, batch)
             for stream in self._streams:
                 metrics |= _batch_metrics(source, stream.head, self._group)
-        except Exception:  # whatever stopped it, an update counts as a whole or not at all
-            for tensor, saved in zip(self._live(), before, strict=True):
-                tensor.copy_(saved)
-            raise
         self._state["updates"] += 1
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
