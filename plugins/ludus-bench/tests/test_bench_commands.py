@@ -160,7 +160,7 @@ def test_opponents_are_compared_with_one(capsys):
 def test_rows_of_each_opponent_are_as_configured_unless_given(capsys, given, rows):
     """So the default says what a run loses."""
     found = result_of(capsys, "opponents", *PPO, *SMALL, "--count", "1", "--matches", "8", *given, *TINY)
-    assert found["config"]["rows_per_fixture"] == rows
+    assert (found["config"]["rows_per_fixture"], found["config"]["fixture_matches"]) == (rows, 4)
 
 
 def test_transport_compares_shared_memory_with_frames(capsys):

@@ -54,7 +54,13 @@ def bench_opponents(
         command="opponents",
         figures=tuple(figures),
         machine=describe(),
-        config={**said_of(setup), "matches": matches, "rows_per_fixture": rows_per_fixture, **settings.said()},
+        config={
+            **said_of(setup),
+            "matches": matches,
+            "rows_per_fixture": rows_per_fixture,
+            "fixture_matches": setup.config.sampling.fixture_matches,
+            **settings.said(),
+        },
         values={"relative": {str(count): rates[count].median / one.value for count in numbers}},
         notes=(f"opponents at once: at most {at_once}, one in every {rows_per_fixture} matches",),
     )
