@@ -188,7 +188,7 @@ def _epilogue(activation: nn.Module | None) -> tuple[str, tuple[float, ...]] | N
 class _Link(NamedTuple):
     """How a linear layer and the activation behind it are computed."""
 
-    name: str  # of the activation, and its parameters
+    activation: str  # its name, and its parameters
     scalars: tuple[float, ...]
     dtype: torch.dtype  # what is multiplied
     kernels: str
@@ -213,7 +213,7 @@ class _LinksFunction(torch.autograd.Function):
         for link, weight, bias in zip(links, parameters[::2], parameters[1::2], strict=True):
             read, matrix = outputs.to(link.dtype), weight.to(link.dtype)
             added = None if bias is None else bias.to(link.dtype)
-            outputs = _product(read, matrix, added, link.name, link.scalars, kernels=link.kernels)
+            outputs = _product(read, matrix, added, link.activation, link.scalars, kernels=link.kernels)
             saved += [read, matrix, outputs]
         ctx.save_for_backward(*saved)
         ctx.links, ctx.dtypes = links, (inputs.dtype, *(link.dtype for link in links))
@@ -252,13 +252,13 @@ def _gradients(
 
 def _before(gradient: Tensor, outputs: Tensor, link: _Link, *, in_place: bool) -> Tensor:
     """Return the gradient in front of an activation from that behind it."""
-    if link.name == "none":
+    if link.activation == "none":
         return gradient
     derivative, arguments = {
         "tanh": (torch.ops.aten.tanh_backward, ()),
         "relu": (torch.ops.aten.threshold_backward, (0,)),
         "leaky_relu": (torch.ops.aten.leaky_relu_backward, (*link.scalars, True)),
-    }[link.name]
+    }[link.activation]
     if in_place and not torch.compiler.is_compiling():
         derivative.grad_input(gradient, outputs, *arguments, grad_input=gradient)
         return gradient

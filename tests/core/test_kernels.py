@@ -149,12 +149,13 @@ def test_the_gradient_of_outputs_is_only_read(name):
     assert torch.equal(gradient, before)
 
 
-@every_kernel
-def test_a_row_may_end_in_a_single_output(name):
-    """Which torch computes."""
+@pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
+def test_a_row_ends_before_a_single_output(monkeypatch, name):
+    """That one is left to torch; those before it are not."""
     plain = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 6), nn.Tanh(), nn.Linear(6, 1), nn.Tanh())
-    fast, inputs = changed(plain, name), torch.randn(7, 5)
+    fast, inputs, found = changed(plain, name), torch.randn(7, 5), products(monkeypatch)
     torch.testing.assert_close(fast(inputs), plain(inputs))
+    assert found == [("tanh", name)] * 2
 
 
 @every_kernel

@@ -164,13 +164,13 @@ def test_where_hardly_any_are_equal_nothing_is_merged(batch, pairs):
 def test_a_large_batch_is_judged_by_a_sample(make_ppo, make_batch, monkeypatch):
     """Where all that the sample shows is different, the rest is not even read."""
     batch, read = make_batch(make_ppo(), segments=500), []
-    find = rows_module.kinds_of
+    pick = RowSource._pick
 
-    def noted(read_entries, entries, **options):
-        read.append(len(entries))
-        return find(read_entries, entries, **options)
+    def noted(self, name, places):
+        read.extend(map(len, places.values()))
+        return pick(self, name, places)
 
-    monkeypatch.setattr(rows_module, "kinds_of", noted)
+    monkeypatch.setattr(RowSource, "_pick", noted)
     source_of(batch, merged=True)
     assert 0 < max(read) <= 512 < batch.num_decisions
 

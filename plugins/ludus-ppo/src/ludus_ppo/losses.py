@@ -263,7 +263,7 @@ def gae(
     successor = torch.where(follows, value[1:], zero)
     delta = torch.where(trainable[:-1], reward[:-1] + discount[:-1] * successor - value[:-1], zero)
     decay = torch.where(follows, discount[:-1] * gae_lambda, zero)
-    _discount(delta, decay, out=advantage)
+    _discounted_sums(delta, decay, out=advantage)
     return advantage
 
 
@@ -313,7 +313,7 @@ def vtrace(
     delta = torch.where(trainable[:-1], ratio.clamp(max=rho_clip) * delta, zero)
     decay = torch.where(follows, discount[:-1] * gae_lambda * ratio.clamp(max=c_clip), zero)
     correction = torch.zeros_like(value)
-    _discount(delta, decay, out=correction)
+    _discounted_sums(delta, decay, out=correction)
     returns = value + correction
     target = reward[:-1] + discount[:-1] * torch.where(follows, returns[1:], zero)
     advantage = torch.zeros_like(value)
@@ -321,8 +321,8 @@ def vtrace(
     return advantage, returns
 
 
-def _discount(delta: Tensor, decay: Tensor, *, out: Tensor) -> None:
-    """Let ``out[t] = delta[t] + decay[t] · out[t+1]``, of ``[T, N]``; the last one of `out` ``[T+1, N]`` is there."""
+def _discounted_sums(delta: Tensor, decay: Tensor, *, out: Tensor) -> None:
+    """Write ``out[t] = delta[t] + decay[t] · out[t+1]``; `out` is ``[T+1, N]`` and its last entry given."""
     deltas, decays, sums = delta.unbind(), decay.unbind(), out.unbind()
     for t in range(len(deltas) - 1, -1, -1):
         torch.addcmul(deltas[t], decays[t], sums[t + 1], out=sums[t])
