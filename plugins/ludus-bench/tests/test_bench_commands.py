@@ -22,10 +22,11 @@ from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import process_tree
-from ludus_bench.parts import Acting, Updating, harmonic, rows_of
+from ludus_bench.parts import Acting, Rates, Updating, harmonic, rows_of
 from ludus_bench.play import RandomPlay
+from ludus_bench.report import Limit
 from ludus_bench.single import on_device
-from ludus_bench.timing import Stopwatch
+from ludus_bench.timing import Rate, Stopwatch
 
 TINY = ["--repeats", "1", "--seconds", "0.01", "--warmup", "0"]
 DUMMY = ["--env", "dummy-guess", "--algorithm", "dummy-gradient"]
@@ -412,6 +413,16 @@ def test_rows_are_decisions_repeated_where_there_are_fewer():
     assert few["decided"].all()
 
 
+def test_what_is_played_before_is_not_recorded(monkeypatch):
+    """So that matches that began together are out of step."""
+    with closing(setup_of().sampling(matches=4)) as sampling:
+        played, work = [], sampling.work
+        monkeypatch.setattr(sampling, "work", lambda: played.append(work()) or played[-1])
+        recorded = sampling.record(20, after=500)
+    assert sum(played) >= 500
+    assert 20 <= sum(batch.num_decisions for batch in recorded) < 300
+
+
 def test_an_update_takes_about_one_batch():
     """However much was recorded."""
     setup = setup_of("players.main_agent.ppo.batch_decisions=32", "players.main_agent.ppo.segment_decisions=4")
@@ -578,6 +589,20 @@ def test_rates_one_after_another_add_up_as_times():
     """1 / (1/2 + 1/2) = 1."""
     assert harmonic(2.0, 2.0) == 1.0
     assert harmonic(3.0, 6.0) == pytest.approx(2.0)
+
+
+def test_rates_measured_in_turns_are_joined():
+    """Repeats of all turns count, and medians of what there is one of in each."""
+
+    def turn(env, update, limit):
+        rate = Rate(per_s=(update,), cores=update / 10)
+        limits = {"forward": None, "update": Limit(value=limit, of="products")}
+        return Rates(env=env, forward=rate, update=rate, rows=4, minibatch=8, limits=limits)
+
+    joined = Rates.joined([turn(1.0, 5.0, 30.0), turn(2.0, 7.0, 10.0), turn(6.0, 9.0, 20.0)])
+    assert (joined.env, joined.rows, joined.minibatch) == (2.0, 4, 8)
+    assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
+    assert joined.limits == {"forward": None, "update": Limit(value=20.0, of="products")}
 
 
 def test_without_a_file_every_role_has_a_player():

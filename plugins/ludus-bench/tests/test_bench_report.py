@@ -34,6 +34,13 @@ def test_the_ratio_is_figure_over_limit():
     assert report().figures[0].ratio == 200 / 400
 
 
+def test_where_every_repeat_has_a_limit_of_its_own_the_median_of_the_ratios_counts():
+    """What slowed a repeat slowed its limit, too."""
+    rates, limits = [100.0, 300.0, 200.0], [200.0, 400.0, 500.0]
+    ratios = tuple(rate / limit for rate, limit in zip(rates, limits, strict=True))
+    assert Figure(name="x", summary=summarize(rates), limit=LIMIT, ratios=ratios).ratio == 0.5
+
+
 def test_without_a_limit_there_is_no_ratio():
     """And JSON says null."""
     figure = Figure(name="x", summary=summarize([1.0]))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import tempfile
+import time
 
+import psutil
 import pytest
 from ludus.errors import RunError
 from ludus_bench.machine import ProcessUse
 from ludus_bench.memory import series, slope_per_minute
-from ludus_bench.running import Line, Moment, cores_between, gauge, rates, start_run
+from ludus_bench.running import Line, Moment, WatchedRun, cores_between, gauge, rates, start_run
 
 
 def line(at_s, decisions=0, **values):
@@ -65,6 +68,47 @@ def test_series_are_those_of_processes_that_are_still_there():
 def test_the_slope_is_in_megabytes_per_minute(times, sizes, slope):
     """Of the least-squares line."""
     assert slope_per_minute(times, sizes) == pytest.approx(slope)
+
+
+def test_a_paused_run_does_nothing_until_it_goes_on(tmp_path):
+    """And neither do the processes that it has started."""
+    script = """
+import pathlib, subprocess, sys, time
+here = pathlib.Path(sys.argv[1])
+if len(sys.argv) == 2:
+    subprocess.Popen([sys.executable, __file__, str(here), "child"])
+beats = here / f"beats-{len(sys.argv)}"
+while True:
+    with beats.open("a") as file:
+        file.write("x")
+    time.sleep(0.01)
+"""
+    (tmp_path / "beat.py").write_text(script, encoding="utf-8")
+
+    def beats():
+        return [path.stat().st_size if path.exists() else 0 for path in (tmp_path / "beats-2", tmp_path / "beats-3")]
+
+    def wait_for_more(than):
+        deadline = time.monotonic() + 60
+        while not all(now > then for now, then in zip(beats(), than, strict=True)):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    process = subprocess.Popen([sys.executable, str(tmp_path / "beat.py"), str(tmp_path)])
+    children = psutil.Process(process.pid).children
+    run = WatchedRun(tmp_path, process, tmp_path / "output.txt")
+    try:
+        wait_for_more([0, 0])
+        with run.paused():
+            time.sleep(0.2)  # a signal is delivered soon, not at once
+            before = beats()
+            time.sleep(0.5)
+            assert beats() == before
+        wait_for_more(before)
+    finally:
+        for child in [*children(), psutil.Process(process.pid)]:
+            child.kill()
+        process.wait()
 
 
 def test_a_run_that_cannot_start_says_why():

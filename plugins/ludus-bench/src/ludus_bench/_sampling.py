@@ -100,18 +100,25 @@ class Sampling:
             self._answer()
         return float(self._sampler.count - before)
 
-    def record(self, decisions: int) -> list[SegmentBatch]:
+    def record(self, decisions: int, *, after: int = 0) -> list[SegmentBatch]:
         """Play until the first player has so many decisions to learn from and return their segments.
+
+        Args:
+            decisions: At least so many.
+            after: So many are played first and not kept. Matches begin together and see the same more often until they
+                are out of step, so that these would cost less to learn from than what a run plays.
 
         Raises:
             ContractError: Nobody decides anything for very long.
         """
-        self._keep, idle = [], 0
-        while sum(batch.num_decisions for batch in self._keep) < decisions:
-            idle = 0 if self.work() else idle + 1
-            if idle > _MOST_IDLE:
-                raise ContractError(f"no seat acted for {_MOST_IDLE} ticks — run `ludus check` on the environment")
-        kept, self._keep = self._keep, None
+        for wanted in (after, decisions):
+            kept: list[SegmentBatch] = []
+            self._keep, idle = kept, 0
+            while sum(batch.num_decisions for batch in kept) < wanted:
+                idle = 0 if self.work() else idle + 1
+                if idle > _MOST_IDLE:
+                    raise ContractError(f"no seat acted for {_MOST_IDLE} ticks — run `ludus check` on the environment")
+        self._keep = None
         return kept
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -239,6 +240,22 @@ class Rates:
     minibatch: int
     limits: Mapping[str, Limit | None]
 
+    @classmethod
+    def joined(cls, several: Sequence[Rates]) -> Rates:
+        """Return several measurements of the same, one after another, as one."""
+
+        def limit(name: str) -> Limit | None:
+            found = [limit for rates in several if (limit := rates.limits[name])]
+            return Limit(value=median(limit.value for limit in found), of=found[0].of) if found else None
+
+        return evolve(
+            several[0],
+            env=median(rates.env for rates in several),
+            forward=Rate.joined([rates.forward for rates in several]),
+            update=Rate.joined([rates.update for rates in several]),
+            limits={name: limit(name) for name in several[0].limits},
+        )
+
     @property
     def selfplay(self) -> float:
         """Return the most decisions per second that one core can play and learn from."""
@@ -264,7 +281,8 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
     """
     learned, plain = setup.learned(), setup.learned(plain=True)
     with closing(setup.sampling(matches=matches)) as sampling:
-        recorded = sampling.record(learned.trainer.batch_decisions)
+        wanted = learned.trainer.batch_decisions
+        recorded = sampling.record(wanted, after=wanted)
     with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
         rows = alone.rows_at_once()
         acting = Acting(learned=learned, rows=rows_of(recorded, rows))

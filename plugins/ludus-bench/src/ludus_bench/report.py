@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -42,6 +43,7 @@ class Figure:
         cores: CPU seconds per wall-clock second while it was measured; None where nobody could count them.
         limit: None where no limit is known.
         at: What distinguishes it from other figures of the same name, for example ``{"rows": 256}``.
+        ratios: Of every repeat to the limit that was measured next to it, where each has its own.
     """
 
     name: str
@@ -50,10 +52,13 @@ class Figure:
     cores: float | None = None
     limit: Limit | None = None
     at: Mapping[str, Any] = field(factory=dict)
+    ratios: tuple[float, ...] = ()
 
     @property
     def ratio(self) -> float | None:
-        """Return the median divided by the limit."""
+        """Return the median divided by the limit, or the median of `ratios`."""
+        if self.ratios:
+            return statistics.median(self.ratios)
         return None if self.limit is None else self.summary.median / self.limit.value
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 _EVERY_S = 0.25
 _STARTS_S = 180.0
 _STOPS_S = 40.0
+_REPORTED_S = 2.0  # workers report once a second, of the time since they did so last
 
 
 @frozen(kw_only=True)
@@ -120,6 +121,30 @@ class WatchedRun:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop all processes for a while, so that others have the machine to themselves."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for use in process_tree(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(use.pid, number)
+
+    def resumed(self) -> float:
+        """Wait until the run has said what does not reach back before now, and return its own time of that.
+
+        Raises:
+            RunError: The run ended, or says nothing.
+        """
+        before = len(self.lines())
+        fresh_s = self.wait(lambda lines: len(lines) > before, within_s=60)[-1].at_s
+        return self.wait(lambda lines: lines[-1].at_s > fresh_s + _REPORTED_S, within_s=60)[-1].at_s
 
     def learning(self, *, warmup_s: float = 0.0) -> float:
         """Wait for the first trained decisions and a while longer, and return the run's own time of the end of that.

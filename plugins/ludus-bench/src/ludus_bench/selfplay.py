@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+from collections.abc import Sequence
 from typing import Any
 
+import attrs
 from attrs import frozen
 
 from ludus_bench._pieces import Setup, available_cores
 from ludus_bench.machine import describe, limit_threads, oversubscription
 from ludus_bench.parts import Rates, rate_parts
 from ludus_bench.report import Figure, Limit, Report
-from ludus_bench.running import Line, WatchedRun, cores_between, gauge, rates, start_run
+from ludus_bench.running import WatchedRun, cores_between, gauge, rates, start_run
 from ludus_bench.timing import Plan, summarize
 
 __all__ = ["Shape", "bench_selfplay", "played"]
@@ -59,32 +63,61 @@ class Played:
     peak_rss_mb: float
     cores: float
     seconds: float
-    middle_s: float  # of the run's own time
+    end_s: float  # of the run's own time
+
+    @classmethod
+    def joined(cls, several: Sequence[Played]) -> Played:
+        """Return windows of equal length, one after another, as one."""
+        means = {
+            name: statistics.mean(getattr(window, name) for window in several)
+            for name in (
+                "env_ticks_per_s",
+                "played_per_s",
+                "samples_trained_per_s",
+                "sample_reuse",
+                "staleness",
+                "cores",
+            )
+        }
+        return cls(
+            per_s=tuple(rate for window in several for rate in window.per_s),
+            peak_rss_mb=max(window.peak_rss_mb for window in several),
+            seconds=sum(window.seconds for window in several),
+            end_s=several[-1].end_s,
+            **means,
+        )
 
 
 def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
-    """Measure a run, and then its parts with the players as they were in the middle of the window.
+    """Measure a run and its parts in turns: the run is stopped while the parts are measured.
 
-    What players have learned changes how often the network sees the same, and so what a decision costs.
+    So what else the machine does meets both alike. The parts begin with the players as they are by then: what these
+    have learned changes how often the network sees the same, and so what a decision costs.
 
     Args:
         setup: The configuration.
         shape: How the run is spread.
-        seconds: Length of the measured window.
+        seconds: Length of the measured window, all turns together.
         warmup_s: From the first trained decisions to the window.
-        plan: How long the parts are measured.
+        plan: How long the parts are measured, all turns together.
 
     Raises:
         RunError: The run ended early.
     """
-    sections = shape.sections
     matches = shape.matches or setup.config.sampling.matches
-    with start_run(setup.dump(**sections)) as run:
-        found = _watched(run, seconds=seconds, warmup_s=warmup_s)
-        run.stop()
-        then = setup.during(run.folder, at_s=found.middle_s)
-    with limit_threads(1):
-        parts = rate_parts(then, matches=matches, plan=plan)
+    turns = max(1, min(_PARTS, int(seconds)))
+    plan = attrs.evolve(plan, repeats=math.ceil(plan.repeats / turns))
+    windows: list[Played] = []
+    parts: list[Rates] = []
+    with start_run(setup.dump(**shape.sections)) as run, limit_threads(1):
+        start_s = run.learning(warmup_s=warmup_s)
+        for turn in range(turns):
+            if turn:
+                start_s = run.resumed()
+            windows.append(_watched(run, start_s=start_s, seconds=seconds / turns, parts=1))
+            with run.paused():
+                now = setup.during(run.folder, at_s=windows[-1].end_s)
+                parts.append(rate_parts(now, matches=matches, plan=plan))
     options, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
     learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: what is free
     config = {
@@ -92,10 +125,10 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
         "players": ", ".join(setup.players),
         "workers": workers,
         "matches": matches,
-        "seconds": round(found.seconds, 2),
+        "seconds": round(seconds, 2),
     }
     threads = workers * options.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
-    return _report(found, parts, config, threads=threads)
+    return _report(windows, parts, config, threads=threads)
 
 
 def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
@@ -105,18 +138,15 @@ def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
         RunError: It ended early.
     """
     with start_run(toml) as run:
-        return _watched(run, seconds=seconds, warmup_s=warmup_s)
+        return _watched(run, start_s=run.learning(warmup_s=warmup_s), seconds=seconds, parts=_PARTS)
 
 
-def _watched(run: WatchedRun, *, seconds: float, warmup_s: float) -> Played:
-    start_s = run.learning(warmup_s=warmup_s)
+def _watched(run: WatchedRun, *, start_s: float, seconds: float, parts: int) -> Played:
+    """Watch a run for so long from a moment that it has just reached."""
     first = len(run.moments) - 1
     end_s = start_s + seconds
     lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
-    return _played(run, lines, start_s=start_s, end_s=end_s, first=first)
 
-
-def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float, first: int) -> Played:
     def mean(pattern: str, *, total: bool = False) -> float:
         values = list(gauge(lines, pattern, start_s=start_s, end_s=end_s).values())
         if not values:
@@ -125,7 +155,7 @@ def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float,
 
     inside = sum(start_s <= line.at_s <= end_s for line in lines)
     return Played(
-        per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(_PARTS, inside // 4)))),
+        per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(parts, inside // 4)))),
         env_ticks_per_s=mean("sampling/ticks_per_s*"),
         played_per_s=mean("sampling/decisions_per_s*"),
         samples_trained_per_s=mean("learner/*/samples_per_s", total=True),
@@ -134,14 +164,21 @@ def _played(run: WatchedRun, lines: list[Line], *, start_s: float, end_s: float,
         peak_rss_mb=max(moment.rss_mb for moment in run.moments),
         cores=cores_between(run.moments[first:]),
         seconds=end_s - start_s,
-        middle_s=(start_s + end_s) / 2,
+        end_s=end_s,
     )
 
 
-def _report(found: Played, parts: Rates, config: dict[str, Any], *, threads: int) -> Report:
+def _report(windows: Sequence[Played], parts: Sequence[Rates], config: dict[str, Any], *, threads: int) -> Report:
     cores = available_cores()
-    limit = Limit(value=cores * parts.selfplay, of="cores / (1/environment + 1/forward + 1/update)")
-    figure = Figure(name="decisions_per_s", summary=summarize(found.per_s), cores=found.cores, limit=limit)
+    found, measured = Played.joined(windows), Rates.joined(parts)
+    limits = [cores * rates.selfplay for rates in parts]
+    figure = Figure(
+        name="decisions_per_s",
+        summary=summarize(found.per_s),
+        cores=found.cores,
+        limit=Limit(value=statistics.median(limits), of="cores / (1/environment + 1/forward + 1/update)"),
+        ratios=tuple(rate / limit for rate, limit in zip(found.per_s, limits, strict=True)),
+    )
     values = {
         "decisions_per_s": figure.summary.median,
         "env_ticks_per_s": found.env_ticks_per_s,
@@ -149,15 +186,20 @@ def _report(found: Played, parts: Rates, config: dict[str, Any], *, threads: int
         "played_per_s": found.played_per_s,
         "sample_reuse": found.sample_reuse,
         "staleness": found.staleness,
-        "limit_per_s": limit.value,
+        "limit_per_s": statistics.median(limits),
         "ratio": figure.ratio,
+        "ratios": [round(ratio, 3) for ratio in figure.ratios],
         "peak_rss_mb": found.peak_rss_mb,
-        "parts": {"env_per_s": parts.env, "forward_per_s": parts.forward.median, "update_per_s": parts.update.median},
+        "parts": {
+            "env_per_s": measured.env,
+            "forward_per_s": measured.forward.median,
+            "update_per_s": measured.update.median,
+        },
     }
     note = oversubscription(threads, cores)
     return Report(
         command="selfplay",
-        figures=(figure, *parts.figures()),
+        figures=(figure, *measured.figures()),
         machine=describe(),
         config=config,
         values=values,

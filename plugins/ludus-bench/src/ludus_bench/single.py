@@ -139,9 +139,9 @@ def on_device(acting: Acting, network: Network, device: str) -> Callable[[], flo
 
 
 def record(setup: Setup, decisions: int) -> list[SegmentBatch]:
-    """Return segments of the first player with at least so many decisions."""
+    """Return segments of the first player with at least so many decisions, from the midst of matches."""
     with closing(setup.sampling(matches=min(setup.config.sampling.matches, max(8, decisions)))) as sampling:
-        return sampling.record(decisions)
+        return sampling.record(decisions, after=decisions)
 
 
 def said_of(setup: Setup) -> dict[str, Any]:

@@ -78,6 +78,12 @@ class Rate:
     per_s: tuple[float, ...]
     cores: float
 
+    @classmethod
+    def joined(cls, several: Sequence[Rate]) -> Rate:
+        """Return several measurements of the same, one after another, as one."""
+        per_s = tuple(rate for one in several for rate in one.per_s)
+        return cls(per_s=per_s, cores=statistics.mean(one.cores for one in several))
+
     @property
     def summary(self) -> Summary:
         """Return median and quartiles."""
