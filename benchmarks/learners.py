@@ -1,8 +1,10 @@
 """Samples per second of every algorithm's learner, beside a hand-written torch loop that does the same (`loops.py`).
 
 Both begin with equal networks, see the same data and draw the same minibatches; how far their weights lie apart after
-a first, small update is part of the result. Then they take turns. Networks: ``mlp``, two layers of 256; ``gru``, the
-same with a memory; ``hok``, the preset (without memory and targets for algorithms that refuse these).
+a first, small update is part of the result. Then they take turns, and with them the matrix products of the loop alone,
+which nothing that multiplies the same can be faster than. Networks: ``mlp``, two layers of 256; ``gru``, the
+same with a memory; ``aet`` and ``hok``, the presets (``hok`` without memory and targets for algorithms that refuse
+these).
 
 Run: ``python benchmarks/learners.py [--threads 1] [--device cpu] [--only ppo-mlp,dqn-hok] [--json]``. With one thread
 on the CPU times are those of the processor, else of the clock.
@@ -30,14 +32,15 @@ from ludus.algorithm import AlgorithmContext, Trainer
 from ludus.network import NetworkRequest
 from ludus.segment import SegmentBatch
 from ludus.spaces import label_sizes, leaf_spaces
+from ludus_bench.gemm import torch_work, trace_gemms
 from ludus_dqn.algorithm import DQN
 from ludus_dqn.config import DQNConfig
 from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
-from ludus_networks.config import HoKConfig, MLPConfig, ModularConfig
+from ludus_networks.config import AETConfig, HoKConfig, MLPConfig, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_networks.network import make_mlp
-from ludus_networks.presets import make_hok
+from ludus_networks.presets import make_aet, make_hok
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
 from ludus_rnd_ppo.algorithm import RNDPPO
@@ -50,7 +53,7 @@ STEPS = 16  # decisions of a segment
 COMPARED = 2048  # decisions of the update after which weights are compared: rounding errors grow with every step
 REPLAY = {"capacity": 50_000, "minibatch": 256}
 CASES = (
-    *(f"{name}-{network}" for name in ("ppo", "rnd-ppo", "mappo") for network in ("mlp", "gru", "hok")),
+    *(f"{name}-{network}" for name in ("ppo", "rnd-ppo", "mappo") for network in ("mlp", "gru", "aet", "hok")),
     *(f"{name}-{network}" for name in ("dqn", "sac") for network in ("mlp", "hok")),
 )
 FLAT: dict[str, Space[Any]] = {"obs": spaces.Box(-1, 1, (84,), np.float32)}
@@ -116,6 +119,8 @@ class Built:
             return make_mlp(MLPConfig(), request=request)
         if self._network == "gru":
             return make_modular(ModularConfig(torso=(256, 256), core="gru", activation="tanh"), request=request)
+        if self._network == "aet":
+            return make_aet(AETConfig(), request=request)
         config = HoKConfig() if request.labels and self._recurrent else HoKConfig(target=-1)
         return make_hok(config if self._recurrent else HoKConfig(core="none", target=-1), request=request)
 
@@ -124,7 +129,7 @@ def make_role(network: str, action_space: Space[Any], *, privileged: bool) -> Ro
     """Return a role whose observations the network reads."""
     return Role(
         name="player",
-        observation_space=spaces.Dict(MOBA if network == "hok" else FLAT),
+        observation_space=spaces.Dict(MOBA if network in ("aet", "hok") else FLAT),
         action_space=action_space,
         teams=(0, 1),
         privileged_space=spaces.Dict(HIDDEN) if privileged else None,
@@ -178,7 +183,8 @@ def make_batch(
 
 def make_ppo_case(name: str, network: str, arguments: argparse.Namespace) -> Case:
     """Return PPO, RND-PPO or MAPPO with the loop."""
-    discrete = spaces.MultiDiscrete([12, 16, 16, 16, 16, 14]) if network == "hok" else spaces.Discrete(7)
+    wide = network in ("aet", "hok")
+    discrete = spaces.MultiDiscrete([12, 16, 16, 16, 16, 14]) if wide else spaces.Discrete(7)
     role = make_role(network, discrete, privileged=name == "mappo")
     built = Built(network, recurrent=True, compiled=arguments.compile)
     context = AlgorithmContext(role=role, build_network=built)
@@ -327,16 +333,18 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     few = argparse.Namespace(**{**vars(arguments), "decisions": min(COMPARED, arguments.decisions)})
     apart = make_case(name, few).apart()
     case = make_case(name, arguments)
-    works: tuple[Callable[[], object], ...] = (case.update, case.loop)
+    products = torch_work(trace_gemms(case.loop), case.samples, device=arguments.device)
+    products()
+    works: tuple[Callable[[], object], ...] = (case.update, case.loop, products)
     found: list[list[float]] = [[] for _ in works]
     for number in range(arguments.rounds):
-        for which in (0, 1) if number % 2 else (1, 0):
+        for which in (0, 1, 2) if number % 2 else (1, 0, 2):
             start = clock(arguments)
             works[which]()
             found[which].append(case.samples / (clock(arguments) - start))
-    ludus, loop = (statistics.median(rates) for rates in found)
-    ratio = statistics.median(one / other for one, other in zip(*found, strict=True))
-    return {"case": name, "ludus": ludus, "loop": loop, "ratio": ratio, "apart": apart}
+    ludus, loop, limit = (statistics.median(rates) for rates in found)
+    ratio = statistics.median(one / other for one, other in zip(*found[:2], strict=True))
+    return {"case": name, "ludus": ludus, "loop": loop, "ratio": ratio, "apart": apart, "products": limit}
 
 
 def parse(given: list[str] | None = None) -> argparse.Namespace:
@@ -369,7 +377,8 @@ def main() -> None:
         if not arguments.json:
             sys.stdout.write(
                 f"{name:<12} ludus {result['ludus']:>10,.0f}/s   loop {result['loop']:>10,.0f}/s   "
-                f"ratio {result['ratio']:.2f}   weights apart {result['apart']:.0e}\n"
+                f"ratio {result['ratio']:.2f}   products {result['products']:>11,.0f}/s   "
+                f"weights apart {result['apart']:.0e}\n"
             )
             sys.stdout.flush()
     if arguments.json:

@@ -52,8 +52,12 @@ class Adam:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def step(self, *, learning_rate: float) -> None:
-        """Step along the gradients of the parameters that have one."""
+    def step(self, *, learning_rate: float | Tensor) -> None:
+        """Step along the gradients of the parameters that have one.
+
+        Args:
+            learning_rate: > 0; as a tensor ``[]`` on the parameters' device it may change in a recorded CUDA graph.
+        """
         used = [(p, p.grad, m) for p, m in zip(self._parameters, self._moments, strict=True) if p.grad is not None]
         with torch.no_grad():
             adam(

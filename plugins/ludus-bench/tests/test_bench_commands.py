@@ -10,9 +10,11 @@ import sys
 import time
 from contextlib import closing, suppress
 
+import attrs
 import numpy as np
 import psutil
 import pytest
+import torch
 from ludus.__main__ import main
 from ludus._models import load_arrays
 from ludus.errors import ConfigError, ContractError
@@ -603,6 +605,27 @@ def test_rates_measured_in_turns_are_joined():
     assert (joined.env, joined.rows, joined.minibatch) == (2.0, 4, 8)
     assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
     assert joined.limits == {"forward": None, "update": Limit(value=20.0, of="products")}
+
+
+def test_a_gpu_bounds_what_all_cores_play():
+    """It updates no faster for there being more of them."""
+    rate = Rate(per_s=(6.0,), cores=1.0)
+    rates = Rates(env=6.0, forward=rate, update=rate, rows=4, minibatch=8, limits={})
+    assert rates.selfplay(2) == rates.selfplay(2, gpus=1) == pytest.approx(4)
+    assert rates.selfplay(16) == rates.selfplay(16, gpus=9) == pytest.approx(32)
+    assert (rates.selfplay(16, gpus=1), rates.selfplay(16, gpus=2)) == (6, 12)
+
+
+def test_gpus_are_those_that_learners_get(monkeypatch):
+    """Of all where any will do, and no more than there are learners."""
+    setup = open_setup(Source(environment="dummy-count"))
+    assert (setup.device, setup.gpus) == ("cpu", 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    for device, learners, expected in (("cuda", 1, 1), ("cuda", 2, 2), ("cuda", 4, 3), ("cuda:1", 4, 1)):
+        run = attrs.evolve(setup.config.run, device=device)
+        player = attrs.evolve(setup.config.players["main_agent"], learner_processes=learners)
+        config = attrs.evolve(setup.config, run=run, players={"main_agent": player})
+        assert attrs.evolve(setup, config=config).gpus == expected
 
 
 def test_without_a_file_every_role_has_a_player():

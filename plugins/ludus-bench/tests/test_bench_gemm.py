@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
 import pytest
 import torch
 from attrs import evolve
@@ -109,9 +112,14 @@ def test_a_work_counts_its_units(make, gemm):
 
 
 def test_the_gpu_that_computes_is_waited_for(monkeypatch):
-    """By its name: another one would be done at once."""
-    normal, waited = torch.randn, []
+    """By its name: another one would be done at once. All products are launched together."""
+    normal, asked = torch.randn, []
+    graph = SimpleNamespace(replay=lambda: asked.append("replay"))
     monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: normal(*shape, dtype=dtype))
-    monkeypatch.setattr(torch.cuda, "synchronize", waited.append)
-    torch_work([Gemm(m=4, k=3, n=2)], 1.0, device="cuda:1")()
-    assert waited == ["cuda:1"]
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph, raising=False)
+    monkeypatch.setattr(torch.cuda, "device", nullcontext)
+    monkeypatch.setattr(torch.cuda, "graph", nullcontext)
+    monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
+    work = torch_work([Gemm(m=4, k=3, n=2)], 5.0, device="cuda:1")
+    assert [work(), work()] == [5.0, 5.0]
+    assert asked == ["replay", "cuda:1"] * 2

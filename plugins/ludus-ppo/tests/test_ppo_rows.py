@@ -249,7 +249,7 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, gpu_log):
     check(source_of(batch, GPU).take(entries), batch, entries)
     arrays = 9
     picked, sent = ["pinned"] * arrays, ["transfer", *["sent"] * arrays, "compute"]
-    assert gpu_log == ["stream", *picked, *sent, "wait", *["record"] * arrays]
+    assert gpu_log == [*picked, "stream", *sent, "wait", *["record"] * arrays]
 
 
 def test_a_gpu_has_one_stream_for_transfers(batch, gpu_log):

@@ -72,7 +72,11 @@ class Novelty(nn.Module):
         index = torch.arange(max(wanted, round(share * filled)), device=rows.advantage.device) * count // wanted
         index = index.clamp(max=count - 1)
         error = self._errors({name: leaf.index_select(0, index) for name, leaf in observation.items()})
-        return self._config.predictor_coef * error[:wanted].mean()
+        error = error[:wanted]
+        if rows.weight is None:
+            return self._config.predictor_coef * error.mean()
+        weight = rows.weight.index_select(0, index[:wanted])  # rows that only fill up weigh nothing
+        return self._config.predictor_coef * (error * weight).sum() / weight.sum()
 
     @torch.no_grad()
     def reward(self, batch: SegmentBatch) -> np.ndarray:

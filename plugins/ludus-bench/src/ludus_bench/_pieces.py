@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 import numpy as np
+import torch
 from attrs import field, frozen
 from ludus import load_plugins
 from ludus._assembly import Assembly
@@ -50,7 +51,7 @@ __all__ = [
 _PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
 
 #: By which options an algorithm that has them computes in plain torch.
-_PLAIN = {"cpu_kernels": "torch", "compile": False}
+_PLAIN = {"cpu_kernels": "torch", "compile": False, "cuda_graphs": False}
 
 
 @frozen(kw_only=True)
@@ -184,6 +185,19 @@ class Setup:
     def workers(self) -> int:
         """Return the number of sampler processes."""
         return Assembly(config=self.config, plugins=self.plugins, run_dir=Path()).samplers(available_cores())
+
+    @property
+    def device(self) -> str:
+        """Return the torch device of the learners."""
+        return self.config.run.device
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs the processes of the learners compute on together."""
+        if not self.device.startswith("cuda"):
+            return 0
+        there = torch.cuda.device_count() if self.device == "cuda" else 1
+        return min(there, self.config.learner_processes)
 
     @property
     def players(self) -> tuple[str, ...]:

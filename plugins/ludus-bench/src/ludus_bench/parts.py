@@ -222,7 +222,7 @@ def _group(rows: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
 
 @frozen(kw_only=True)
 class Rates:
-    """Decisions per second and core of every part.
+    """Decisions per second and core of every part; of the trainer per GPU, where it computes on one.
 
     Args:
         env: Inside the environment.
@@ -256,10 +256,15 @@ class Rates:
             limits={name: limit(name) for name in several[0].limits},
         )
 
-    @property
-    def selfplay(self) -> float:
-        """Return the most decisions per second that one core can play and learn from."""
-        return harmonic(self.env, self.forward.median, self.update.median)
+    def selfplay(self, cores: float, *, gpus: int = 0) -> float:
+        """Return the most decisions per second that a machine can play and learn from.
+
+        Args:
+            cores: That play, and learn or keep GPUs busy.
+            gpus: That learn; 0: the cores do.
+        """
+        most = cores * harmonic(self.env, self.forward.median, self.update.median)
+        return min(most, gpus * self.update.median) if gpus else most
 
     def figures(self) -> tuple[Figure, ...]:
         """Return the three rates as figures of their own."""
@@ -272,14 +277,14 @@ class Rates:
 
 
 def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
-    """Measure the three parts of a configuration in turns, on the threads that are set.
+    """Measure the three parts of a configuration in turns, on the threads that are set; updates where it has them.
 
     Args:
         setup: The configuration.
         matches: Matches at once.
         plan: How long.
     """
-    learned, plain = setup.learned(), setup.learned(plain=True)
+    learned, plain = (setup.learned(device=setup.device, plain=plain) for plain in (False, True))
     with closing(setup.sampling(matches=matches)) as sampling:
         wanted = learned.trainer.batch_decisions
         recorded = sampling.record(wanted, after=wanted)
@@ -292,7 +297,9 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
             "forward": acting.work,
             "update": updating.work,
             **gemm_works(evolve(acting, learned=plain).gemms(), rows, prefix="forward "),
-            **gemm_works(Updating.of(plain, recorded).gemms(), updating.decisions, prefix="update "),
+            **gemm_works(
+                Updating.of(plain, recorded).gemms(), updating.decisions, device=setup.device, prefix="update "
+            ),
         }
         rates = measure(works, plan, inside={"env": alone.play.inside})
         return Rates(

@@ -126,9 +126,10 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
         "workers": workers,
         "matches": matches,
         "seconds": round(seconds, 2),
+        "device": options.device,
     }
     threads = workers * options.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
-    return _report(windows, parts, config, threads=threads)
+    return _report(windows, parts, config, threads=threads, gpus=setup.gpus)
 
 
 def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
@@ -168,15 +169,20 @@ def _watched(run: WatchedRun, *, start_s: float, seconds: float, parts: int) -> 
     )
 
 
-def _report(windows: Sequence[Played], parts: Sequence[Rates], config: dict[str, Any], *, threads: int) -> Report:
+def _report(
+    windows: Sequence[Played], parts: Sequence[Rates], config: dict[str, Any], *, threads: int, gpus: int
+) -> Report:
     cores = available_cores()
     found, measured = Played.joined(windows), Rates.joined(parts)
-    limits = [cores * rates.selfplay for rates in parts]
+    limits = [rates.selfplay(cores, gpus=gpus) for rates in parts]
+    limit_of = "cores / (1/environment + 1/forward + 1/update)"
+    if gpus:
+        limit_of = f"the lesser of {limit_of} and what {'the GPU updates' if gpus == 1 else 'the GPUs update'} alone"
     figure = Figure(
         name="decisions_per_s",
         summary=summarize(found.per_s),
         cores=found.cores,
-        limit=Limit(value=statistics.median(limits), of="cores / (1/environment + 1/forward + 1/update)"),
+        limit=Limit(value=statistics.median(limits), of=limit_of),
         ratios=tuple(rate / limit for rate, limit in zip(found.per_s, limits, strict=True)),
     )
     values = {

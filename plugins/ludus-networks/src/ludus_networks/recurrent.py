@@ -16,8 +16,6 @@ _REMEMBERED = {"lstm": ("h", "c"), "gru": ("h",)}
 class Core(nn.Module):
     """One recurrent layer. It computes in 32 bits, also under autocast: rounding would add up over a match.
 
-    On a GPU cuDNN unrolls, and multiplies in TF32 unless ``torch.backends.cudnn.allow_tf32`` is off.
-
     Args:
         kind: ``"lstm"`` or ``"gru"``.
         inputs: Features per row.
@@ -64,6 +62,8 @@ class Core(nn.Module):
     def unroll(self, features: Tensor, state: dict[str, Tensor], *, starts: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Step through T entries, span by span: within a span no match starts, so one call advances all of it.
 
+        On a GPU every entry is a span: where matches start is not known without waiting for it.
+
         Args:
             features: ``[T, N, inputs]``.
             state: ``[N, size]`` each, before entry 0.
@@ -72,6 +72,8 @@ class Core(nn.Module):
         Returns:
             ``[T, N, size] float32``, and the state after the last entry.
         """
+        if features.device.type != "cpu":
+            return self._unroll_by_entry(features, state, starts=starts)
         inside = starts[1:].any(dim=1).nonzero().flatten() + 1
         outputs = []
         with torch.autocast(features.device.type, enabled=False):
@@ -82,6 +84,15 @@ class Core(nn.Module):
                 outputs.append(output)
                 state = {name: leaf.squeeze(0) for name, leaf in zip(self.names, after, strict=True)}
         return torch.cat(outputs), state
+
+    def _unroll_by_entry(
+        self, features: Tensor, state: dict[str, Tensor], *, starts: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        outputs = []
+        for entry, reset in zip(features.unbind(), starts.unsqueeze(2).unbind(), strict=True):
+            output, state = self.step(entry, {name: torch.where(reset, 0.0, leaf) for name, leaf in state.items()})
+            outputs.append(output)
+        return torch.stack(outputs), state
 
     def _advance(self, features: Tensor, before: list[Tensor]) -> tuple[Tensor, ...]:
         """Return outputs and state of several entries at once, by what torch's own layers call."""

@@ -110,3 +110,8 @@ class PPOConfig:
         help="let torch compile losses and gradients of networks without memory; takes a compiler for C++ and some "
         "seconds at the start; they are computed as they are where that fails",
     )
+    cuda_graphs: bool = option(
+        True,
+        help="on a GPU, gradient steps are recorded, and repeated by one launch each; they are launched piece by piece "
+        "where that fails, with several learner_processes, or with compile",
+    )

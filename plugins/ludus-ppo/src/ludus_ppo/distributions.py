@@ -105,7 +105,7 @@ class Categorical:
     def __init__(self, role: Role) -> None:
         self._role = role.name
         self._sizes = self.label_sizes = label_sizes(role.action_space)
-        self._labels_used = None if role.labels_used is None else torch.tensor(role.labels_used)  # [n_0, L]
+        self._labels_used = None if role.labels_used is None else torch.tensor(role.labels_used)  # [n_0, L]; moves
         ends = np.cumsum(self._sizes)
         self._slices = [slice(int(end) - size, int(end)) for end, size in zip(ends, self._sizes, strict=True)]
         self._offsets = torch.tensor([part.start for part in self._slices])
@@ -175,7 +175,8 @@ class Categorical:
         """Return which labels are used, as the first one tells; see `Distribution`."""
         if self._labels_used is None:
             return None
-        return self._labels_used.to(action.device).index_select(0, action[:, 0])
+        self._labels_used = self._labels_used.to(action.device)
+        return self._labels_used.index_select(0, action[:, 0])
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Check that every recorded choice is legal; see `Distribution`."""

@@ -7,7 +7,8 @@ segments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -68,7 +69,8 @@ class _CategoricalTerms(torch.autograd.Function):
         log_p = _by_label(logits.t().contiguous(), sizes, lambda part: part.log_softmax(dim=0))  # [A, n]
         chosen = action.t()  # [L, n], in 0..A
         if len(sizes) > 1:
-            chosen = chosen + action.new_tensor([[sum(sizes[:label])] for label in range(len(sizes))])
+            starts = (sum(sizes[:label]) for label in range(len(sizes)))
+            chosen = chosen + _numbers(starts, action.device).unsqueeze(1)
         probability = log_p.exp()
         weighted = probability * log_p
         negative_entropy = _by_label(weighted, sizes, lambda part: part.sum(dim=0, keepdim=True))  # [L, n]
@@ -82,14 +84,28 @@ class _CategoricalTerms(torch.autograd.Function):
         """Return d/dlogit: ``[chosen] - p`` of log-probability, ``-p (log p + entropy)`` of entropy."""
         probability, weighted, negative_entropy, chosen = ctx.saved_tensors
         of_log_prob, of_entropy = of_log_prob.t(), of_entropy.t()
-        sizes = torch.tensor(ctx.sizes, device=chosen.device)
 
         def per_choice(term: Tensor) -> Tensor:  # [L, n] -> [A, n]
-            return term if len(ctx.sizes) == 1 else term.repeat_interleave(sizes, dim=0, output_size=sum(ctx.sizes))
+            if len(ctx.sizes) == 1:
+                return term
+            labels = (label for label, size in enumerate(ctx.sizes) for _ in range(size))
+            return term.index_select(0, _numbers(labels, chosen.device))
 
         gradient = probability * per_choice(of_entropy * negative_entropy - of_log_prob)
         gradient = gradient.addcmul_(weighted, per_choice(of_entropy), value=-1)
         return gradient.scatter_add_(0, chosen, of_log_prob).t(), None, None, None
+
+
+def _numbers(numbers: Iterable[int], device: torch.device) -> Tensor:
+    """Return numbers as ``[n] int64``, sent to a device once for all: a GPU is waited for while they are sent."""
+    if torch.compiler.is_compiling():  # they are part of the code then
+        return torch.tensor([*numbers], device=device)
+    return _sent((*numbers,), device)
+
+
+@cache
+def _sent(numbers: tuple[int, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, device=device)
 
 
 def _by_label(choices: Tensor, sizes: Sequence[int], function: Callable[[Tensor], Tensor]) -> Tensor:
@@ -124,9 +140,16 @@ def joint_log_prob(log_prob: Tensor, *, used: Tensor | None = None) -> Tensor:
     return (log_prob if used is None else log_prob * used).sum(dim=1, keepdim=True)
 
 
-def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None) -> Tensor:
-    """Return the mean over rows of the sum over labels of `terms` ``[n, L]``, labels not used left out."""
-    return (terms if used is None else terms * used).sum() / terms.shape[0]
+def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+    """Return the mean over rows of the sum over labels of `terms` ``[n, L]``, labels not used left out.
+
+    Args:
+        terms: ``[n, L]``.
+        used: ``[n, L] bool``; None: all.
+        weight: ``[n]``, what each row counts, 1 in all; None: all the same.
+    """
+    counted = terms if used is None else terms * used
+    return counted.sum() / terms.shape[0] if weight is None else (counted.sum(dim=1) * weight).sum()
 
 
 def policy_objective(
@@ -210,7 +233,9 @@ def ratio_statistics(
     return (joint.exp() - 1 - joint).mean(), share
 
 
-def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip: float = 0.0) -> Tensor:
+def value_loss(
+    value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip: float = 0.0, weight: Tensor | None = None
+) -> Tensor:
     """Return the mean squared error E[(value - returns)²] [AET §3.2.1], a scalar.
 
     Args:
@@ -218,11 +243,15 @@ def value_loss(value: Tensor, returns: Tensor, *, old_value: Tensor, value_clip:
         returns: ``[n]``, G = old_value + advantage.
         old_value: ``[n]``, the value when the decision was made.
         value_clip: If > 0, moving further than this from `old_value` earns nothing.
+        weight: ``[n]``, what each row counts, 1 in all; None: all the same.
     """
-    if not value_clip:
+    if not value_clip and weight is None:
         return functional.mse_loss(value, returns)
-    near = old_value + (value - old_value).clamp(-value_clip, value_clip)
-    return torch.maximum((value - returns).square(), (near - returns).square()).mean()
+    error = (value - returns).square()
+    if value_clip:
+        near = old_value + (value - old_value).clamp(-value_clip, value_clip)
+        error = torch.maximum(error, (near - returns).square())
+    return error.mean() if weight is None else (error * weight).sum()
 
 
 def explained_variance(unexplained: Tensor, variance: Tensor) -> Tensor:

@@ -37,6 +37,25 @@ class Rows:
     extras: dict[str, Tensor]
     advantage: Tensor  # [n]
     returns: dict[str, Tensor]  # [n] by value head
+    weight: Tensor | None = None  # [n] float32: what each counts in means, 1 in all; None: all the same
+    count: int  # rows that count: those behind them only fill up and have weight 0
+
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        unrolled = self.unrolled
+        groups = {
+            "observation": self.observation,
+            "privileged": self.privileged,
+            "extras": self.extras,
+            "returns": self.returns,
+            "state": {} if unrolled is None else unrolled.state,
+        }
+        named = {f"{group}/{name}": leaf for group, leaves in groups.items() for name, leaf in leaves.items()}
+        single = {"seen": self.seen, "action": self.action, "action_mask": self.action_mask}
+        single |= {"advantage": self.advantage, "weight": self.weight}
+        if unrolled is not None:
+            single |= {"starts": unrolled.starts, "kept": unrolled.kept}
+        return named | {name: tensor for name, tensor in single.items() if tensor is not None}
 
 
 class Source(Protocol):
@@ -78,6 +97,7 @@ class RowSource:
         few_shapes: Minibatches have sizes of which few occur, and what the network reads is filled up to one of them:
             oneDNN compiles kernels for every shape it meets, and keeps some megabytes of them for each.
         merged: What decisions saw is taken once where several saw the same, if there are enough of these in the batch.
+        filled: All that is taken has one of few sizes: rows of weight 0 follow those that are asked for.
     """
 
     def __init__(
@@ -89,6 +109,7 @@ class RowSource:
         device: torch.device,
         few_shapes: bool = False,
         merged: bool = False,
+        filled: bool = False,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)}
         self._columns = {name: _Column(tensor) for name, tensor in (tensors | dict(more)).items()}
@@ -97,9 +118,8 @@ class RowSource:
         self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
         self._chosen = np.flatnonzero(trainable)
         self._places_chosen = self._places(self._chosen)
-        self._transfer = _GPUTransfer(device) if device.type == "cuda" else None
-        self._device = device
-        self._few_shapes = few_shapes
+        self._device, self._way = device, _Way(device)
+        self._few_shapes, self._filled = few_shapes, filled
         self._kinds = self._find_kinds(trainable.size) if merged else None
 
     def _find_kinds(self, entries: int) -> np.ndarray | None:
@@ -139,6 +159,9 @@ class RowSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of these rows on the device."""
+        count, more = part.size, {}
+        if self._filled:
+            part, more["weight"] = _filled(part)
         read, seen, unit = part, None, self._unit(part.size)
         if self._kinds is not None:
             kept, place = one_of_each(self._kinds[part])
@@ -146,10 +169,8 @@ class RowSource:
             unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
         own, filled = self._places(part), self._places(np.pad(read, (0, -read.size % unit), mode="edge"))
         places = {name: filled if name.startswith(_READ) else own for name in self._columns}
-        if self._transfer is None:
-            taken = {name: self._pick(name, rows).to(self._device) for name, rows in places.items()}
-        else:
-            taken = self._transfer.send({name: self._pick(name, rows, pinned=True) for name, rows in places.items()})
+        picked = {name: self._pick(name, rows, pinned=self._way.pinned) for name, rows in places.items()}
+        taken = self._way.send(picked | more)
 
         def group(prefix: str) -> dict[str, Tensor]:
             return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
@@ -163,6 +184,8 @@ class RowSource:
             extras=group("extras/"),
             advantage=taken["advantage"],
             returns=group("returns/"),
+            weight=taken.get("weight"),
+            count=count,
         )
 
     def pick(self, name: str) -> Tensor:
@@ -175,11 +198,7 @@ class RowSource:
 
     def _pick(self, name: str, places: Mapping[int, Tensor], *, pinned: bool = False) -> Tensor:
         column = self._columns[name]
-        index = places[column.pitch]
-        if not pinned:
-            return column.rows.index_select(0, index)
-        out = torch.empty((len(index), *column.rows.shape[1:]), dtype=column.rows.dtype, pin_memory=True)
-        return torch.index_select(column.rows, 0, index, out=out)
+        return _selected(column.rows, 0, places[column.pitch], pinned=pinned)
 
 
 class SequenceSource:
@@ -193,6 +212,7 @@ class SequenceSource:
         more: ``[T+1, N] float32`` each: ``"advantage"`` and ``"returns/…"``.
         device: Where rows are wanted.
         burn_in: Entries at the start of every segment that only bring the state up to date; none of them is trainable.
+        filled: As for `RowSource`; segments that nothing is learned from follow those that are asked for.
     """
 
     def __init__(
@@ -203,6 +223,7 @@ class SequenceSource:
         more: Mapping[str, Tensor],
         device: torch.device,
         burn_in: int = 0,
+        filled: bool = False,
     ) -> None:
         steps = int(np.flatnonzero(trainable.any(axis=1)).max()) + 1
         learned = trainable[:steps]
@@ -218,7 +239,7 @@ class SequenceSource:
                 self._tensors[name] = torch.where(whole, tensor, tensor[:1])
         self._state = {name: borrow(leaf) for name, leaf in batch.initial_state.items()}
         self._starts = torch.from_numpy(_starts(batch)[:steps])
-        self._device, self._burn_in = device, burn_in
+        self._way, self._burn_in, self._filled = _Way(device), burn_in, filled
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
         """Return segments in random order; see `Source`."""
@@ -234,33 +255,45 @@ class SequenceSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return these segments unrolled, and the rows of their decisions, on the device."""
-        index = torch.from_numpy(part)
-        kept = self._learned.index_select(1, index).flatten().nonzero().squeeze(1)
-        whole = {name: tensor.index_select(1, index) for name, tensor in self._tensors.items()}
+        learned, more = self._learned.numpy()[:, part], {}
+        if self._filled:
+            wanted = part.size
+            part, _ = _filled(part)
+            learned = np.pad(learned, ((0, 0), (0, part.size - wanted)))
+        kept = np.flatnonzero(learned)
+        count = kept.size
+        if self._filled:
+            kept, more["weight"] = _filled(kept)
+        index, pinned = torch.from_numpy(part), self._way.pinned
+        more["kept"] = torch.from_numpy(kept)
 
-        def leaves(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: whole[name].to(self._device) for name in whole if name.startswith(prefix)}
+        def rows(tensor: Tensor) -> Tensor:
+            return _selected(tensor.index_select(1, index).flatten(0, 1), 0, more["kept"], pinned=pinned)
 
-        def rows(name: str) -> Tensor:
-            return whole[name].flatten(0, 1).index_select(0, kept).to(self._device)
+        taken = self._way.send(
+            {
+                name: _selected(tensor, 1, index, pinned=pinned) if name.startswith(_READ) else rows(tensor)
+                for name, tensor in self._tensors.items()
+            }
+            | {"starts": _selected(self._starts, 1, index, pinned=pinned)}
+            | {f"state/{name}": _selected(leaf, 0, index, pinned=pinned) for name, leaf in self._state.items()}
+            | more
+        )
 
         def group(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: rows(name) for name in whole if name.startswith(prefix)}
+            return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
 
         return Rows(
-            observation=leaves("observation/"),
-            privileged=leaves("privileged/"),
-            unrolled=Unrolled(
-                state={name: leaf.index_select(0, index).to(self._device) for name, leaf in self._state.items()},
-                starts=self._starts.index_select(1, index).to(self._device),
-                burn_in=self._burn_in,
-                kept=kept.to(self._device),
-            ),
-            action=rows("action"),
-            action_mask=rows("action_mask") if "action_mask" in whole else None,
+            observation=group("observation/"),
+            privileged=group("privileged/"),
+            unrolled=Unrolled(state=group("state/"), starts=taken["starts"], burn_in=self._burn_in, kept=taken["kept"]),
+            action=taken["action"],
+            action_mask=taken.get("action_mask"),
             extras=group("extras/"),
-            advantage=rows("advantage"),
+            advantage=taken["advantage"],
             returns=group("returns/"),
+            weight=taken.get("weight"),
+            count=count,
         )
 
     def pick(self, name: str) -> Tensor:
@@ -299,25 +332,48 @@ class _Column:
         self.rows = tensor.as_strided((count, *inner.shape), (row, *tensor.stride()[2:]))
 
 
+def _filled(part: np.ndarray) -> tuple[np.ndarray, Tensor]:
+    """Return numbers filled up to one of few sizes by the last of them, and the weight of each, ``[≥ n] float32``.
+
+    It is at most an eighth more.
+    """
+    unit = 1 << max(0, (part.size // 8).bit_length() - 1)
+    filled = np.pad(part, (0, -part.size % unit), mode="edge")
+    weight = torch.zeros(filled.size)
+    weight[: part.size] = 1 / part.size
+    return filled, weight
+
+
+def _selected(tensor: Tensor, dim: int, index: Tensor, *, pinned: bool) -> Tensor:
+    """Return `tensor.index_select`, in memory from which a GPU can be sent to without waiting if `pinned`."""
+    if not pinned:
+        return tensor.index_select(dim, index)
+    shape = (*tensor.shape[:dim], len(index), *tensor.shape[dim + 1 :])
+    out = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
+    return torch.index_select(tensor, dim, index, out=out)
+
+
 @cache
 def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
     """Return a GPU's stream for copies to it, the same every time: torch keeps freed memory apart for every stream."""
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-class _GPUTransfer:
-    """Copies from pinned memory on a stream of its own, while the GPU computes on what was sent before."""
+class _Way:
+    """How tensors get to a device: to a GPU on a stream of its own, while it computes on what was sent before."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._stream = _transfer_stream(device)
+        self.pinned = device.type == "cuda"
 
     def send(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors on the device, ready for what is queued on its current stream from now on."""
-        current = torch.cuda.current_stream(self._device)
-        with torch.cuda.stream(self._stream):
+        if not self.pinned:
+            return {name: tensor.to(self._device) for name, tensor in tensors.items()}
+        stream, current = _transfer_stream(self._device), torch.cuda.current_stream(self._device)
+        with torch.cuda.stream(stream):
             sent = {name: tensor.to(self._device, non_blocking=True) for name, tensor in tensors.items()}
-        current.wait_stream(self._stream)
+        current.wait_stream(stream)
         for tensor in sent.values():
             tensor.record_stream(current)  # or its memory might be given away before it has been read
         return sent

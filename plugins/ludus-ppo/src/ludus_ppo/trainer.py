@@ -12,6 +12,7 @@ import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
+from ludus.graphs import Recorded
 from ludus.group import Alone, Group, in_turn, mean_gradients
 from ludus.kernels import choose_kernels, has_bf16, use_kernels
 from ludus.network import (
@@ -58,11 +59,41 @@ _LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
 
 @frozen
+class _Knobs:
+    """What schedules set, once for an update: tensors ``[]`` where gradient steps are recorded."""
+
+    clip_epsilon: Tensor  # always one: code is compiled for every number
+    ent_coef: float | Tensor
+    learning_rate: float | Tensor
+
+
+@frozen
+class _Minibatch:
+    """What a gradient step depends on."""
+
+    rows: Rows
+    knobs: _Knobs
+
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        knobs = attrs.asdict(self.knobs, recurse=False)
+        return self.rows.named() | {name: knob for name, knob in knobs.items() if isinstance(knob, Tensor)}
+
+
+@frozen
 class _Step:
+    """What a gradient step was made of."""
+
+    count: int  # n
     metrics: Tensor  # [4 or 5]: _LOSSES, the auxiliary one, the norm of the gradient
     log_prob: Tensor  # [n, L]
     old_log_prob: Tensor  # [n, L]
-    used: Tensor | None  # [n, L] bool
+    used: Tensor | None = None  # [n, L] bool
+
+    @classmethod
+    def of(cls, count: int, metrics: Tensor, *by_row: Tensor) -> _Step:
+        """Leave out the rows that only fill up."""
+        return cls(count, metrics, *(tensor[:count] for tensor in by_row))
 
 
 class PPOTrainer:
@@ -106,6 +137,7 @@ class PPOTrainer:
         use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
+        self._recorded = Recorded(self._gradient_step)
         named = dict(model.named_parameters())
         if auxiliary is not None:
             named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
@@ -129,6 +161,16 @@ class PPOTrainer:
         use, or over the segments of networks with a memory, counts by decisions.
         """
         self._group = group
+
+    @property
+    def _records(self) -> bool:
+        """Return whether gradient steps are recorded as CUDA graphs; those of a group exchange gradients midway."""
+        return (
+            self._config.cuda_graphs
+            and self._device.type == "cuda"
+            and not self._config.compile
+            and self._group.size == 1
+        )
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
         """Pass `epochs` times over the batch in minibatches.
@@ -176,7 +218,7 @@ class PPOTrainer:
         more = self._estimates(batch, trainable)
         if self._config.normalize_advantage:
             more["advantage"] = self._normalised(more["advantage"], trainable)
-        source = self._make_source(batch, trainable, more, burn_in=self._config.burn_in)
+        source = self._make_source(batch, trainable, more, burn_in=self._config.burn_in, filled=self._records)
         if batch.action_mask is not None:
             self._distribution.check(source.pick("action"), source.pick("action_mask"))
         if self._model.value_scale is not None:
@@ -222,15 +264,24 @@ class PPOTrainer:
         return (advantage - mean.float()) / (variance.sqrt().float() + 1e-8)
 
     def _make_source(
-        self, batch: SegmentBatch, trainable: np.ndarray, more: Mapping[str, Tensor], *, burn_in: int = 0
+        self,
+        batch: SegmentBatch,
+        trainable: np.ndarray,
+        more: Mapping[str, Tensor],
+        *,
+        burn_in: int = 0,
+        filled: bool = False,
     ) -> Source:
         if batch.initial_state:
-            return SequenceSource(batch, trainable=trainable, more=more, device=self._device, burn_in=burn_in)
+            return SequenceSource(
+                batch, trainable=trainable, more=more, device=self._device, burn_in=burn_in, filled=filled
+            )
         return RowSource(
             batch,
             trainable=trainable,
             more=more,
             device=self._device,
+            filled=filled,
             few_shapes=self._compiles_shapes,
             # an auxiliary module reads the rows, too; and a GPU would wait for their comparison
             merged=self._auxiliary is None and self._device.type == "cpu",
@@ -293,7 +344,7 @@ class PPOTrainer:
 
     def _passes(self, source: Source, schedules: Schedules) -> tuple[dict[str, float], int, int]:
         """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
-        config = self._config
+        config, knobs = self._config, self._knobs(schedules)
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
         metrics: list[Tensor] = []
         moved: list[Tensor] = []
@@ -305,11 +356,12 @@ class PPOTrainer:
             fewest = int(self._group.least(len(parts)))
             if fewest < len(parts):
                 parts = np.array_split(np.concatenate(parts), fewest)
-            steps = [self._gradient_step(source.take(part), schedules) for part in parts]
+            steps = [self._step(source.take(part), knobs) for part in parts]
             metrics += [step.metrics for step in steps]
-            samples += sum(len(step.log_prob) for step in steps)
+            passed_samples = sum(step.count for step in steps)
+            samples += passed_samples
             passed = self._moved(steps, schedules.clip_epsilon)
-            self._group.mean([passed], weight=sum(len(step.log_prob) for step in steps))
+            self._group.mean([passed], weight=passed_samples)
             moved += [passed] * len(steps)
             if config.target_kl and not passed[0].item() <= config.target_kl:
                 break
@@ -327,25 +379,36 @@ class PPOTrainer:
         )
         return dict(zip(names, means.tolist(), strict=True)), samples, len(metrics)
 
-    def _gradient_step(self, rows: Rows, schedules: Schedules) -> _Step:
-        """Step along the gradient of a minibatch and return what it was made of."""
-        weights = [self._config.vf_coef, -schedules.ent_coef] + [1.0] * (self._auxiliary is not None)
-        clip_epsilon = torch.full((), schedules.clip_epsilon, device=self._device)  # code is compiled for every number
+    def _knobs(self, schedules: Schedules) -> _Knobs:
+        clip_epsilon, ent_coef, learning_rate = torch.tensor(
+            [schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate], device=self._device
+        )
+        if self._records:
+            return _Knobs(clip_epsilon, ent_coef, learning_rate)
+        return _Knobs(clip_epsilon, schedules.ent_coef, schedules.learning_rate)
+
+    def _step(self, rows: Rows, knobs: _Knobs) -> _Step:
+        step = self._recorded if self._records else self._gradient_step
+        return _Step.of(rows.count, *step(_Minibatch(rows, knobs)))
+
+    def _gradient_step(self, minibatch: _Minibatch) -> tuple[Tensor, ...]:
+        """Step along the gradient of a minibatch and return the tensors of `_Step`, rows that fill up included."""
+        rows, knobs = minibatch.rows, minibatch.knobs
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
-            losses, log_prob, used = losses_of(rows, clip_epsilon)
-            total = losses[0]
-            for loss, weight in zip(losses[1:], weights, strict=True):
-                total = torch.add(total, loss, alpha=weight)
-            torch.autograd.backward(total)  # one scalar: for weights of several torch imports sympy, half a second
+            losses, log_prob, used = losses_of(rows, knobs.clip_epsilon)
+            policy_loss, of_values, entropy, *others = losses
+            total = policy_loss + self._config.vf_coef * of_values - knobs.ent_coef * entropy
+            torch.autograd.backward(sum(others, total))  # one scalar: for several, torch imports sympy, half a second
             return losses, log_prob, used
 
         losses, log_prob, used = self._losses_of.used_by(differentiated)
         mean_gradients(self._group, self._parameters, weight=len(log_prob))
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
-        self._optimizer.step(learning_rate=schedules.learning_rate)
-        return _Step(torch.stack([*losses, norm]).detach(), log_prob.detach(), rows.extras["log_prob"], used)
+        self._optimizer.step(learning_rate=knobs.learning_rate)
+        metrics = torch.stack([*losses, norm]).detach()
+        return metrics, log_prob.detach(), rows.extras["log_prob"], *([] if used is None else [used])
 
     def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
@@ -359,7 +422,7 @@ class PPOTrainer:
         losses = (
             -self._objective(log_prob, rows, used=used, clip_epsilon=clip_epsilon),
             self._value_loss(values, rows),
-            mean_over_labels_used(entropy, used=used),
+            mean_over_labels_used(entropy, used=used, weight=rows.weight),
             *others,
         )
         return losses, log_prob, used
@@ -386,6 +449,7 @@ class PPOTrainer:
                 rows.returns[stream.head],
                 old_value=rows.extras[stream.head],
                 value_clip=self._config.value_clip,
+                weight=rows.weight,
             )
             scale = self._model.value_scale
             losses.append(stream.value_weight * (loss if scale is None else loss / scale[index, 1].square()))
@@ -414,7 +478,7 @@ class PPOTrainer:
             clip_epsilon=clip_epsilon,
             dual_clip=self._config.dual_clip,
         )
-        return mean_over_labels_used(objective, used=used)
+        return mean_over_labels_used(objective, used=used, weight=rows.weight)
 
     # -- weights and state -----------------------------------------------------------------------------------------
 

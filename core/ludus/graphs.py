@@ -1,0 +1,106 @@
+"""Work on a GPU that is recorded once and repeated as a whole: CUDA graphs, and the plain call where that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+import torch
+from attrs import define
+from torch import Tensor
+
+__all__ = ["Recordable", "Recorded"]
+
+_MOST = 16  # recordings: each takes memory on the GPU, and a moment to make
+
+_log = logging.getLogger("ludus.graphs")
+
+
+class Recordable(Protocol):
+    """What a recorded function takes."""
+
+    def named(self) -> Mapping[str, Tensor]:
+        """Return all tensors on the GPU that it consists of, by name."""
+
+
+_Inputs = TypeVar("_Inputs", bound=Recordable)
+
+
+@define
+class _Recording(Generic[_Inputs]):
+    graph: torch.cuda.CUDAGraph
+    inputs: _Inputs  # where it reads
+    outputs: tuple[Tensor, ...]  # where it writes
+
+
+class Recorded(Generic[_Inputs]):
+    """A function of tensors on a GPU; from the second call with the same shapes on, one launch of a CUDA graph.
+
+    Small kernels take less time than the CPU takes to launch them, so that hundreds of them in a row leave a GPU idle.
+
+    Args:
+        function: Called with inputs of every shape at least twice, the second time to record it. What else it reads or
+            changes has to stay where it is in memory, and numbers of the CPU that it reads must not change; it must not
+            wait for the GPU. One that cannot be recorded, for whatever reason, is called as it is from then on.
+    """
+
+    def __init__(self, function: Callable[[_Inputs], tuple[Tensor, ...]]) -> None:
+        self._function = function
+        self._calls: Counter[Hashable] = Counter()
+        self._recordings: dict[Hashable, _Recording[_Inputs]] = {}
+        self._works = True
+        self._pool: Any = None  # of what versions of torch call differently
+
+    def __call__(self, inputs: _Inputs) -> tuple[Tensor, ...]:
+        """Return what the function makes of the inputs, as tensors that nobody else writes to.
+
+        Args:
+            inputs: Not to be read afterwards: later calls write there.
+        """
+        if not self._works:
+            return self._function(inputs)
+        named = inputs.named()
+        key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in named.items())
+        recording = self._recordings.get(key)
+        if recording is None:
+            self._calls[key] += 1
+            if self._calls[key] == 1 or len(self._recordings) == _MOST:
+                return self._function(inputs)
+            recording = self._record(inputs, next(iter(named.values())).device)
+            if recording is None:
+                return self._function(inputs)
+            self._recordings[key] = recording
+        else:
+            _copy(named.values(), into=recording.inputs.named().values())
+        recording.graph.replay()
+        return tuple(output.clone() for output in recording.outputs)
+
+    def _record(self, inputs: _Inputs, device: torch.device) -> _Recording[_Inputs] | None:
+        """Record the function, which computes nothing meanwhile; None where that fails."""
+        if self._pool is None:  # of one for all: they run one after another, and what one returns is copied before
+            self._pool = torch.cuda.graph_pool_handle()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.device(device):
+                stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+                with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
+                    outputs = self._function(inputs)
+        except Exception as error:  # noqa: BLE001 - whatever networks do that cannot be recorded
+            self._works = False
+            reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+            _log.warning("the work on the GPU cannot be recorded (%s); it is launched piece by piece", reason)
+            return None
+        return _Recording(graph, inputs, outputs)
+
+
+def _copy(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:
+    """Copy tensors by one launch per dtype."""
+    by_dtype: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    for new, old in zip(tensors, into, strict=True):
+        news, olds = by_dtype.setdefault(new.dtype, ([], []))
+        news.append(new)
+        olds.append(old)
+    for news, olds in by_dtype.values():
+        torch._foreach_copy_(olds, news)
