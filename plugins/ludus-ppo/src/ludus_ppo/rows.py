@@ -118,7 +118,7 @@ class RowSource:
         self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
         self._chosen = np.flatnonzero(trainable)
         self._places_chosen = self._places(self._chosen)
-        self._device, self._way = device, _Way(device)
+        self._device, self._transfer = device, _Transfer(device)
         self._few_shapes, self._filled = few_shapes, filled
         self._kinds = self._find_kinds(trainable.size) if merged else None
 
@@ -169,8 +169,8 @@ class RowSource:
             unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
         own, filled = self._places(part), self._places(np.pad(read, (0, -read.size % unit), mode="edge"))
         places = {name: filled if name.startswith(_READ) else own for name in self._columns}
-        picked = {name: self._pick(name, rows, pinned=self._way.pinned) for name, rows in places.items()}
-        taken = self._way.send(picked | more)
+        picked = {name: self._pick(name, rows, pinned=self._transfer.pinned) for name, rows in places.items()}
+        taken = self._transfer.send(picked | more)
 
         def group(prefix: str) -> dict[str, Tensor]:
             return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
@@ -239,7 +239,7 @@ class SequenceSource:
                 self._tensors[name] = torch.where(whole, tensor, tensor[:1])
         self._state = {name: borrow(leaf) for name, leaf in batch.initial_state.items()}
         self._starts = torch.from_numpy(_starts(batch)[:steps])
-        self._way, self._burn_in, self._filled = _Way(device), burn_in, filled
+        self._transfer, self._burn_in, self._filled = _Transfer(device), burn_in, filled
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
         """Return segments in random order; see `Source`."""
@@ -264,13 +264,13 @@ class SequenceSource:
         count = kept.size
         if self._filled:
             kept, more["weight"] = _filled(kept)
-        index, pinned = torch.from_numpy(part), self._way.pinned
+        index, pinned = torch.from_numpy(part), self._transfer.pinned
         more["kept"] = torch.from_numpy(kept)
 
         def rows(tensor: Tensor) -> Tensor:
             return _selected(tensor.index_select(1, index).flatten(0, 1), 0, more["kept"], pinned=pinned)
 
-        taken = self._way.send(
+        taken = self._transfer.send(
             {
                 name: _selected(tensor, 1, index, pinned=pinned) if name.startswith(_READ) else rows(tensor)
                 for name, tensor in self._tensors.items()
@@ -359,7 +359,7 @@ def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-class _Way:
+class _Transfer:
     """How tensors get to a device: to a GPU on a stream of its own, while it computes on what was sent before."""
 
     def __init__(self, device: torch.device) -> None:
