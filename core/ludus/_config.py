@@ -27,6 +27,7 @@ from ludus._toml import apply_overrides, read_toml
 from ludus.option import Check, at_least, between, name, option, optional
 
 _RATING = "elo"
+_ROUNDS = 4  # matches of a row against one opponent; with fewer, more time goes into meeting the next one
 
 
 @frozen(kw_only=True)
@@ -66,7 +67,11 @@ class SamplingSection:
     """``[sampling]``: how matches become segments."""
 
     matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
-    fixture_matches: int = option(64, at_least(1), help="Matches played per fixture before the next is asked for.")
+    fixture_matches: int = option(
+        0,
+        at_least(0),
+        help="Matches played per fixture before the next is asked for; 0: four times the rows that it fills.",
+    )
     rows_per_fixture: int = option(64, at_least(1), help="Rows of a batch that one fixture fills.")
     credits: int = option(
         2,
@@ -89,6 +94,11 @@ class SamplingSection:
         help="Component that runs networks in samplers; eager: torch; auto: lean where installed, else eager.",
     )
     opponent_cache_mb: int = option(64, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
+
+    @property
+    def matches_per_fixture(self) -> int:
+        """Return how many matches a fixture has."""
+        return self.fixture_matches or _ROUNDS * min(self.matches, self.rows_per_fixture)
 
 
 @frozen(kw_only=True)

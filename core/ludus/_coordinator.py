@@ -347,7 +347,7 @@ class Coordinator:
         shares = {name: view.share for name, view in self.league.players.items() if view.share}
         if not shares:
             raise LudusError("every player's share of the ticks is 0; expected one that trains")
-        matches = self.config.sampling.fixture_matches
+        matches = self.config.sampling.matches_per_fixture
         player = self._time.deal(shares, matches=matches)
         pairing = self._pairing(player, self._rng)
         fixture = Fixture(

@@ -219,6 +219,11 @@ class Play:
         return max(0, self._tables.low + 1 + spare - len(self._tables.queue))
 
     @property
+    def fixtures(self) -> int:
+        """Return how many fixtures have been begun."""
+        return self._tables.begun
+
+    @property
     def starves(self) -> bool:
         """Return whether rows that have played wait for a fixture."""
         return bool(self._num_idle and self.ticks and not self._tables.queue)

@@ -43,7 +43,7 @@ _PATIENCE = 50
 _FEW_MATCHES = 512
 _REPORTED_MATCHES = 2048
 _MOST_SPARE = 32  # fixtures; a fixture is the older when it is played the more there are
-_CALM_ANSWERS = 32  # so many without a row that waited, and one less is kept in reserve
+_CALM_ANSWERS = 8  # so many without a row that waited, and one less is kept in reserve
 
 
 @define
@@ -94,6 +94,8 @@ class Sampler:
     _requests: int = field(init=False, default=0)  # since the last answer
     _patience: int = field(init=False, default=0)  # calls of `work` before it asks again for fixtures
     _requested_s: float = field(init=False, default=-1e9)
+    _calls: int = field(init=False, default=_PATIENCE)  # of `work` since it asked
+    _begun: int = field(init=False, default=0)  # fixtures when it asked
     _spare: int = field(init=False, default=0)  # fixtures in reserve, where answers come later than matches end
     _starved: bool = field(init=False, default=False)  # since the last answer
     _calm: int = field(init=False, default=0)  # answers since it starved
@@ -208,9 +210,16 @@ class Sampler:
 
     def _ask(self, now: float) -> None:
         self._patience = max(0, self._patience - 1)
-        wanted = self._play.wanted(self._spare)
+        self._calls += 1
+        recently = 0
+        if self.kind == "train":  # now and then, for as many as will be begun until then: each answer is a transaction
+            if self._calls <= _PATIENCE and not self._play.starves:
+                return
+            recently = min(self._play.fixtures - self._begun, _MOST_SPARE)
+        wanted = self._play.wanted(self._spare + recently)
         if wanted and not self._patience and now - self._requested_s >= _wait_s(self._requests, first=1.0):
             self._requests, self._requested_s = self._requests + 1, now
+            self._calls, self._begun = 0, self._play.fixtures
             self.link.send(COORDINATOR, FixtureRequest(kind=self.kind, count=wanted))
 
     def _keep_in_reserve(self) -> None:

@@ -35,6 +35,7 @@ class Tables(Generic[Actor]):
         fixture_id: ``[B]`` what the row plays or played last.
         number: ``[B]`` which match of it.
         low: How many tables will soon need a fixture.
+        begun: How many fixtures tables have taken.
         queue: Fixtures that no table has taken yet.
     """
 
@@ -51,6 +52,7 @@ class Tables(Generic[Actor]):
         self._of_row = np.arange(rows) // min(rows_per_table, rows)
         self._rows = np.bincount(self._of_row)  # from here on, arrays over tables
         self.low = count = len(self._rows)
+        self.begun = 0
         self._fixture_id = np.zeros(count, np.int64)
         self._seed = np.zeros(count, np.uint64)
         self._next_number = np.zeros(count, np.int64)
@@ -98,6 +100,7 @@ class Tables(Generic[Actor]):
             rows = rows[count:]
 
     def _take(self, table: int, fixture: Fixture) -> None:
+        self.begun += 1
         self._fixture_id[table], self._seed[table] = fixture.id, fixture.seed
         self._next_number[table], self._left[table] = 0, fixture.matches
         self._scenario[table] = None if fixture.scenario.name == "default" else fixture.scenario

@@ -633,3 +633,17 @@ def test_clashing_component(plugins):
     ]
     found = problems(Plugins([(report, None) for report in reports]))
     assert any("is provided by one (plugin one) and two (plugin two)" in problem for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "matches"),
+    [
+        ({"matches": 256}, 256),
+        ({"matches": 16}, 64),
+        ({"matches": 256, "rows_per_fixture": 32}, 128),
+        ({"matches": 256, "fixture_matches": 10}, 10),
+    ],
+)
+def test_a_fixture_has_four_rounds_unless_told(given, matches):
+    """Of a table, which has no more rows than there are."""
+    assert SamplingSection(**given).matches_per_fixture == matches

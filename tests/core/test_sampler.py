@@ -207,6 +207,24 @@ def test_it_asks_again_when_no_answer_comes(league):
     assert runner.sampler()._requests <= 1
 
 
+def test_it_asks_for_several_fixtures_at_once(league):
+    """Every answer is a transaction; what is begun in between lies in reserve, so that hardly any row waits."""
+    runner = league(
+        run={"decisions": 0},
+        sampling={"matches": 8, "rows_per_fixture": 4, "fixture_matches": 8},
+        evaluation={"enabled": False},
+    )
+    runner.train(300)
+    asked, begun, idle = len(runner.messages(FixtureRequest)), runner.sampler()._play.fixtures, []
+    for _ in range(1000):
+        runner.round()
+        idle.append(runner.sampler()._play._num_idle)
+    asked, begun = len(runner.messages(FixtureRequest)) - asked, runner.sampler()._play.fixtures - begun
+    assert begun > 100
+    assert asked < begun / 4
+    assert sum(idle) < 0.05 * 8 * len(idle)
+
+
 def test_results_are_repeated_less_and_less_often(league):
     """After five seconds, then ten, then twenty."""
     runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})

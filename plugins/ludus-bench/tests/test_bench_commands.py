@@ -583,7 +583,7 @@ def test_a_configuration_is_written_with_other_values_and_without_sinks():
     text = setup_of("metrics.interval_s=5.0").dump(run={"workers": 3}, sampling={"matches": 7})
     assert "workers = 3" in text
     assert "matches = 7" in text
-    assert "fixture_matches = 128" in text
+    assert 'matchmaker = "latest-self-play"' in text
     assert "metrics" not in text
 
 

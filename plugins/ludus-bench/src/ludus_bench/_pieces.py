@@ -125,7 +125,7 @@ def _default_run(source: Source, plugins: Plugins) -> dict[str, Any]:
     players = {"main_agent" if len(roles) == 1 else role: {"role": role, **chosen} for role in roles}
     return {
         "environment": {"name": source.environment},
-        "sampling": {"matches": 256, "fixture_matches": 128},
+        "sampling": {"matches": 256},
         "players": players,
         "evaluation": {"enabled": False},
     }
@@ -268,7 +268,7 @@ class Setup:
         config = attrs.evolve(self.config, sampling=section)
         folder = opponents.folder if opponents else Path()
         assembly = Assembly(config=config, plugins=self.plugins, run_dir=folder)
-        dealer = Dealer(self._seats(), config.sampling.fixture_matches, opponents)
+        dealer = Dealer(self._seats(), section.matches_per_fixture, opponents)
         return Sampling(config, assembly, dealer, self._first_weights())
 
     def _seats(self) -> tuple[tuple[int, str], ...]:

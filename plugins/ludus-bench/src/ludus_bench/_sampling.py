@@ -81,6 +81,7 @@ class Sampling:
     def __init__(self, config: RunConfig, assembly: Assembly, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
         self._players = tuple(config.players)
         self._dealer, self._weights = dealer, weights
+        self.fixture_matches = dealer.matches
         self._said: deque[tuple[str, Any]] = deque()
         self._keep: list[SegmentBatch] | None = None
         self._sampler = assembly.sampler("sampler-0", WorkerContext(link=self, clock=time.monotonic))

@@ -58,7 +58,7 @@ def bench_opponents(
             **said_of(setup),
             "matches": matches,
             "rows_per_fixture": rows_per_fixture,
-            "fixture_matches": setup.config.sampling.fixture_matches,
+            "fixture_matches": samplers[1].fixture_matches,
             **settings.said(),
         },
         values={"relative": {str(count): rates[count].median / one.value for count in numbers}},
