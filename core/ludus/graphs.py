@@ -11,7 +11,7 @@ import torch
 from attrs import define
 from torch import Tensor
 
-__all__ = ["Recordable", "Recorded"]
+__all__ = ["Recordable", "Recorded", "copy_together"]
 
 _MOST = 16  # recordings: each takes memory on the GPU, and a moment to make
 
@@ -73,7 +73,7 @@ class Recorded(Generic[_Inputs]):
                 return self._function(inputs)
             self._recordings[key] = recording
         else:
-            _copy(named.values(), into=recording.inputs.named().values())
+            copy_together(named.values(), into=recording.inputs.named().values())
         recording.graph.replay()
         return tuple(output.clone() for output in recording.outputs)
 
@@ -95,8 +95,8 @@ class Recorded(Generic[_Inputs]):
         return _Recording(graph, inputs, outputs)
 
 
-def _copy(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:
-    """Copy tensors by one launch per dtype."""
+def copy_together(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:
+    """Copy tensors into others of the same shapes and dtypes, by one launch per dtype."""
     by_dtype: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
     for new, old in zip(tensors, into, strict=True):
         news, olds = by_dtype.setdefault(new.dtype, ([], []))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 import torch
 from attrs import frozen
 from ludus import graphs
 from ludus.graphs import Recorded
+from ludus.testing import recorded_on_cpu
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -46,22 +46,10 @@ class Sum:
 
 
 @pytest.fixture
-def cuda(monkeypatch):
-    """Let graphs be recorded without a GPU: what a graph does is to call the function again."""
-    made = []
-
-    def record(recorded, inputs, _):
-        recording = graphs._Recording(None, inputs, ())
-
-        def replay():
-            recording.outputs = recorded._function(recording.inputs)
-
-        recording.graph = SimpleNamespace(replay=replay)
-        made.append(recording)
-        return recording
-
-    monkeypatch.setattr(Recorded, "_record", record)
-    return made
+def cuda():
+    """Let graphs be recorded without a GPU."""
+    with recorded_on_cpu() as made:
+        yield made
 
 
 def test_every_call_counts_once(cuda):

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from ludus.errors import ConfigError
 from ludus.inference import Eager, Span
 from ludus.network import NetworkRequest
+from ludus.testing import recorded_on_cpu
 from ludus_inference.lean import Lean
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.runtimes import OnDevice, make_runtime
@@ -94,7 +95,7 @@ def test_on_a_gpu_torch_computes(mlp, monkeypatch, runtime, bf16):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr("ludus_inference_server.runtimes.OnDevice", lambda *_, **options: made.append(options))
     make_runtime(ServerConfig(device="cuda", runtime=runtime, precision="bf16" if bf16 else "fp32"), *mlp())
-    assert made == [{"device": "cuda", "bf16": bf16, "compiled": False}]
+    assert made == [{"device": "cuda", "bf16": bf16, "compiled": False, "recorded": runtime == "auto"}]
 
 
 class Odd(nn.Module):
@@ -116,6 +117,81 @@ def test_compiled_code_is_the_compilers_business(mlp, monkeypatch):
     """The same as the runtime of that name."""
     monkeypatch.setattr("ludus_inference_server.runtimes.make_compiled", lambda config, **_: "compiled")
     assert make_runtime(ServerConfig(runtime="compile"), *mlp()) == "compiled"
+
+
+class Leaky(nn.Module):
+    """Remembers with a layer of its own, in rows of two axes; the critic needs to be told what is hidden."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 4)
+
+    def initial_state(self, rows):
+        return {"memory": torch.zeros(rows, 2, 2)}
+
+    def forward(self, observation, privileged, state):
+        memory = state["memory"] + self.layer(observation["x"]).reshape(-1, 2, 2)
+        heads = {"policy": memory.flatten(1)}
+        if privileged:
+            heads["value"] = memory.sum((1, 2), keepdim=True).squeeze(2) + privileged["hidden"]
+        return heads, {"memory": memory.tanh()}
+
+
+LEAKY = NetworkRequest(
+    observation={"x": spaces.Box(-1, 1, (3,))},
+    privileged={"hidden": spaces.Box(-1, 1, (1,))},
+    heads={"policy": 4},
+    critic_heads={"value": 1},
+)
+
+
+def play_recorded(device, rounds):
+    """Ask a recorded runtime and one that launches piece by piece, with models that come and go; they must agree."""
+    torch.manual_seed(0)
+    runtimes = [
+        OnDevice(module, LEAKY, device=device, recorded=recorded)
+        for module, recorded in ((Leaky(), True), (Leaky(), False))
+    ]
+    rng = np.random.default_rng(0)
+
+    def load(slot):
+        weights = {"layer.weight": rng.normal(size=(4, 3)), "layer.bias": rng.normal(size=4)}
+        for runtime in runtimes:
+            runtime.load({name: array.astype(np.float32) for name, array in weights.items()}, slot=slot)
+
+    for slot in range(4):
+        load(slot)
+    for turn in range(rounds):
+        counts = rng.integers(1, 40, int(rng.integers(1, 4)))
+        stops = np.cumsum(counts).tolist()
+        spans = [Span(int(rng.integers(4)), stop - int(n), stop) for n, stop in zip(counts, stops, strict=True)]
+        given = {
+            "observation": {"x": rng.normal(size=(stops[-1], 3)).astype(np.float32)},
+            "privileged": {"hidden": rng.normal(size=(stops[-1], 1)).astype(np.float32)} if turn % 2 else {},
+            "state": {"memory": rng.normal(size=(stops[-1], 2, 2)).astype(np.float32)},
+        }
+        observation = given.pop("observation")
+        ours, theirs = (runtime.run(observation, **given, spans=spans) for runtime in runtimes)
+        assert ours.heads.keys() == theirs.heads.keys() == ({"policy", "value"} if turn % 2 else {"policy"})
+        for name, head in theirs.heads.items():
+            np.testing.assert_allclose(ours.heads[name], head, atol=1e-5)
+        assert ours.state["memory"].shape == (stops[-1], 2, 2)
+        np.testing.assert_allclose(ours.state["memory"], theirs.state["memory"], atol=1e-5)
+        load(int(rng.integers(4)))
+
+
+def test_recorded_networks_answer_the_same():
+    """With the weights of every slot as they are now, memory, and rows of any number."""
+    with recorded_on_cpu() as made:
+        play_recorded("cpu", rounds=60)
+    assert len(made) == 6  # 16, 32 and 64 rows, with what critics read and without
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_records_networks(caplog):
+    """It answers by recordings as by single launches."""
+    play_recorded("cuda", rounds=60)
+    assert not caplog.records
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus import graphs
-from ludus.graphs import Recorded
+from ludus.testing import recorded_on_cpu
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_ppo.trainer import PPOTrainer
@@ -33,22 +32,10 @@ SEGMENTS = (40, 41, 40, 57, 41, 40)
 
 @pytest.fixture
 def repeated(monkeypatch):
-    """Let a CPU record: what a graph does is to call the function again. Return the functions that were recorded."""
-    made = []
-
-    def record(recorded, inputs, _):
-        recording = graphs._Recording(None, inputs, ())
-
-        def replay():
-            recording.outputs = recorded._function(recording.inputs)
-
-        recording.graph = SimpleNamespace(replay=replay)
-        made.append(recorded._function)
-        return recording
-
-    monkeypatch.setattr(Recorded, "_record", record)
+    """Let a CPU record. Return the functions that were recorded."""
     monkeypatch.setattr(PPOTrainer, "_records", property(lambda trainer: trainer._config.cuda_graphs))
-    return made
+    with recorded_on_cpu() as made:
+        yield made
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ class ServerConfig:
     runtime: str = option(
         "auto",
         one_of("auto", "lean", "eager", "compile"),
-        help="what runs networks; auto: lean on cpu, eager on cuda; lean is for cpu only",
+        help="what runs networks; auto: lean on cpu, CUDA graphs on cuda; lean is for cpu only",
     )
     precision: str = option("fp32", one_of("fp32", "bf16"), help="of what is multiplied on cuda; cpu: fp32")
     max_rows: int = option(

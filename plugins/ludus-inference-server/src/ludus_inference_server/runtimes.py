@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 
+import numpy as np
 import torch
+from attrs import frozen
 from ludus.environment import Leaves
 from ludus.errors import ConfigError, UnsupportedNetwork
+from ludus.graphs import Recorded, copy_together
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, to_tensor
 from ludus_inference.compiled import Call, Leaf, as_function, make_compiled, warn_of
 from ludus_inference.config import CompileConfig
 from ludus_inference.lean import make_lean
-from torch import nn
+from torch import Tensor, nn
 
 from ludus_inference_server.config import ServerConfig
 
@@ -23,8 +26,19 @@ __all__ = ["OnDevice", "make_runtime"]
 _log = logging.getLogger("ludus.inference")
 
 
+@frozen(eq=False)
+class _Rows:
+    """Rows on the device: leaves ``[n, …]`` as ``GROUP/NAME``; see `ludus.graphs.Recordable`."""
+
+    leaves: Leaf
+
+    def named(self) -> Leaf:
+        """Return the leaves."""
+        return self.leaves
+
+
 class OnDevice(Eager):
-    """Runs a network on a torch device: one copy there for all rows, one back for every head.
+    """Runs a network on a torch device: one copy there for every leaf, one back for everything.
 
     Args:
         module: The network; it is moved to the device.
@@ -32,10 +46,19 @@ class OnDevice(Eager):
         device: A torch device.
         bf16: Whether products are computed in bfloat16.
         compiled: Whether torch compiles it, once for all models; the first failure of that is the last.
+        recorded: Whether it is recorded as a CUDA graph for each of a few numbers of rows, up to which spans are
+            filled; see `ludus.graphs.Recorded`.
     """
 
     def __init__(
-        self, module: nn.Module, request: NetworkRequest, *, device: str, bf16: bool = False, compiled: bool = False
+        self,
+        module: nn.Module,
+        request: NetworkRequest,
+        *,
+        device: str,
+        bf16: bool = False,
+        compiled: bool = False,
+        recorded: bool = False,
     ) -> None:
         super().__init__(module.to(device), request)
         self._device = torch.device(device)
@@ -43,25 +66,71 @@ class OnDevice(Eager):
         self._weights = dict(module.state_dict())
         self._plain = as_function(module)
         self._compiled: Call | None = torch.compile(self._plain, dynamic=True) if compiled else None
+        self._recorded = Recorded(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
+        # what recordings read: the weights of one slot at a time
+        self._held = {name: tensor.clone() for name, tensor in self._weights.items()} if recorded else {}
+        self._holds = -1
+        self._answers: dict[tuple[str, ...], list[tuple[str, torch.Size]]] = {}  # by the leaves given
+        self._staged: dict[str, Tensor] = {}  # memory of the CPU from which and to which is copied
+
+    def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:
+        """Copy the weights of a model into a slot; see `ludus.inference.Inference.load`."""
+        super().load(weights, slot=slot)
+        if slot == self._holds:
+            self._holds = -1
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `ludus.inference.Inference.run`."""
-        groups = [
-            {name: to_tensor(leaf).to(self._device, non_blocking=True) for name, leaf in group.items()}
-            for group in (observation, privileged, state)
-        ]
-        rows = len(next(iter(observation.values())))
+        groups = {"observation": observation, "privileged": privileged, "state": state}
+        given = {f"{group}/{name}": leaf for group, leaves in groups.items() for name, leaf in leaves.items()}
+        spans = spans or [Span(0, 0, len(next(iter(observation.values()))))]
+        sizes = [_filled(span.stop - span.start) if self._recorded else span.stop - span.start for span in spans]
         with torch.inference_mode(), torch.autocast(self._device.type, torch.bfloat16) if self._bf16 else nullcontext():
-            parts = []
-            for slot, start, stop in spans or [Span(0, 0, rows)]:
-                leaves = tuple({name: leaf[start:stop] for name, leaf in group.items()} for group in groups)
-                parts.append(self.forward(leaves, slot))
-            heads, states = ([part[i] for part in parts] for i in (0, 1))
-            return Outputs(_joined(heads), _joined(states))
+            there = self._send(given, spans, sizes)
+            parts, at = [], 0
+            for (slot, start, stop), size in zip(spans, sizes, strict=True):
+                rows = _Rows({name: leaf[at : at + size] for name, leaf in there.items()})
+                parts.append(self._answer(rows, slot)[: stop - start])
+                at += size
+            return self._receive(torch.cat(parts), self._answers[tuple(given)])
 
-    def forward(self, leaves: tuple[Leaf, ...], slot: int) -> tuple[Leaf, Leaf]:
-        """Return heads and state of one slot."""
+    def _send(self, given: Leaves, spans: Sequence[Span], sizes: Sequence[int]) -> Leaf:
+        """Return leaves on the device, the last row of every span repeated until it has its size."""
+        if not self._recorded:
+            return {name: to_tensor(leaf).to(self._device, non_blocking=True) for name, leaf in given.items()}
+        filled = zip(spans, sizes, strict=True)
+        rows = np.concatenate([np.arange(start, start + size).clip(max=stop - 1) for (_, start, stop), size in filled])
+        there = {}
+        for name, leaf in given.items():
+            staged = self._stage(name, (len(rows), *leaf.shape[1:]), to_tensor(leaf[:0]).dtype)
+            np.take(leaf, rows, axis=0, out=staged.numpy(), mode="clip")  # the default mode copies once more
+            there[name] = staged.to(self._device, non_blocking=True, copy=True)
+        return there
+
+    def _answer(self, rows: _Rows, slot: int) -> Tensor:
+        """Return what `_evaluate` does with the weights of a slot."""
         weights = self._slots[slot] if slot else self._weights
+        if self._recorded is None:
+            return self._evaluate(rows.leaves, weights)
+        if slot != self._holds:
+            copy_together(weights.values(), into=self._held.values())
+            self._holds = slot
+        (answer,) = self._recorded(rows)
+        return answer
+
+    def _evaluate(self, leaves: Leaf, weights: Leaf) -> Tensor:
+        """Return heads and state side by side, ``[n, numbers] float32``."""
+        groups: dict[str, Leaf] = {"observation": {}, "privileged": {}, "state": {}}
+        for name, leaf in leaves.items():
+            group, _, leaf_name = name.partition("/")
+            groups[group][leaf_name] = leaf
+        heads, state = self._call(weights, tuple(groups.values()))
+        named = {f"heads/{name}": head for name, head in heads.items()}
+        named |= {f"state/{name}": leaf for name, leaf in state.items()}
+        self._answers[tuple(leaves)] = [(name, leaf.shape[1:]) for name, leaf in named.items()]
+        return torch.cat([leaf.float().reshape(len(leaf), -1) for leaf in named.values()], dim=1)
+
+    def _call(self, weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
         if self._compiled is None:
             return self._plain(weights, leaves)
         try:
@@ -72,9 +141,32 @@ class OnDevice(Eager):
             warn_of(error)
             return result
 
+    def _receive(self, answer: Tensor, names: Sequence[tuple[str, torch.Size]]) -> Outputs:
+        """Return an answer in memory of the CPU, which the next one is written to."""
+        here = self._stage("answer", tuple(answer.shape), answer.dtype)
+        here.copy_(answer, non_blocking=True)
+        if self._device.type == "cuda":
+            torch.cuda.current_stream(self._device).synchronize()
+        found: dict[str, dict[str, np.ndarray]] = {"heads": {}, "state": {}}
+        columns = np.cumsum([0, *(shape.numel() for _, shape in names)]).tolist()
+        for (name, shape), start, stop in zip(names, columns, columns[1:], strict=False):
+            group, _, leaf_name = name.partition("/")
+            found[group][leaf_name] = here[:, start:stop].reshape(len(here), *shape).numpy()
+        return Outputs(found["heads"], found["state"])
 
-def _joined(parts: Sequence[Leaf]) -> Leaves:
-    return {name: torch.cat([part[name] for part in parts]).float().cpu().numpy() for name in parts[0]}
+    def _stage(self, name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Return memory that a GPU can copy from and to by itself, kept for the next call."""
+        kept = self._staged.get(name)
+        if kept is None or len(kept) < shape[0] or kept.shape[1:] != shape[1:] or kept.dtype != dtype:
+            kept = torch.empty(shape, dtype=dtype, pin_memory=self._device.type == "cuda")
+            self._staged[name] = kept
+        return kept[: shape[0]]
+
+
+def _filled(rows: int) -> int:
+    """Return the least of few numbers that is not less: 16, 32 … 256, and from there on half-way numbers, too."""
+    size = max(16, 1 << (rows - 1).bit_length())
+    return size * 3 // 4 if size > 256 and rows <= size * 3 // 4 else size
 
 
 def make_runtime(config: ServerConfig, module: nn.Module, request: NetworkRequest) -> Inference:
@@ -88,8 +180,14 @@ def make_runtime(config: ServerConfig, module: nn.Module, request: NetworkReques
             raise ConfigError("sampling.server.runtime: lean runs on the CPU; choose eager or compile for device cuda")
         if not torch.cuda.is_available():
             raise ConfigError("sampling.server.device: torch finds no GPU; choose cpu")
-        bf16, compiled = config.precision == "bf16", config.runtime == "compile"
-        return OnDevice(module, request, device="cuda", bf16=bf16, compiled=compiled)
+        return OnDevice(
+            module,
+            request,
+            device="cuda",
+            bf16=config.precision == "bf16",
+            compiled=config.runtime == "compile",
+            recorded=config.runtime == "auto",
+        )
     if config.runtime == "compile":
         return make_compiled(CompileConfig(), module=module, request=request)
     if config.runtime in ("auto", "lean"):

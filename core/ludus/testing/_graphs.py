@@ -1,0 +1,44 @@
+"""Graphs without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+from unittest import mock
+
+import torch
+from attrs import define, field
+from torch import Tensor
+
+from ludus.graphs import Recorded, _Recording
+
+
+@define
+class _Repeated:
+    """Calls the function again with the inputs where they lie, which is what a graph does."""
+
+    function: Callable[[Any], tuple[Tensor, ...]]
+    recording: _Recording[Any] = field(init=False)
+
+    def replay(self) -> None:
+        self.recording.outputs = self.function(self.recording.inputs)
+
+
+@contextmanager
+def recorded_on_cpu() -> Iterator[list[Callable[[Any], tuple[Tensor, ...]]]]:
+    """Let `ludus.graphs.Recorded` work without a GPU, with the same calls and the same tensors written to.
+
+    Returns:
+        The functions that were recorded, one for each recording.
+    """
+    made: list[Callable[[Any], tuple[Tensor, ...]]] = []
+
+    def record(recorded: Recorded[Any], inputs: Any, _: torch.device) -> _Recording[Any]:
+        graph = _Repeated(recorded._function)
+        graph.recording = _Recording(cast("torch.cuda.CUDAGraph", graph), inputs, ())
+        made.append(recorded._function)
+        return graph.recording
+
+    with mock.patch.object(Recorded, "_record", record):
+        yield made
