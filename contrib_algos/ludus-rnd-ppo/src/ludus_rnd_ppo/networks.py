@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
+from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.algorithm import AlgorithmContext
+from ludus.graphs import Recorded
 from ludus.group import Alone, Group, in_turn
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.segment import SegmentBatch
 from ludus.spaces import leaf_spaces
-from ludus_ppo.rows import Rows, borrow, known
+from ludus_ppo.rows import Rows, RowSource, borrow, known
 from torch import Tensor, nn
 
 from ludus_rnd_ppo.config import RNDPPOConfig
@@ -26,6 +28,17 @@ _HEAD = "rnd"
 _ROWS_AT_ONCE = 4096  # where no gradient is needed
 _ROWS_UNIT = 256  # calls have multiples of so many rows then: oneDNN keeps kernels for every number it meets
 _LEAST_DEVIATION = 0.1  # of the mean return: returns that hardly vary are not blown up
+
+
+@frozen(eq=False)
+class _Seen:
+    """Leaves of observations ``[n, …]``; see `ludus.graphs.Recordable`."""
+
+    leaves: dict[str, Tensor]
+
+    def named(self) -> dict[str, Tensor]:
+        """Return them."""
+        return self.leaves
 
 
 class Novelty(nn.Module):
@@ -57,6 +70,7 @@ class Novelty(nn.Module):
         self.returns = RunningMoments()
         self.reward_mean = 0.0  # of the latest batch
         self.group: Group = Alone()  # of the trainer
+        self._recorded = Recorded(self._measure)
         self.eval()  # networks with statistics of their own must not update these: the target has to stay as it is
 
     def forward(self, rows: Rows) -> Tensor:
@@ -84,19 +98,10 @@ class Novelty(nn.Module):
 
         Its observations count among the running statistics before they are normalised, and so do its returns.
         """
-        trainable = batch.trainable()
+        trainable, decided = batch.trainable(), known(batch) & batch.decided
         chosen = torch.from_numpy(trainable)
-
-        def count() -> None:
-            for _, leaves in self._chunks(batch, trainable):
-                for name, moments in self._moments_of.items():
-                    self._moments(moments).add(leaves[name])
-
-        in_turn(self.group, count, [*self.observations.buffers()])
-        decided = known(batch) & batch.decided
         error = torch.zeros(decided.size)
-        for entries, leaves in self._chunks(batch, decided, unit=_ROWS_UNIT):
-            error[entries] = self._errors(leaves).cpu()
+        error[torch.from_numpy(np.flatnonzero(decided))] = self._count_and_measure(batch, trainable, decided)
         terminated = borrow(batch.terminated)
         reward = intrinsic_reward(error.view(decided.shape), decided=torch.from_numpy(decided), terminated=terminated)
         elapsed = borrow(batch.elapsed_ticks).float() if self._config.discount_per == "tick" else torch.ones(())
@@ -106,7 +111,7 @@ class Novelty(nn.Module):
             trainable=chosen,
             discount=(self._config.intrinsic_gamma**elapsed).expand_as(reward),
         )
-        rows = returns[chosen].to(self.returns.mean.device)
+        rows = returns[chosen].to(self._device)
         in_turn(self.group, lambda: self.returns.add(rows), [*self.returns.buffers()])
         reward = reward / self._scale()
         mean = reward[chosen].mean()
@@ -118,21 +123,60 @@ class Novelty(nn.Module):
         """Return what raw rewards are divided by."""
         return max(self.returns.deviation.item(), _LEAST_DEVIATION * self.returns.mean.item())
 
-    def _chunks(
-        self, batch: SegmentBatch, chosen: np.ndarray, *, unit: int = 1
-    ) -> Iterator[tuple[Tensor, dict[str, Tensor]]]:
-        """Yield entries of a batch, t · N + segment each, and their leaves on the device.
+    def _count_and_measure(self, batch: SegmentBatch, trainable: np.ndarray, decided: np.ndarray) -> Tensor:
+        """Count the trainable observations among the running statistics, and return the errors where decided, ``[n]``.
 
-        Args:
-            batch: The segments.
-            chosen: ``[T+1, N] bool``.
-            unit: The last entry is repeated until they are a multiple of this.
+        A GPU keeps the observations in between: to send them takes longer than what it computes.
         """
-        for part in torch.split(torch.from_numpy(np.flatnonzero(chosen)), _ROWS_AT_ONCE):
-            entries = torch.cat([part, part[-1:].expand(-len(part) % unit)])
-            step, segment = entries // batch.num_segments, entries % batch.num_segments
-            device = self.returns.mean.device
-            yield entries, {name: borrow(batch.observation[name])[step, segment].to(device) for name in self._names}
+        source = RowSource(batch, trainable=decided, more={}, device=self._device)
+        parts, learned = _parts(decided), trainable.ravel()
+        rows: Iterable[dict[str, Tensor]] = (source.observe(self._filled(part)) for part in parts)
+        if self._device.type == "cuda":
+            rows = [*rows]
+            indices = [torch.from_numpy(np.flatnonzero(learned[part])).to(self._device) for part in parts]
+            counted: Iterable[dict[str, Tensor]] = (
+                {name: leaf.index_select(0, index) for name, leaf in leaves.items()}
+                for leaves, index in zip(rows, indices, strict=True)
+                if len(index)
+            )
+        else:
+            counted = map(source.observe, _parts(trainable))
+
+        def count() -> None:
+            for leaves in counted:
+                for name, moments in self._moments_of.items():
+                    self._moments(moments).add(leaves[name])
+
+        in_turn(self.group, count, [*self.observations.buffers()])
+        measure = self._recorded if self._records else self._measure
+        errors = [measure(_Seen(leaves))[0][: part.size] for part, leaves in zip(parts, rows, strict=True)]
+        return torch.cat(errors).cpu()
+
+    @property
+    def _device(self) -> torch.device:
+        return self.returns.mean.device
+
+    @property
+    def _records(self) -> bool:
+        """Return whether errors are measured by recorded CUDA graphs, as `PPOTrainer` makes its gradient steps."""
+        config = self._config
+        return config.cuda_graphs and self._device.type == "cuda" and not config.compile and self.group.size == 1
+
+    def _filled(self, part: np.ndarray) -> np.ndarray:
+        """Return entries with the last one repeated, so that their number is one of few."""
+        few = 1 << (part.size - 1).bit_length() if self._device.type == "cuda" else 0
+        return np.pad(part, (0, -part.size % max(_ROWS_UNIT, few)), mode="edge")
+
+    def _measure(self, seen: _Seen) -> tuple[Tensor, ...]:
+        kind = self._device.type
+        # what was rounded for one call must not be read by recordings of the next
+        with torch.autocast(
+            kind,
+            torch.get_autocast_dtype(kind),
+            enabled=torch.is_autocast_enabled(kind),
+            cache_enabled=False,
+        ):
+            return (self._errors(seen.leaves),)
 
     def _errors(self, leaves: dict[str, Tensor]) -> Tensor:
         """Return the predictor's error at observations ``[n, …]``, ``[n] float32``."""
@@ -153,6 +197,12 @@ class Novelty(nn.Module):
         moments = self.observations[position]
         assert isinstance(moments, RunningMoments)
         return moments
+
+
+def _parts(chosen: np.ndarray) -> list[np.ndarray]:
+    """Return the entries ``[T+1, N] bool`` that are chosen, t · N + segment each, some thousands at a time."""
+    entries = np.flatnonzero(chosen)
+    return np.split(entries, range(_ROWS_AT_ONCE, entries.size, _ROWS_AT_ONCE))
 
 
 def _read_as(space: Space[Any], clip: float) -> Space[Any]:

@@ -188,6 +188,16 @@ class RowSource:
             count=count,
         )
 
+    def observe(self, part: np.ndarray) -> dict[str, Tensor]:
+        """Return copies of the leaves of the observations in these rows, on the device."""
+        prefix, places = "observation/", self._places(part)
+        picked = {
+            name.removeprefix(prefix): self._pick(name, places, pinned=self._transfer.pinned)
+            for name in self._columns
+            if name.startswith(prefix)
+        }
+        return self._transfer.send(picked)
+
     def pick(self, name: str) -> Tensor:
         """Return one array at all trainable decisions; see `Source`."""
         return self._pick(name, self._places_chosen)
