@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from ludus.errors import ContractError
+from ludus.testing import recorded_on_cpu
 from ludus_networks.config import ConvConfig, EntityPart, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_networks.network import make_conv
 from ludus_ppo.rows import RowSource
+from ludus_rnd_ppo.networks import Novelty
 from torch import nn
 
 
@@ -193,3 +197,36 @@ def test_masks_that_would_be_normalised_are_refused(make_rnd):
     rnd = make_rnd(mice(spaces.Box(0, 1, (3,), np.float32)), build_network=entities)
     with pytest.raises(ContractError, match=r"entities.mice.present: .* from -5 to 5; declare it as MultiBinary"):
         rnd.make_trainer(seed=1)
+
+
+def reward_often(make_rnd, make_novelty, make_batch, device, **options):
+    """Return the intrinsic rewards of several batches, between which the predictor changes, and the statistics."""
+    rnd = make_rnd(**options)
+    torch.manual_seed(3)
+    novelty = make_novelty(rnd).to(device)
+    rewards = []
+    for seed in range(5):
+        batch = make_batch(rnd, steps=20, segments=300, seed=seed)
+        batch.decided[5 * seed] = False
+        rewards.append(novelty.reward(batch))
+        with torch.no_grad():
+            for parameter in novelty.predictor.parameters():
+                parameter.add_(0.1)
+    return rewards, [buffer.cpu().numpy() for buffer in novelty.buffers()]
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_recorded_errors_are_those_of_now(make_rnd, make_novelty, make_batch, monkeypatch, caplog, device):
+    """With the statistics and the predictor as they are by then; in more parts than one."""
+    expected, statistics = reward_often(make_rnd, make_novelty, make_batch, "cpu")
+    if device == "cpu":
+        monkeypatch.setattr(Novelty, "_records", True)
+    with recorded_on_cpu() if device == "cpu" else nullcontext([None]) as made:
+        rewards, found = reward_often(make_rnd, make_novelty, make_batch, device)
+    assert made
+    for ours, theirs in zip([*rewards, *found], [*expected, *statistics], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=1e-5)
+    assert not caplog.records
