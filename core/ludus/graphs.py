@@ -96,11 +96,11 @@ class Recorded(Generic[_Inputs]):
 
 
 def copy_together(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:
-    """Copy tensors into others of the same shapes and dtypes, by one launch per dtype."""
-    by_dtype: dict[torch.dtype, tuple[list[Tensor], list[Tensor]]] = {}
+    """Copy tensors into others of the same shapes, dtypes and devices, by one launch per dtype."""
+    alike: dict[tuple[torch.device, torch.dtype], tuple[list[Tensor], list[Tensor]]] = {}
     for new, old in zip(tensors, into, strict=True):
-        news, olds = by_dtype.setdefault(new.dtype, ([], []))
+        news, olds = alike.setdefault((new.device, new.dtype), ([], []))
         news.append(new)
         olds.append(old)
-    for news, olds in by_dtype.values():
+    for news, olds in alike.values():
         torch._foreach_copy_(olds, news)

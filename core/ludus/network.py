@@ -183,12 +183,19 @@ def restored_on_error(tensors: Sequence[Tensor]) -> Iterator[None]:
     Args:
         tensors: Of any devices and dtypes; whatever changes them must do so in place.
     """
-    before = [tensor.detach().clone() for tensor in tensors]
+    import torch  # noqa: PLC0415 - as in `to_tensor`
+
+    from ludus.graphs import copy_together  # noqa: PLC0415 - likewise
+
+    with torch.no_grad():
+        live = [tensor.detach() for tensor in tensors]
+        before = [torch.empty_like(tensor) for tensor in live]
+        copy_together(live, into=before)
     try:
         yield
     except Exception:  # of any kind: it is raised again
-        for tensor, saved in zip(tensors, before, strict=True):
-            tensor.detach().copy_(saved)
+        with torch.no_grad():
+            copy_together(before, into=live)
         raise
 
 

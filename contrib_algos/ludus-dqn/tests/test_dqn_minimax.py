@@ -36,7 +36,8 @@ def rewards(make_dqn, *batches, **options):
     drawn = trainer._replay.sample(500, np.random.default_rng(0))
     index, first = np.unique(drawn.index, return_index=True)
     assert index.size == len(trainer._replay)
-    return (drawn.reward + trainer._minimax(drawn).numpy())[first].tolist()
+    minibatch = trainer._minibatch(drawn, {"r_min": trainer._r_min}, {})
+    return (drawn.reward + trainer._minimax(minibatch).numpy())[first].tolist()
 
 
 def test_equation_3(make_dqn):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError, ContractError, ModelError
-from ludus.testing import check_algorithm
+from ludus.testing import check_algorithm, recorded_on_cpu
 from ludus_dqn.algorithm import DQN
 from ludus_dqn.config import DQNConfig
+from ludus_dqn.trainer import DQNTrainer
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from torch import nn
@@ -80,7 +83,7 @@ def test_a_gradient_step_is_that_of_the_definition(make_dqn, make_batch, loss, p
         drawn = trainer._replay.sample(20, np.random.default_rng(1), beta=0.5)
         assert drawn.weight.min() < 0.9
     expected, gradients = by_hand(trainer, drawn, gamma_weight=drawn.weight, loss=loss)
-    found = trainer._gradient_step(drawn, learning_rate=trainer._config.learning_rate)
+    found = trainer._gradient_step(drawn, {"learning_rate": trainer._config.learning_rate})
     assert found[0].item() == pytest.approx(expected.item(), rel=1e-5)
     for parameter, gradient in zip(list(trainer._model.parameters()), gradients, strict=True):
         assert torch.allclose(parameter.grad, gradient, atol=1e-6)
@@ -91,11 +94,11 @@ def test_errors_become_priorities(make_dqn, make_batch):
     trainer = make_dqn(prioritized=True, priority_exponent=1.0, learning_rate=1e-12).make_trainer(seed=0)
     trainer._replay.add(trainer._collect(make_batch()))
     drawn = trainer._replay.sample(20, np.random.default_rng(0))
-    trainer._gradient_step(drawn, learning_rate=trainer._config.learning_rate)
+    trainer._gradient_step(drawn, {"learning_rate": trainer._config.learning_rate})
     with torch.no_grad():
         q = trainer._model({"obs": torch.from_numpy(drawn.observation["obs"])})
         q = q.gather(1, torch.from_numpy(drawn.action)).squeeze(1)
-        error = (q - trainer._target_of(drawn, torch.from_numpy(drawn.reward))).abs().numpy()
+        error = (q - trainer._target_of(drawn.mapped(torch.from_numpy), torch.from_numpy(drawn.reward))).abs().numpy()
     assert trainer._replay._tree.get(drawn.index) == pytest.approx(error, abs=1e-5)
 
 
@@ -333,3 +336,35 @@ def _linear(*models):
     """Return their linear layers with several outputs."""
     layers = [layer for model in models for layer in model.modules() if isinstance(layer, nn.Linear)]
     return [layer for layer in layers if layer.out_features > 1]
+
+
+# -- recorded steps ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+@pytest.mark.parametrize(
+    "options", [{"minimax_alpha": 0.3, "minimax_shift": "tracked"}, {"prioritized": True}], ids=str
+)
+def test_recorded_steps_learn_the_same(make_dqn, make_batch, monkeypatch, caplog, device, options):
+    """With targets, priorities, rates and a least evaluation that change from step to step, as on a CPU."""
+    options = {"learning_rate_schedule": "linear", "target_update_steps": 3, **options}
+    batches = [make_batch(seed=seed, opponent_value=-1.0 - seed) for seed in range(4)]
+
+    def learned(device, **more):
+        trainer = make_dqn(**options, **more).make_trainer(seed=0, device=device)
+        metrics = [trainer.update(batch, progress=i / 10).metrics for i, batch in enumerate(batches)]
+        return [*metrics, trainer.weights(), trainer.state()]
+
+    plain = learned("cpu", cuda_graphs=False)
+    if device == "cpu":
+        monkeypatch.setattr(DQNTrainer, "_records", True)
+    with recorded_on_cpu() if device == "cpu" else nullcontext([None]) as made:
+        recorded = learned(device)
+    assert len(made) == 1
+    for ours, theirs in zip(recorded, plain, strict=True):
+        for name, expected in theirs.items():
+            np.testing.assert_allclose(ours[name], expected, rtol=1e-3, atol=1e-4)
+    assert not caplog.records

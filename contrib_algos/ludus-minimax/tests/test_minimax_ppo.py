@@ -84,7 +84,8 @@ def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options
     other = dqn.DQN(config, context=minimax._context).make_trainer(seed=0)
     other.update(batch, progress=0.0)
     drawn = other._replay.sample(2000, np.random.default_rng(0))
-    learned = dict(zip(drawn.reward.tolist(), (drawn.reward + other._minimax(drawn).numpy()).tolist(), strict=True))
+    added = other._minimax(other._minibatch(drawn, {"r_min": other._r_min}, {})).numpy()
+    learned = dict(zip(drawn.reward.tolist(), (drawn.reward + added).tolist(), strict=True))
     mine = minimax.make_trainer(seed=0)._reward(batch)
     assert len(learned) == 48
     for reward, shaped in zip(batch.reward[:8].ravel().tolist(), mine[:8].ravel().tolist(), strict=True):

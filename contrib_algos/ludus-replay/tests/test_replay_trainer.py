@@ -34,6 +34,7 @@ class Options:
     replay_memory_mb: float = 1.0
     checkpoint_replay: bool = True
     cpu_kernels: str = "auto"
+    cuda_graphs: bool = True
 
 
 class Model(nn.Module):
@@ -75,18 +76,23 @@ class MeanTrainer(ReplayTrainer[Options, Model]):
     def _sums(self, batch):
         return {name: np.ones_like(batch.reward) for name in self.summed}
 
+    def _compute(self, minibatch):
+        loss = (self._model.mean.bias - minibatch.drawn.reward).square().mean() + self._model.other.square()
+        norm = self.optimizer.step(loss, learning_rate=0.1 * minibatch.knobs["scale"])
+        self._model.mean.running_mean += 1
+        self._update_target()
+        return (torch.stack([loss.detach(), norm]),)
+
     def _learn(self, batch, *, progress):
         self._state["learned"] += batch.num_decisions
+        knobs = self._knobs(scale=self._learning_rate_scale(progress))
 
         def step(rng):
             drawn = self._replay.sample(self._config.minibatch_size, rng)
-            loss = (self._model.mean.bias - self._tensor(drawn.reward)).square().mean() + self._model.other.square()
-            norm = self.optimizer.step(loss, learning_rate=0.1 * self._learning_rate_scale(progress))
-            self._model.mean.running_mean += 1
-            self._update_target()
+            (found,) = self._computed(drawn, knobs, {})
             if self.fault == "raises":
                 raise RuntimeError("a defect")
-            return torch.stack([loss.detach() * (np.nan if self.fault == "nan" else 1), norm])
+            return found * torch.tensor([np.nan if self.fault == "nan" else 1.0, 1.0])
 
         learned = self._steps(step, metrics=("loss", "norm"), advice="do something else")
         return Learned({**learned.metrics, "progress": progress}, learned.gradient_steps)

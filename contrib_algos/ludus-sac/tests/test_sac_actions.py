@@ -109,7 +109,7 @@ def test_drawn_and_learned_actions_agree():
     kind = kind_of(BOX)
     parameters = np.random.default_rng(1).uniform(-2, 2, (50, 4)).astype(np.float32)
     action = kind.sample(parameters, None, rng=np.random.default_rng(2), deterministic=False)
-    candidates = kind.candidates(torch.from_numpy(parameters), None, rng=np.random.default_rng(2))
+    candidates = kind.candidates(torch.from_numpy(parameters), None, noise=kind.noise(50, np.random.default_rng(2)))
     assert torch.allclose(kind.critic_action(torch.from_numpy(action)), candidates.action, atol=1e-5)
 
 

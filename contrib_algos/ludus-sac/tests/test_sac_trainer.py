@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from ludus.errors import ConfigError, ContractError, ModelError
-from ludus.testing import check_algorithm
+from ludus.testing import check_algorithm, recorded_on_cpu
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_sac.algorithm import SAC
 from ludus_sac.config import SACConfig
+from ludus_sac.trainer import SACTrainer
 from torch import nn
 
 BOX = spaces.Box(np.array([-2, 0], np.float32), np.array([2, 10], np.float32))
@@ -36,6 +38,20 @@ def drawn_by(trainer, batch, count=20):
     return trainer._replay.sample(count, np.random.default_rng(0))
 
 
+def stepped(trainer, drawn, *, seed=0, scale=1.0):
+    """Make a gradient step and return its metrics."""
+    (metrics,) = trainer._computed(
+        drawn, {"scale": scale}, trainer._noise(len(drawn.reward), np.random.default_rng(seed))
+    )
+    return metrics
+
+
+def target_of(trainer, drawn, *, seed, alpha):
+    """Return the targets of transitions, with actions drawn by a seed."""
+    noise = trainer._noise(len(drawn.reward), np.random.default_rng(seed))
+    return trainer._target_of(trainer._minibatch(drawn, {}, noise), alpha=alpha)
+
+
 @pytest.mark.parametrize(
     "options",
     [{}, {"n_step": 3, "discount_per": "tick", "decision_values": True}, {"learn_alpha": False, "tau": 1.0}],
@@ -54,7 +70,7 @@ def test_discrete_targets_are_those_of_enumeration(make_sac, make_batch):
     """Row by row and action by action: r + d Σ π(a') (min Q(s', a') - alpha log π(a')) over legal a'."""
     trainer = make_sac(n_step=2).make_trainer(seed=0)
     drawn = drawn_by(trainer, make_batch())
-    found = trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3))
+    found = target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3))
     for row in range(20):
         leaf = {"obs": torch.from_numpy(drawn.next_observation["obs"][row : row + 1])}
         with torch.no_grad():
@@ -74,21 +90,21 @@ def test_masked_actions_have_no_influence_on_targets(make_sac, make_batch):
     drawn = drawn_by(trainer, make_batch())
     drawn.next_action_mask[:, 0] = False
     drawn.next_action_mask[:, 1] = True
-    before = trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3))
+    before = target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3))
     with torch.no_grad():
         trainer._model.actor.heads["policy"].bias[0] += 50
         for network in trainer._target.networks:
             network.heads["q"].bias[0] += 1000
-    assert torch.equal(before, trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3)))
+    assert torch.equal(before, target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3)))
     drawn.next_action_mask[:, 0] = True
-    assert not torch.allclose(before, trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3)))
+    assert not torch.allclose(before, target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3)))
 
 
 def test_continuous_targets_are_those_of_the_definition(make_sac, make_batch):
     """That is r + d (min Q(s', a') - alpha log π(a'|s')), a' drawn anew, with torch's own density."""
     trainer = make_sac(BOX).make_trainer(seed=0)
     drawn = drawn_by(trainer, make_batch(BOX))
-    found = trainer._target_of(drawn, np.random.default_rng(3), alpha=torch.tensor(0.3))
+    found = target_of(trainer, drawn, seed=3, alpha=torch.tensor(0.3))
     noise = torch.from_numpy(np.random.default_rng(3).standard_normal((20, 2), dtype=np.float32))
     leaf = {"obs": torch.from_numpy(drawn.next_observation["obs"])}
     with torch.no_grad():
@@ -113,11 +129,11 @@ def test_truncated_matches_bootstrap_and_terminated_ones_do_not(make_sac, make_b
     drawn = drawn_by(trainer, batch, count=40)
     last = np.isin(drawn.reward, batch.reward[1])
     assert 0 < last.sum() < 40
-    target = trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.0))
+    target = target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.0))
     with torch.no_grad():
         for network in trainer._target.networks:
             network.heads["q"].bias += 100
-    moved = (trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.0)) - target).numpy()
+    moved = (target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.0)) - target).numpy()
     assert moved[last] == pytest.approx(50.0 if bootstraps else 0.0, abs=1e-3)
     assert moved[~last] == pytest.approx(50.0, abs=1e-3)
 
@@ -127,7 +143,7 @@ def test_a_critic_step_is_that_of_the_definition(make_sac, make_batch, space):
     trainer = make_sac(space, max_grad_norm=1e9).make_trainer(seed=0)
     drawn = drawn_by(trainer, make_batch(space))
     alpha, critics = trainer._model.log_alpha.detach().exp(), list(trainer._model.critics.parameters())
-    y = trainer._target_of(drawn, np.random.default_rng(5), alpha=alpha)
+    y = target_of(trainer, drawn, seed=5, alpha=alpha)
     loss = torch.zeros(())
     for network in trainer._model.critics.networks:
         for row in range(20):
@@ -140,7 +156,7 @@ def test_a_critic_step_is_that_of_the_definition(make_sac, make_batch, space):
                 q = network(leaves, {}, {})[0]["q"][0, int(drawn.action[row, 0])]
             loss = loss + 0.5 * (q - y[row]) ** 2 / 20
     expected = torch.autograd.grad(loss, critics)
-    metrics = trainer._gradient_step(drawn, np.random.default_rng(5), scale=1e-9)
+    metrics = stepped(trainer, drawn, seed=5, scale=1e-9)
     assert metrics[0].item() == pytest.approx(loss.item(), rel=1e-4)
     for parameter, gradient in zip(critics, expected, strict=True):
         assert torch.allclose(parameter.grad, gradient, atol=1e-5)
@@ -148,8 +164,9 @@ def test_a_critic_step_is_that_of_the_definition(make_sac, make_batch, space):
 
 def policy_gradient(trainer, drawn, *, alpha, seed=5):
     """Return the policy loss of transitions, and its gradient in the biases of the last layer, ``[P]``."""
-    minibatch = trainer._minibatch(drawn, np.random.default_rng(0), alpha=alpha)
-    loss, _ = trainer._policy_terms(minibatch, np.random.default_rng(seed), alpha=alpha)
+    noise = trainer._kind.noise(len(drawn.reward), np.random.default_rng(seed))
+    minibatch = trainer._minibatch(drawn, {}, {} if noise is None else {"now": noise})
+    loss, _ = trainer._policy_terms(minibatch, alpha=alpha)
     (gradient,) = torch.autograd.grad(loss, [trainer._model.actor.heads["policy"].bias])
     return loss.item(), gradient.numpy()
 
@@ -213,7 +230,7 @@ def test_a_policy_step_leaves_the_critics_alone(make_sac, make_batch, space):
     for frozen, moved, rate in (("critics", "actor", "critic_learning_rate"), ("actor", "critics", "learning_rate")):
         trainer = make_sac(space, **{rate: 1e-50}).make_trainer(seed=0)
         before = {part: copies(getattr(trainer._model, part)) for part in (frozen, moved)}
-        trainer._gradient_step(drawn_by(trainer, make_batch(space)), np.random.default_rng(0), scale=1.0)
+        stepped(trainer, drawn_by(trainer, make_batch(space)))
         assert same(before[frozen], copies(getattr(trainer._model, frozen)))
         assert not same(before[moved], copies(getattr(trainer._model, moved)))
 
@@ -227,7 +244,7 @@ def test_the_policy_climbs_to_what_the_critics_prefer(make_sac, make_batch, spac
         for network in trainer._model.critics.networks:
             network.heads["q"].weight *= 10
     drawn = drawn_by(trainer, make_batch(space), count=64)
-    losses = [trainer._gradient_step(drawn, np.random.default_rng(0), scale=1.0)[3].item() for _ in range(100)]
+    losses = [stepped(trainer, drawn)[3].item() for _ in range(100)]
     assert losses[-1] < losses[0] - 0.1
 
 
@@ -268,8 +285,7 @@ def test_the_temperature_brings_the_entropy_to_its_target(make_sac, make_batch, 
     for _ in range(2):
         metrics = trainer.update(batch, progress=0.0).metrics
     drawn = trainer._replay.sample(200, np.random.default_rng(0))
-    minibatch = trainer._minibatch(drawn, np.random.default_rng(0), alpha=torch.tensor(1.0))
-    _, found = trainer._policy_terms(minibatch, np.random.default_rng(0), alpha=torch.tensor(1.0))
+    _, found = trainer._policy_terms(trainer._minibatch(drawn, {}, {}), alpha=torch.tensor(1.0))
     assert metrics["target_entropy"] == pytest.approx(wanted)
     assert found.mean().item() == pytest.approx(wanted, abs=0.15)
 
@@ -353,9 +369,9 @@ def test_critics_learn_from_privileged_leaves(make_sac, make_batch, space):
     trainer = make_sac(space, privileged=HIDDEN).make_trainer(seed=0)
     assert trainer.update(make_batch(space, privileged=True), progress=0.0).gradient_steps == 2
     drawn = trainer._replay.sample(20, np.random.default_rng(0))
-    before = trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3)).numpy()
+    before = target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3)).numpy()
     drawn.next_privileged["hidden"][:] += 1
-    after = trainer._target_of(drawn, np.random.default_rng(0), alpha=torch.tensor(0.3)).numpy()
+    after = target_of(trainer, drawn, seed=0, alpha=torch.tensor(0.3)).numpy()
     assert ((before != after) == (drawn.discount > 0)).all()
     with pytest.raises(ContractError, match="privileged/hidden"):
         trainer.update(make_batch(space), progress=0.0)
@@ -498,3 +514,33 @@ def _linear(*models):
     """Return their linear layers with several outputs."""
     layers = [layer for model in models for layer in model.modules() if isinstance(layer, nn.Linear)]
     return [layer for layer in layers if layer.out_features > 1]
+
+
+# -- recorded steps ------------------------------------------------------------------------------------------------
+
+
+def learned_from(sac, batches, *, device="cpu"):
+    """Return the metrics of updates and the weights and state after them."""
+    trainer = sac.make_trainer(seed=0, device=device)
+    metrics = [trainer.update(batch, progress=i / 10).metrics for i, batch in enumerate(batches)]
+    return metrics, trainer.weights(), trainer.state()
+
+
+@pytest.mark.parametrize(
+    "device",
+    ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"))],
+)
+def test_recorded_steps_learn_the_same(make_sac, make_batch, space, monkeypatch, caplog, device):
+    """With noise, rates and a temperature that change from step to step, on a GPU as on a CPU."""
+    options = {"learning_rate_schedule": "linear", "privileged": HIDDEN}
+    batches = [make_batch(space, seed=seed, privileged=True) for seed in range(4)]
+    plain = learned_from(make_sac(space, cuda_graphs=False, **options), batches)
+    if device == "cpu":
+        monkeypatch.setattr(SACTrainer, "_records", True)
+    with recorded_on_cpu() if device == "cpu" else nullcontext([None]) as made:
+        recorded = learned_from(make_sac(space, **options), batches, device=device)
+    assert len(made) == 1
+    for ours, theirs in zip([*recorded[0], *recorded[1:]], [*plain[0], *plain[1:]], strict=True):
+        for name, expected in theirs.items():
+            np.testing.assert_allclose(ours[name], expected, rtol=1e-3, atol=1e-4)
+    assert not caplog.records

@@ -74,6 +74,11 @@ class DQNConfig:
         help="what computes linear layers and their activations on the CPU while they learn: oneDNN, NumPy's BLAS, or "
         "plain torch; auto: oneDNN, but not on x86 without AVX-512",
     )
+    cuda_graphs: bool = option(
+        True,
+        help="on a GPU, gradient steps are recorded, and repeated by one launch each; they are launched piece by piece "
+        "where that fails",
+    )
 
     minimax_alpha: float = option(
         0.0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import cast
 
 import attrs
 import numpy as np
@@ -15,7 +16,7 @@ from ludus.segment import SegmentBatch
 from ludus_minimax.reward import OPPONENT_VALUE, lowest, minimax_term, opponent_value, shift
 from ludus_replay import ReplayLayout, Transitions
 from ludus_replay.optimizer import PartOptimizer
-from ludus_replay.trainer import Learned, ReplayTrainer
+from ludus_replay.trainer import Learned, Minibatch, ReplayTrainer
 from torch import Tensor
 
 from ludus_dqn.config import DQNConfig
@@ -100,13 +101,14 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         config = self._config
         return shift(config.minimax_shift, fixed=config.minimax_r_min, tracked=float(self._state["opponent_min"]))
 
-    def _minimax(self, drawn: Transitions) -> Tensor:
-        """Return what eq. 3 and 4 add to the rewards, by the R_min of today."""
-        config = self._config
+    def _minimax(self, minibatch: Minibatch) -> Tensor:
+        """Return what eq. 3 and 4 add to the rewards, by the R_min of today, ``[n]``; ``[]`` where it adds nothing."""
+        config, drawn = self._config, minibatch.drawn
         if not config.minimax_alpha:
             return torch.zeros((), device=self._device)
-        value, seen = self._tensor(drawn.sums[OPPONENT_VALUE]), self._tensor(drawn.sums[_SEEN])
-        return minimax_term(value, seen, alpha=config.minimax_alpha, gamma=config.minimax_gamma, r_min=self._r_min)
+        value, seen = drawn.sums[OPPONENT_VALUE], drawn.sums[_SEEN]
+        r_min = cast("float", minibatch.knobs["r_min"])  # or a tensor, which is as good
+        return minimax_term(value, seen, alpha=config.minimax_alpha, gamma=config.minimax_gamma, r_min=r_min)
 
     def _update_statistics(
         self,
@@ -123,10 +125,11 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         self._state["decisions"] += batch.num_decisions
         self._see(batch)
         schedules = self._schedules(progress)
+        knobs = self._knobs(learning_rate=schedules.learning_rate, r_min=self._r_min)
 
         def step(rng: np.random.Generator) -> Tensor:
             drawn = self._replay.sample(config.minibatch_size, rng, beta=schedules.beta)
-            found = self._gradient_step(drawn, learning_rate=schedules.learning_rate)
+            found = self._gradient_step(drawn, knobs)
             self._state["gradient_steps"] += 1
             if int(self._state["gradient_steps"]) % config.target_update_steps == 0:
                 self._update_target()
@@ -140,31 +143,35 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
             metrics.pop("minimax_reward", None)
         return attrs.evolve(learned, metrics=metrics)
 
-    def _gradient_step(self, drawn: Transitions, *, learning_rate: float) -> Tensor:
+    def _gradient_step(self, drawn: Transitions[np.ndarray], knobs: Mapping[str, float | Tensor]) -> Tensor:
         """Step along the gradient of a minibatch and return its metrics, ``[len(_METRICS)]``."""
-        added = self._minimax(drawn)  # [n] or []
-        reward = self._tensor(drawn.reward) + added
-        target = self._target_of(drawn, reward)  # [n]
-        weight = self._tensor(drawn.weight) if self._config.prioritized else None
-        q = self._model(self._tensors(drawn.observation)).gather(1, self._tensor(drawn.action)).squeeze(1)  # [n]
-        loss = td_loss(q, target, kind=self._config.loss, weight=weight)
-        norm = self._optimizer.step(loss, learning_rate=learning_rate)
-        error = (q.detach() - target).abs()  # [n]
+        metrics, error = self._computed(drawn, knobs, {})
         if self._config.prioritized:
             priority = error.cpu().numpy() + 1e-6
             if np.isfinite(priority).all():  # else the update will be dropped
                 self._replay.set_priorities(drawn.index, priority)
-        return torch.stack([loss.detach(), error.mean(), q.detach().mean(), norm, added.mean()])
+        return metrics
+
+    def _compute(self, minibatch: Minibatch) -> tuple[Tensor, ...]:
+        """Make a gradient step; returns its metrics ``[len(_METRICS)]`` and the sizes of the TD errors ``[n]``."""
+        drawn, added = minibatch.drawn, self._minimax(minibatch)  # [n] or []
+        target = self._target_of(drawn, drawn.reward + added)  # [n]
+        weight = drawn.weight if self._config.prioritized else None
+        q = self._model(drawn.observation).gather(1, drawn.action).squeeze(1)  # [n]
+        loss = td_loss(q, target, kind=self._config.loss, weight=weight)
+        norm = self._optimizer.step(loss, learning_rate=minibatch.knobs["learning_rate"])
+        error = (q.detach() - target).abs()  # [n]
+        return torch.stack([loss.detach(), error.mean(), q.detach().mean(), norm, added.mean()]), error
 
     @torch.no_grad()
-    def _target_of(self, drawn: Transitions, reward: Tensor) -> Tensor:
+    def _target_of(self, drawn: Transitions[Tensor], reward: Tensor) -> Tensor:
         if not self._config.gamma:
             return reward
-        after = self._tensors(drawn.next_observation)
+        after = drawn.next_observation
         return td_target(
             reward,
-            self._tensor(drawn.discount),
+            drawn.discount,
             next_target_q=self._target(after),
             next_online_q=self._model(after) if self._config.double else None,
-            next_mask=None if drawn.next_action_mask is None else self._tensor(drawn.next_action_mask),
+            next_mask=drawn.next_action_mask,
         )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from attrs import define
-from ludus.environment import Leaves
 from ludus.errors import ConfigError, ContractError, ModelError
 
 from ludus_replay.layout import ReplayLayout
@@ -23,9 +22,13 @@ _log = logging.getLogger(__name__)
 _INDEX_BYTES, _PRIORITY_BYTES = 8, 32  # of a row besides its data; the tree has up to four numbers for each
 
 
+_Array = TypeVar("_Array")
+_Other = TypeVar("_Other")
+
+
 @define(kw_only=True)
-class Transitions:
-    """Transitions drawn from a replay memory; all arrays are copies.
+class Transitions(Generic[_Array]):
+    """Transitions drawn from a replay memory, as NumPy arrays that are copies, or as tensors.
 
     Attributes:
         observation: Leaves ``[n, …]`` in the environment's dtypes.
@@ -42,18 +45,39 @@ class Transitions:
         weight: ``[n] float32``: importance weights, the largest of the draw is 1; all 1 in uniform draws.
     """
 
-    observation: Leaves
-    privileged: Leaves
-    action: np.ndarray
-    action_mask: np.ndarray | None
-    reward: np.ndarray
-    discount: np.ndarray
-    next_observation: Leaves
-    next_privileged: Leaves
-    next_action_mask: np.ndarray | None
-    sums: dict[str, np.ndarray]
+    observation: dict[str, _Array]
+    privileged: dict[str, _Array]
+    action: _Array
+    action_mask: _Array | None
+    reward: _Array
+    discount: _Array
+    next_observation: dict[str, _Array]
+    next_privileged: dict[str, _Array]
+    next_action_mask: _Array | None
+    sums: dict[str, _Array]
     index: np.ndarray
-    weight: np.ndarray
+    weight: _Array
+
+    def mapped(self, function: Callable[[_Array], _Other]) -> Transitions[_Other]:
+        """Return the same with a function of every array but `index`, which is for the memory, on the CPU."""
+
+        def of_group(leaves: Mapping[str, _Array]) -> dict[str, _Other]:
+            return {name: function(leaf) for name, leaf in leaves.items()}
+
+        return Transitions(
+            observation=of_group(self.observation),
+            privileged=of_group(self.privileged),
+            action=function(self.action),
+            action_mask=None if self.action_mask is None else function(self.action_mask),
+            reward=function(self.reward),
+            discount=function(self.discount),
+            next_observation=of_group(self.next_observation),
+            next_privileged=of_group(self.next_privileged),
+            next_action_mask=None if self.next_action_mask is None else function(self.next_action_mask),
+            sums=of_group(self.sums),
+            index=self.index,
+            weight=function(self.weight),
+        )
 
 
 class ReplayBuffer:
@@ -180,7 +204,7 @@ class ReplayBuffer:
 
     # -- drawing -----------------------------------------------------------------------------------------------
 
-    def sample(self, count: int, rng: np.random.Generator, *, beta: float = 1.0) -> Transitions:
+    def sample(self, count: int, rng: np.random.Generator, *, beta: float = 1.0) -> Transitions[np.ndarray]:
         """Draw transitions, each as often as chance has it.
 
         Args:
@@ -201,7 +225,7 @@ class ReplayBuffer:
         weight = self._tree.get(index) ** -beta  # N and the total cancel out
         return self._take(index, (weight / weight.max()).astype(np.float32))
 
-    def _take(self, index: np.ndarray, weight: np.ndarray) -> Transitions:
+    def _take(self, index: np.ndarray, weight: np.ndarray) -> Transitions[np.ndarray]:
         discount = self._arrays["discount"].take(index)
         ahead = self._arrays["offset"].take(index) * (discount != 0)
         after = (index + ahead) % self.capacity
@@ -221,7 +245,7 @@ class ReplayBuffer:
             weight=weight,
         )
 
-    def _group(self, prefix: str, index: np.ndarray) -> Leaves:
+    def _group(self, prefix: str, index: np.ndarray) -> dict[str, np.ndarray]:
         names = [name for name in self._arrays if name.startswith(prefix)]
         return {name[len(prefix) :]: self._arrays[name].take(index, axis=0) for name in names}
 

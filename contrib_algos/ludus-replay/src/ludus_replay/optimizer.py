@@ -27,8 +27,8 @@ class PartOptimizer:
         #: Adam's step counts and moments by name.
         self.state: dict[str, Tensor] = self._adam.state
 
-    def step(self, loss: Tensor, *, learning_rate: float) -> Tensor:
-        """Step down the gradient of `loss` and return its norm before scaling, ``[]``."""
+    def step(self, loss: Tensor, *, learning_rate: float | Tensor) -> Tensor:
+        """Step down the gradient of `loss` and return its norm before scaling, ``[]``; see `ludus.optimizer.Adam`."""
         self._adam.zero_grad()
         torch.autograd.backward(loss, inputs=self._parameters)
         norm = nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)

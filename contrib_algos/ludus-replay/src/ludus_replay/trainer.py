@@ -8,23 +8,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
+import attrs
 import numpy as np
 import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
+from ludus.graphs import Recorded
 from ludus.kernels import choose_kernels, use_kernels
 from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
-from ludus_replay.buffer import ReplayBuffer
+from ludus_replay.buffer import ReplayBuffer, Transitions
 from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import PartOptimizer
 from ludus_replay.rows import Rows, collect
 
-__all__ = ["Learned", "ReplayOptions", "ReplayTrainer"]
+__all__ = ["Learned", "Minibatch", "ReplayOptions", "ReplayTrainer"]
 
 _REPLAY = "replay/"
 
@@ -84,6 +86,10 @@ class ReplayOptions(Protocol):
     def cpu_kernels(self) -> str:
         """Return what computes linear layers on a CPU, as `ludus.kernels.choose_kernels` understands it."""
 
+    @property
+    def cuda_graphs(self) -> bool:
+        """Return whether gradient steps on a GPU are recorded."""
+
 
 _Options = TypeVar("_Options", bound=ReplayOptions)
 _Model = TypeVar("_Model", bound=nn.Module)
@@ -102,10 +108,34 @@ class Learned:
     gradient_steps: int
 
 
+@frozen(eq=False)
+class Minibatch:
+    """What a gradient step depends on, on the trainer's device.
+
+    Attributes:
+        drawn: Transitions as tensors.
+        knobs: What changes from update to update: tensors ``[]`` where steps are recorded.
+        noise: What was drawn for it besides.
+    """
+
+    drawn: Transitions[Tensor]
+    knobs: Mapping[str, float | Tensor]
+    noise: Mapping[str, Tensor]
+
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        groups = {**attrs.asdict(self.drawn, recurse=False), "knobs": self.knobs, "noise": self.noise}
+        found = {name: value for name, value in groups.items() if isinstance(value, Tensor)}
+        for group, leaves in groups.items():
+            if isinstance(leaves, Mapping):
+                found |= {f"{group}/{name}": leaf for name, leaf in leaves.items() if isinstance(leaf, Tensor)}
+        return found
+
+
 class ReplayTrainer(ABC, Generic[_Options, _Model]):
     """Learns from segments by way of a replay memory; see `ludus.algorithm.OffPolicyTrainer`.
 
-    An algorithm adds `_learn`, `_update_statistics`, and `_sums` where it remembers more than the reward.
+    An algorithm adds `_learn`, `_compute`, `_update_statistics`, and `_sums` where it remembers more than the reward.
 
     Args:
         config: The algorithm's options.
@@ -141,6 +171,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         self._model = model
         self._slow = slow
         self._target = copy.deepcopy(slow).requires_grad_(requires_grad=False)
+        self._recorded = Recorded(self._compute)
         self._algorithm = algorithm
         self._role = role.name
         self._layout = layout
@@ -179,6 +210,14 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         Args:
             batch: The fresh decisions.
             progress: In [0, 1].
+        """
+
+    @abstractmethod
+    def _compute(self, minibatch: Minibatch) -> tuple[Tensor, ...]:
+        """Make a gradient step; without waiting for a GPU, and reading no number of the CPU that may change.
+
+        Returns:
+            What there is to say of it.
         """
 
     @abstractmethod
@@ -277,6 +316,29 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
             raise ContractError(f"{self._algorithm}: {', '.join(bad)} not finite; the update was dropped — {advice}")
         return Learned(means, config.updates_per_batch)
 
+    @property
+    def _records(self) -> bool:
+        """Return whether gradient steps are recorded as CUDA graphs."""
+        return self._config.cuda_graphs and self._device.type == "cuda"
+
+    def _computed(
+        self, drawn: Transitions[np.ndarray], knobs: Mapping[str, float | Tensor], noise: Mapping[str, Tensor]
+    ) -> tuple[Tensor, ...]:
+        """Make a gradient step and return what `_compute` does."""
+        return (self._recorded if self._records else self._compute)(self._minibatch(drawn, knobs, noise))
+
+    def _minibatch(
+        self, drawn: Transitions[np.ndarray], knobs: Mapping[str, float | Tensor], noise: Mapping[str, Tensor]
+    ) -> Minibatch:
+        sent = {name: leaf.to(self._device) for name, leaf in noise.items()}
+        return Minibatch(drawn.mapped(self._tensor), knobs, sent)
+
+    def _knobs(self, **numbers: float) -> dict[str, float | Tensor]:
+        """Return what a `Minibatch` has of numbers that hold for an update."""
+        if not self._records:
+            return {**numbers}
+        return {name: torch.tensor(number, device=self._device) for name, number in numbers.items()}
+
     def _learning_rate_scale(self, progress: float) -> float:
         """Return the share of the learning rate that is left."""
         return 1.0 - progress if self._config.learning_rate_schedule == "linear" else 1.0
@@ -291,9 +353,6 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
     def _tensor(self, array: np.ndarray) -> Tensor:
         """Return an array on the trainer's device."""
         return torch.from_numpy(array).to(self._device)
-
-    def _tensors(self, leaves: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-        return {name: self._tensor(leaf) for name, leaf in leaves.items()}
 
     # -- weights and state -----------------------------------------------------------------------------------------
 

@@ -121,7 +121,8 @@ class Novelty(nn.Module):
 
     def _scale(self) -> float:
         """Return what raw rewards are divided by."""
-        return max(self.returns.deviation.item(), _LEAST_DEVIATION * self.returns.mean.item())
+        deviation, mean = torch.stack([self.returns.deviation, self.returns.mean]).tolist()
+        return float(max(deviation, _LEAST_DEVIATION * mean))
 
     def _count_and_measure(self, batch: SegmentBatch, trainable: np.ndarray, decided: np.ndarray) -> Tensor:
         """Count the trainable observations among the running statistics, and return the errors where decided, ``[n]``.

@@ -66,7 +66,10 @@ class ActionKind(Protocol):
     def expected(self, parameters: np.ndarray, mask: np.ndarray | None) -> tuple[np.ndarray | None, np.ndarray]:
         """Return what a policy's own value is made of: the action leaf ``[n, D]``, if any, and weights ``[n, C]``."""
 
-    def candidates(self, parameters: Tensor, mask: Tensor | None, *, rng: np.random.Generator) -> Candidates:
+    def noise(self, rows: int, rng: np.random.Generator) -> Tensor | None:
+        """Return what `candidates` draw so many rows by; None where they draw nothing."""
+
+    def candidates(self, parameters: Tensor, mask: Tensor | None, *, noise: Tensor | None) -> Candidates:
         """Return the actions that expectations under the policy are taken over, with gradient."""
 
     def critic_action(self, action: Tensor) -> Tensor | None:
@@ -135,12 +138,15 @@ class Discrete:
             )
         return np.asarray(legal - legal.max(axis=1, keepdims=True))
 
+    def noise(self, rows: int, rng: np.random.Generator) -> None:
+        """Return None; see `ActionKind`."""
+
     def candidates(
         self,
         parameters: Tensor,
         mask: Tensor | None,
         *,
-        rng: np.random.Generator,  # noqa: ARG002 - nothing is drawn
+        noise: Tensor | None,  # noqa: ARG002 - nothing is drawn
     ) -> Candidates:
         """Return all actions with their probabilities; see `ActionKind`."""
         return Candidates(*masked_categorical(parameters, mask))
@@ -178,6 +184,7 @@ class Continuous:
         self._role = role.name
         self._low, self._high = space.low.astype(np.float32), space.high.astype(np.float32)
         self._centre, self._half = self._low / 2 + self._high / 2, self._high / 2 - self._low / 2
+        self._bounds: dict[torch.device, tuple[Tensor, ...]] = {}
         size = int(space.shape[0])
         self.policy_size, self.critic_size = 2 * size, 1
         self.label_sizes: tuple[int, ...] = ()
@@ -214,22 +221,30 @@ class Continuous:
         mean, log_std = np.split(parameters, 2, axis=1)
         return mean, log_std
 
+    def noise(self, rows: int, rng: np.random.Generator) -> Tensor:
+        """Return standard normal numbers ``[rows, D] float32``; see `ActionKind`."""
+        return torch.from_numpy(rng.standard_normal((rows, self.policy_size // 2), dtype=np.float32))
+
     def candidates(
         self,
         parameters: Tensor,
         mask: Tensor | None,  # noqa: ARG002 - masks do not apply
         *,
-        rng: np.random.Generator,
+        noise: Tensor | None,
     ) -> Candidates:
         """Return one sample per row; see `ActionKind`."""
+        assert noise is not None
         mean, log_std = parameters.chunk(2, dim=1)
-        noise = torch.from_numpy(rng.standard_normal(tuple(mean.shape), dtype=np.float32)).to(mean.device)
         action, log_prob = squashed_normal(mean, log_std.clamp(_LOG_STD_MIN, _LOG_STD_MAX), noise)
         return Candidates(log_prob, torch.ones_like(log_prob), action)
 
     def critic_action(self, action: Tensor) -> Tensor:
         """Bring the bounds to -1 and 1; see `ActionKind`."""
-        centre, half = (torch.from_numpy(part).to(action.device) for part in (self._centre, self._half))
+        if action.device not in self._bounds:  # once: a recorded CUDA graph cannot send anything to the GPU
+            self._bounds[action.device] = tuple(
+                torch.from_numpy(p).to(action.device) for p in (self._centre, self._half)
+            )
+        centre, half = self._bounds[action.device]
         return ((action - centre) / half.clamp(min=torch.finfo(half.dtype).tiny)).clamp(-1, 1)
 
     def taken(self, q: Tensor, action: Tensor) -> Tensor:  # noqa: ARG002 - they were part of the question

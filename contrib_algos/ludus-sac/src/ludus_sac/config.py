@@ -82,6 +82,11 @@ class SACConfig:
         help="what computes linear layers and their activations on the CPU while they learn: oneDNN, NumPy's BLAS, or "
         "plain torch; auto: oneDNN, but not on x86 without AVX-512",
     )
+    cuda_graphs: bool = option(
+        True,
+        help="on a GPU, gradient steps are recorded, and repeated by one launch each; they are launched piece by piece "
+        "where that fails",
+    )
     decision_values: bool = option(
         False,
         help="decisions say what the policy expects, for opponents that learn from it; costs two critics per decision",

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 import attrs
 import numpy as np
 import torch
-from attrs import frozen
 from ludus.environment import Role
 from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
-from ludus_replay import ReplayLayout, Transitions
+from ludus_replay import ReplayLayout
 from ludus_replay.optimizer import PartOptimizer
-from ludus_replay.trainer import Learned, ReplayTrainer
+from ludus_replay.trainer import Learned, Minibatch, ReplayTrainer
 from torch import Tensor
 
 from ludus_sac.actions import ActionKind, Candidates
@@ -24,17 +23,6 @@ from ludus_sac.networks import ActorCritics
 __all__ = ["SACTrainer"]
 
 _METRICS = ("q_loss", "q_mean", "critic_grad_norm", "policy_loss", "grad_norm", "entropy", "target_entropy", "alpha")
-
-
-@frozen
-class _Minibatch:
-    """Transitions on the trainer's device."""
-
-    observation: dict[str, Tensor]
-    privileged: dict[str, Tensor]
-    action: Tensor  # [n, L] or [n, D], as recorded
-    mask: Tensor | None  # [n, A] bool
-    target: Tensor  # [n]
 
 
 class SACTrainer(ReplayTrainer[SACConfig, ActorCritics]):
@@ -75,9 +63,12 @@ class SACTrainer(ReplayTrainer[SACConfig, ActorCritics]):
 
     def _learn(self, batch: SegmentBatch, *, progress: float) -> Learned:  # noqa: ARG002 - it is in the memory
         config, scale = self._config, self._learning_rate_scale(progress)
+        knobs = self._knobs(scale=scale)
 
         def step(rng: np.random.Generator) -> Tensor:
-            return self._gradient_step(self._replay.sample(config.minibatch_size, rng), rng, scale=scale)
+            drawn = self._replay.sample(config.minibatch_size, rng)
+            (metrics,) = self._computed(drawn, knobs, self._noise(len(drawn.reward), rng))
+            return metrics
 
         advice = (
             f"check the action masks and the size of rewards, or lower critic_learning_rate "
@@ -86,58 +77,55 @@ class SACTrainer(ReplayTrainer[SACConfig, ActorCritics]):
         learned = self._steps(step, metrics=_METRICS, advice=advice)
         return attrs.evolve(learned, metrics={**learned.metrics, "learning_rate": scale * config.learning_rate})
 
-    def _gradient_step(self, drawn: Transitions, rng: np.random.Generator, *, scale: float) -> Tensor:
-        """Step the critics, then the policy and the temperature; return the metrics ``[len(_METRICS)]``."""
-        config = self._config
+    def _noise(self, rows: int, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Return what the actions of the next observations and those of these are drawn by."""
+        drawn = ((name, self._kind.noise(rows, rng)) for name in ("next", "now"))
+        return {name: noise for name, noise in drawn if noise is not None}
+
+    def _compute(self, minibatch: Minibatch) -> tuple[Tensor, ...]:
+        """Step the critics, then the policy and the temperature; returns the metrics ``[len(_METRICS)]``."""
+        config, drawn, scale = self._config, minibatch.drawn, minibatch.knobs["scale"]
         alpha = self._model.log_alpha.detach().exp()  # []
-        batch = self._minibatch(drawn, rng, alpha=alpha)
-        q = self._model.critics(batch.observation, batch.privileged, self._kind.critic_action(batch.action))
-        taken = self._kind.taken(q, batch.action)  # [2, n]
-        q_loss = critic_loss(taken, batch.target)
+        target = self._target_of(minibatch, alpha=alpha)  # [n]
+        q = self._model.critics(drawn.observation, drawn.privileged, self._kind.critic_action(drawn.action))
+        taken = self._kind.taken(q, drawn.action)  # [2, n]
+        q_loss = critic_loss(taken, target)
         critic_norm = self._optimizers["critics."].step(q_loss, learning_rate=scale * config.critic_learning_rate)
 
-        policy_loss, policy_entropy = self._policy_terms(batch, rng, alpha=alpha)
+        policy_loss, policy_entropy = self._policy_terms(minibatch, alpha=alpha)
         norm = self._optimizers["actor."].step(policy_loss, learning_rate=scale * config.learning_rate)
-        wanted = self._target_entropy(batch.mask, rows=policy_entropy)  # [n] or [1]
+        wanted = self._target_entropy(drawn.action_mask, rows=policy_entropy)  # [n] or [1]
         if config.learn_alpha:
             alpha_loss = temperature_loss(self._model.log_alpha, policy_entropy, wanted)
             self._optimizers["log_alpha"].step(alpha_loss, learning_rate=scale * config.alpha_learning_rate)
         self._update_target()
-        return torch.stack(
-            [
-                q_loss.detach(),
-                taken.detach().mean(),
-                critic_norm,
-                policy_loss.detach(),
-                norm,
-                policy_entropy.mean(),
-                wanted.mean(),
-                alpha,
-            ]
-        )
-
-    def _minibatch(self, drawn: Transitions, rng: np.random.Generator, *, alpha: Tensor) -> _Minibatch:
-        return _Minibatch(
-            observation=self._tensors(drawn.observation),
-            privileged=self._tensors(drawn.privileged),
-            action=self._tensor(drawn.action),
-            mask=None if drawn.action_mask is None else self._tensor(drawn.action_mask),
-            target=self._target_of(drawn, rng, alpha=alpha),
-        )
+        metrics = [
+            q_loss.detach(),
+            taken.detach().mean(),
+            critic_norm,
+            policy_loss.detach(),
+            norm,
+            policy_entropy.mean(),
+            wanted.mean(),
+            alpha,
+        ]
+        return (torch.stack(metrics),)
 
     @torch.no_grad()
-    def _target_of(self, drawn: Transitions, rng: np.random.Generator, *, alpha: Tensor) -> Tensor:
-        after = self._tensors(drawn.next_observation)
-        mask = None if drawn.next_action_mask is None else self._tensor(drawn.next_action_mask)
-        candidates = self._kind.candidates(self._model.policy(after), mask, rng=rng)
-        q = self._target(after, self._tensors(drawn.next_privileged), candidates.action).amin(dim=0)  # [n, C]
+    def _target_of(self, minibatch: Minibatch, *, alpha: Tensor) -> Tensor:
+        drawn, noise = minibatch.drawn, minibatch.noise.get("next")
+        after = drawn.next_observation
+        candidates = self._kind.candidates(self._model.policy(after), drawn.next_action_mask, noise=noise)
+        q = self._target(after, drawn.next_privileged, candidates.action).amin(dim=0)  # [n, C]
         value = soft_value(q, candidates.log_prob, candidates.weight, alpha=alpha)
-        return soft_target(self._tensor(drawn.reward), self._tensor(drawn.discount), value)
+        return soft_target(drawn.reward, drawn.discount, value)
 
-    def _policy_terms(self, batch: _Minibatch, rng: np.random.Generator, *, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    def _policy_terms(self, minibatch: Minibatch, *, alpha: Tensor) -> tuple[Tensor, Tensor]:
         """Return the policy loss ``[]``, and the entropy ``[n]`` without gradient."""
-        candidates: Candidates = self._kind.candidates(self._model.policy(batch.observation), batch.mask, rng=rng)
-        q = self._model.critics(batch.observation, batch.privileged, candidates.action).amin(dim=0)  # [n, C]
+        drawn, noise = minibatch.drawn, minibatch.noise.get("now")
+        parameters = self._model.policy(drawn.observation)
+        candidates: Candidates = self._kind.candidates(parameters, drawn.action_mask, noise=noise)
+        q = self._model.critics(drawn.observation, drawn.privileged, candidates.action).amin(dim=0)  # [n, C]
         value = soft_value(q, candidates.log_prob, candidates.weight, alpha=alpha)
         return -value.mean(), entropy(candidates.log_prob.detach(), candidates.weight.detach())
 

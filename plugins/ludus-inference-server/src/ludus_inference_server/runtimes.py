@@ -66,7 +66,9 @@ class OnDevice(Eager):
         self._weights = dict(module.state_dict())
         self._plain = as_function(module)
         self._compiled: Call | None = torch.compile(self._plain, dynamic=True) if compiled else None
-        self._recorded = Recorded(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
+        self._recorded: Recorded[_Rows] | None = (
+            Recorded(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
+        )
         # what recordings read: the weights of one slot at a time
         self._held = {name: tensor.clone() for name, tensor in self._weights.items()} if recorded else {}
         self._holds = -1
