@@ -350,7 +350,7 @@ def _linear(*models):
 )
 def test_recorded_steps_learn_the_same(make_dqn, make_batch, monkeypatch, caplog, device, options):
     """With targets, priorities, rates and a least evaluation that change from step to step, as on a CPU."""
-    options = {"learning_rate_schedule": "linear", "target_update_steps": 3, **options}
+    options = {"learning_rate_schedule": "linear", "target_update_steps": 3, "minimax_shift": "tracked", **options}
     batches = [make_batch(seed=seed, opponent_value=-1.0 - seed) for seed in range(4)]
 
     def learned(device, **more):
