@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from unittest import mock
 
-import torch
 from attrs import define, field
-from torch import Tensor
 
-from ludus.graphs import Recorded, _Recording
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from ludus.graphs import Recorded, _Recording
 
 
 @define
@@ -32,6 +34,8 @@ def recorded_on_cpu() -> Iterator[list[Callable[[Any], tuple[Tensor, ...]]]]:
     Returns:
         The functions that were recorded, one for each recording.
     """
+    from ludus.graphs import Recorded, _Recording  # noqa: PLC0415 - importing torch takes seconds
+
     made: list[Callable[[Any], tuple[Tensor, ...]]] = []
 
     def record(recorded: Recorded[Any], inputs: Any, _: torch.device) -> _Recording[Any]:
