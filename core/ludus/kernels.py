@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ __all__ = [
     "fastest_kernels",
     "has_bf16",
     "has_onednn",
+    "numpy_is_slow",
     "use_kernels",
 ]
 
@@ -52,15 +54,39 @@ def cpu_capabilities() -> Mapping[str, Any]:
     return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
+@cache
+def numpy_is_slow() -> bool:
+    """Return whether NumPy's BLAS takes twice as long as torch's own for a product of layers of 256, in one thread.
+
+    On AMD's Zen 1 OpenBLAS takes four times as long where a layer has more than some hundred inputs. Elsewhere the two
+    are within a third of each other, so that the answer is the same every time, and equal seeds give equal weights.
+    """
+    generator = torch.Generator().manual_seed(0)
+    inputs, weight = (torch.randn(256, 256, generator=generator) for _ in range(2))
+    product = torch.empty(256, 256)
+    by_torch = _least_s(lambda: torch.mm(inputs, weight, out=product))
+    by_numpy = _least_s(lambda: np.matmul(inputs.numpy(), weight.numpy(), out=product.numpy()))
+    return by_numpy > 2 * by_torch
+
+
+def _least_s(work: Callable[[], object]) -> float:
+    def once() -> float:
+        began_s = time.thread_time()
+        work()
+        return time.thread_time() - began_s
+
+    return min(once() for _ in range(10))
+
+
 def fastest_kernels() -> str:
     """Return what computes linear layers fastest here in 32 bits: ``"onednn"``, ``"numpy"`` or ``"torch"``.
 
-    On x86 without AVX-512 NumPy's BLAS is ahead with one thread, and torch's own with several. That is a rule and no
-    measurement, so that equal seeds give equal weights.
+    On x86 without AVX-512 NumPy's BLAS is ahead with one thread, but for some processors, and torch's own with several.
+    That is a rule and hardly a measurement, so that equal seeds give equal weights.
     """
     if torch.backends.cpu.get_cpu_capability() != "AVX2":
         return "onednn"
-    return "numpy" if torch.get_num_threads() == 1 else "torch"
+    return "numpy" if torch.get_num_threads() == 1 and not numpy_is_slow() else "torch"
 
 
 def choose_kernels(wanted: str, device: torch.device) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import kernels
-from ludus.kernels import choose_kernels, evaluate_together, fastest_kernels, has_onednn, use_kernels
+from ludus.kernels import choose_kernels, evaluate_together, fastest_kernels, has_onednn, numpy_is_slow, use_kernels
 from torch import nn
 
 needs_onednn = pytest.mark.skipif(not has_onednn(), reason="this build of torch has no oneDNN")
@@ -222,13 +222,35 @@ def test_a_wrong_result_counts_as_missing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("processor", "threads", "expected"), [("AVX512", 1, "onednn"), ("AVX2", 1, "numpy"), ("AVX2", 2, "torch")]
+    ("processor", "threads", "slow", "expected"),
+    [
+        ("AVX512", 1, False, "onednn"),
+        ("AVX2", 1, False, "numpy"),
+        ("AVX2", 1, True, "torch"),
+        ("AVX2", 2, False, "torch"),
+    ],
 )
-def test_the_processor_and_its_threads_choose(monkeypatch, processor, threads, expected):
+def test_the_processor_and_its_threads_choose(monkeypatch, processor, threads, slow, expected):
     """Each library where it was found to be the fastest."""
+    monkeypatch.setattr(kernels, "numpy_is_slow", lambda: slow)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert fastest_kernels() == expected
+
+
+@pytest.mark.parametrize(("numpy_s", "slow"), [(1.9, False), (2.1, True)])
+def test_numpy_is_slow_where_it_takes_twice_as_long(monkeypatch, numpy_s, slow):
+    """The best of some tries counts."""
+    times = iter([1.0, numpy_s])
+    monkeypatch.setattr(kernels, "_least_s", lambda _: next(times))
+    assert numpy_is_slow.__wrapped__() is slow
+
+
+def test_the_shortest_time_counts(monkeypatch):
+    """So that a try in which the processor did something else does not."""
+    clock = iter([0.0, 3.0, 5.0, 6.0] + [10.0, 12.0] * 8)
+    monkeypatch.setattr(kernels.time, "thread_time", lambda: next(clock))
+    assert kernels._least_s(lambda: None) == 1.0
 
 
 def test_numpy_computes_tanh_everywhere():

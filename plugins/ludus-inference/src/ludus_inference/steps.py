@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from attrs import define, field, frozen
 from ludus.inference import Span
-from ludus.kernels import cpu_capabilities
+from ludus.kernels import cpu_capabilities, numpy_is_slow
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -185,12 +185,13 @@ def multiply(rows: np.ndarray, weights: np.ndarray, *, out: np.ndarray) -> None:
 
 @cache
 def prefers_mkl() -> bool:
-    """Return whether larger products are faster in torch's MKL than in NumPy's BLAS: on Intel's processors.
+    """Return whether larger products are faster in torch's MKL than in NumPy's BLAS.
 
-    That is a rule and no measurement, so that equal seeds give equal decisions.
+    That is so on Intel's processors, and wherever NumPy's is far behind. It is a rule and hardly a measurement, so that
+    equal seeds give equal decisions.
     """
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    return has_mkl and "Intel" in str(cpu_capabilities().get("cpu_name"))
+    return has_mkl and ("Intel" in str(cpu_capabilities().get("cpu_name")) or numpy_is_slow())
 
 
 @cache
