@@ -189,7 +189,7 @@ def make_ppo_case(name: str, network: str, arguments: argparse.Namespace) -> Cas
     built = Built(network, recurrent=True, compiled=arguments.compile)
     context = AlgorithmContext(role=role, build_network=built)
     # what calls oneDNN by itself cannot be compiled
-    common = {"precision": arguments.precision, "cpu_kernels": "torch" if arguments.compile else "auto"}
+    common = {"precision": arguments.precision, "cpu_kernels": "plain" if arguments.compile else "auto"}
     algorithms: dict[str, Callable[[], Any]] = {
         "ppo": lambda: PPO(PPOConfig(**common), context=context),
         "rnd-ppo": lambda: RNDPPO(RNDPPOConfig(**common), context=context),

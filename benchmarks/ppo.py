@@ -167,7 +167,7 @@ def main() -> None:
     variants: dict[str, dict[str, Any]] = {
         "update": {},
         "update, fp32": {"precision": "fp32"},
-        "update, torch": {"precision": "fp32", "cpu_kernels": "torch"},
+        "update, plain": {"precision": "fp32", "cpu_kernels": "plain"},
         "update, bf16": {"precision": "bf16"},
     }
     trainers = [make_ppo(**options).make_trainer(seed=0) for options in variants.values()]

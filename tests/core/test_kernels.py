@@ -60,7 +60,7 @@ def products(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
+@every_kernel
 def test_the_linear_layers_go_through_the_kernels(monkeypatch, name):
     """One product per layer forwards; backwards one for every weight and for every input that has a gradient."""
     found = products(monkeypatch)
@@ -90,8 +90,7 @@ def test_heads_are_one_product(monkeypatch, name, backward):
     got = evaluate_together(fast, copied)
     (torch.cat([*expected.values()], dim=1) * weights).sum().backward()
     (torch.cat([*got.values()], dim=1) * weights).sum().backward()
-    unchanged = name == "torch" and backward is torch.float32
-    assert len(found) == (0 if unchanged else 3)
+    assert len(found) == 3
     torch.testing.assert_close(got, expected, atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(copied.grad, inputs.grad, atol=1e-5, rtol=1e-5)
     for ours, theirs in zip(fast.parameters(), plain.parameters(), strict=True):
@@ -149,7 +148,7 @@ def test_the_gradient_of_outputs_is_only_read(name):
     assert torch.equal(gradient, before)
 
 
-@pytest.mark.parametrize("name", [pytest.param("onednn", marks=needs_onednn), "numpy"])
+@every_kernel
 def test_a_row_ends_before_a_single_output(monkeypatch, name):
     """That one is left to torch; those before it are not."""
     plain = nn.Sequential(nn.Linear(5, 9), nn.Tanh(), nn.Linear(9, 6), nn.Tanh(), nn.Linear(6, 1), nn.Tanh())
@@ -179,18 +178,20 @@ def test_other_inputs_take_the_usual_path(name):
     torch.testing.assert_close(fast.double()(inputs.double()), plain.double()(inputs.double()))
 
 
-def test_torch_alone_changes_nothing():
-    """Layers stay what they are, unless gradients are to be rounded."""
-    model = changed(network(nn.Tanh()), "torch")
+def test_plain_layers_stay_what_they_are():
+    """Unless gradients are to be rounded."""
+    model = changed(network(nn.Tanh()), "plain")
     assert {type(module) for module in model.modules()} == {nn.Sequential, nn.Linear, nn.Tanh}
 
 
-@pytest.mark.parametrize(("wanted", "chosen"), [("auto", "numpy"), ("onednn", "onednn"), ("torch", "torch")])
+@pytest.mark.parametrize(
+    ("wanted", "chosen"), [("auto", "numpy"), ("onednn", "onednn"), ("torch", "torch"), ("plain", "plain")]
+)
 def test_kernels_are_for_cpus(monkeypatch, wanted, chosen):
-    """Elsewhere torch computes."""
+    """Elsewhere layers stay plain."""
     monkeypatch.setattr(kernels, "fastest_kernels", lambda: "numpy")
     assert choose_kernels(wanted, torch.device("cpu")) == chosen
-    assert choose_kernels(wanted, torch.device("cuda")) == "torch"
+    assert choose_kernels(wanted, torch.device("cuda")) == "plain"
 
 
 def test_without_onednn_nothing_changes(monkeypatch):

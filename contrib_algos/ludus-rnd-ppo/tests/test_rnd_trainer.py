@@ -202,7 +202,7 @@ def attentive(request):
     return make_modular(ModularConfig(entities={"mice": part}, torso=(4,)), request=request)
 
 
-@pytest.mark.parametrize("kernels", ["onednn", "torch"])
+@pytest.mark.parametrize("kernels", ["onednn", "torch", "plain"])
 @pytest.mark.parametrize(
     ("space", "options"),
     [

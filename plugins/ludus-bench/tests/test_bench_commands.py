@@ -452,7 +452,7 @@ def test_a_decision_has_the_products_of_the_networks_that_act(algorithm):
     assert len(acting_of(setup, plain=True).gemms()) == 2 + heads
 
 
-@pytest.mark.parametrize("kernels", ["auto", "numpy", "onednn"])
+@pytest.mark.parametrize("kernels", ["auto", "numpy", "torch", "onednn"])
 def test_an_update_has_the_products_of_every_pass(kernels):
     """Forwards, and backwards to the weights and to all inputs but the first, whatever the kernels are.
 

@@ -52,7 +52,7 @@ def updated(make_ppo, make_batch):
         ppo = make_ppo(
             **given,
             **({"build_network": build} if core else {}),
-            cpu_kernels="torch",
+            cpu_kernels="plain",
             precision="fp32",
             num_minibatches=3,
             learning_rate=3e-3,

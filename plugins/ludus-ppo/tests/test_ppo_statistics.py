@@ -64,7 +64,7 @@ def test_all_minibatches_of_a_first_pass_compute_what_was_played(make_ppo, make_
         assert not np.array_equal(before[f"{NORM}.mean"], trainer.weights()[f"{NORM}.mean"])
 
 
-@pytest.mark.parametrize("kernels", ["onednn", "torch"])
+@pytest.mark.parametrize("kernels", ["onednn", "torch", "plain"])
 @pytest.mark.parametrize(("steps", "segments", "minibatches"), [(31, 37, 4), (9, 7, 1)])
 def test_decisions_are_counted_once(make_ppo, make_batch, kernels, steps, segments, minibatches):
     """Whatever fills up shapes, however many passes there are; entries that are no decisions do not count."""

@@ -51,7 +51,7 @@ __all__ = [
 _PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
 
 #: By which options an algorithm that has them computes in plain torch.
-_PLAIN = {"cpu_kernels": "torch", "compile": False, "cuda_graphs": False}
+_PLAIN = {"cpu_kernels": "plain", "compile": False, "cuda_graphs": False}
 
 
 @frozen(kw_only=True)

@@ -95,9 +95,9 @@ class PPOConfig:
 
     cpu_kernels: str = option(
         "auto",
-        one_of("auto", "onednn", "numpy", "torch"),
-        help="what computes linear layers and their activations on the CPU: oneDNN, NumPy's BLAS (32 bits only), or "
-        "plain torch; auto: oneDNN, but not on x86 without AVX-512",
+        one_of("auto", "onednn", "numpy", "torch", "plain"),
+        help="what multiplies in linear layers on the CPU, with activations behind them: oneDNN, NumPy's BLAS (32 bits "
+        "only), or torch; plain: layers stay as they are; auto: oneDNN, but not on x86 without AVX-512",
     )
     precision: str = option(
         "auto",

@@ -198,9 +198,9 @@ class PPOTrainer:
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
     def _kernels(self) -> str:
-        """Return what computes linear layers: ``"onednn"``, ``"numpy"`` or ``"torch"``."""
+        """Return what computes linear layers, as `use_kernels` understands it."""
         wanted = self._config.cpu_kernels
-        if self._bf16 and wanted != "torch":  # NumPy has no such numbers
+        if self._bf16 and wanted in ("auto", "numpy"):  # NumPy has no such numbers
             wanted = "onednn"
         if self._config.compile and wanted == "auto":
             wanted = "onednn"
