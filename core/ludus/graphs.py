@@ -29,9 +29,9 @@ _Inputs = TypeVar("_Inputs", bound=Recordable)
 
 
 @define
-class _Recording(Generic[_Inputs]):
+class _Recording:
     graph: torch.cuda.CUDAGraph
-    inputs: _Inputs  # where it reads
+    inputs: tuple[Tensor, ...]  # where it reads
     outputs: tuple[Tensor, ...]  # where it writes
 
 
@@ -49,7 +49,7 @@ class Recorded(Generic[_Inputs]):
     def __init__(self, function: Callable[[_Inputs], tuple[Tensor, ...]]) -> None:
         self._function = function
         self._calls: Counter[Hashable] = Counter()
-        self._recordings: dict[Hashable, _Recording[_Inputs]] = {}
+        self._recordings: dict[Hashable, _Recording] = {}
         self._works = True
         self._pool: Any = None  # of what versions of torch call differently
 
@@ -73,11 +73,11 @@ class Recorded(Generic[_Inputs]):
                 return self._function(inputs)
             self._recordings[key] = recording
         else:
-            copy_together(named.values(), into=recording.inputs.named().values())
+            copy_together(named.values(), into=recording.inputs)
         recording.graph.replay()
         return tuple(output.clone() for output in recording.outputs)
 
-    def _record(self, inputs: _Inputs, device: torch.device) -> _Recording[_Inputs] | None:
+    def _record(self, inputs: _Inputs, device: torch.device) -> _Recording | None:
         """Record the function, which computes nothing meanwhile; None where that fails."""
         if self._pool is None:  # of one for all: they run one after another, and what one returns is copied before
             self._pool = torch.cuda.graph_pool_handle()
@@ -92,7 +92,7 @@ class Recorded(Generic[_Inputs]):
             reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
             _log.warning("the work on the GPU cannot be recorded (%s); it is launched piece by piece", reason)
             return None
-        return _Recording(graph, inputs, outputs)
+        return _Recording(graph, tuple(inputs.named().values()), outputs)
 
 
 def copy_together(tensors: Iterable[Tensor], *, into: Iterable[Tensor]) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "get_weights",
     "restored_on_error",
     "set_weights",
+    "to_arrays",
     "to_tensor",
     "update_statistics",
 ]
@@ -150,7 +151,32 @@ def update_statistics(module: nn.Module, observation: Mapping[str, Tensor], priv
 
 def get_weights(module: nn.Module) -> dict[str, np.ndarray]:
     """Return copies of all parameters and buffers of `module` by name."""
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in module.state_dict().items()}
+    return to_arrays(module.state_dict())
+
+
+def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+    """Return copies of tensors of any devices, by the same names."""
+    found = {}
+    for part, flat in _joined(tensors):
+        numbers, start = flat.cpu().numpy(), 0
+        for name, tensor in part.items():
+            found[name] = numbers[start : start + tensor.numel()].reshape(tuple(tensor.shape))
+            start += tensor.numel()
+    return {name: found[name] for name in tensors}
+
+
+def _joined(tensors: Mapping[Any, Tensor]) -> Iterator[tuple[dict[Any, Tensor], Tensor]]:
+    """Yield all tensors of one device and dtype, and a copy of their numbers one after another.
+
+    It is one for all since a GPU computes a copy faster than it is asked for one, and has to be waited for.
+    """
+    import torch  # noqa: PLC0415 - as in `to_tensor`
+
+    parts: dict[tuple[torch.device, torch.dtype], dict[Any, Tensor]] = {}
+    for name, tensor in tensors.items():
+        parts.setdefault((tensor.device, tensor.dtype), {})[name] = tensor.detach()
+    for part in parts.values():
+        yield part, torch.cat([tensor.reshape(-1) for tensor in part.values()])
 
 
 def set_weights(module: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
@@ -185,17 +211,14 @@ def restored_on_error(tensors: Sequence[Tensor]) -> Iterator[None]:
     """
     import torch  # noqa: PLC0415 - as in `to_tensor`
 
-    from ludus.graphs import copy_together  # noqa: PLC0415 - likewise
-
-    with torch.no_grad():
-        live = [tensor.detach() for tensor in tensors]
-        before = [torch.empty_like(tensor) for tensor in live]
-        copy_together(live, into=before)
+    before = list(_joined(dict(enumerate(tensors))))
     try:
         yield
     except Exception:  # of any kind: it is raised again
-        with torch.no_grad():
-            copy_together(before, into=live)
+        for part, flat in before:
+            values = torch.split(flat, [tensor.numel() for tensor in part.values()])
+            for tensor, value in zip(part.values(), values, strict=True):
+                tensor.copy_(value.view_as(tensor))
         raise
 
 

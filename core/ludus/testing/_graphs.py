@@ -21,10 +21,11 @@ class _Repeated:
     """Calls the function again with the inputs where they lie, which is what a graph does."""
 
     function: Callable[[Any], tuple[Tensor, ...]]
-    recording: _Recording[Any] = field(init=False)
+    inputs: Any
+    recording: _Recording = field(init=False)
 
     def replay(self) -> None:
-        self.recording.outputs = self.function(self.recording.inputs)
+        self.recording.outputs = self.function(self.inputs)
 
 
 @contextmanager
@@ -38,9 +39,9 @@ def recorded_on_cpu() -> Iterator[list[Callable[[Any], tuple[Tensor, ...]]]]:
 
     made: list[Callable[[Any], tuple[Tensor, ...]]] = []
 
-    def record(recorded: Recorded[Any], inputs: Any, _: torch.device) -> _Recording[Any]:
-        graph = _Repeated(recorded._function)
-        graph.recording = _Recording(cast("torch.cuda.CUDAGraph", graph), inputs, ())
+    def record(recorded: Recorded[Any], inputs: Any, _: torch.device) -> _Recording:
+        graph = _Repeated(recorded._function, inputs)
+        graph.recording = _Recording(cast("torch.cuda.CUDAGraph", graph), tuple(inputs.named().values()), ())
         made.append(recorded._function)
         return graph.recording
 

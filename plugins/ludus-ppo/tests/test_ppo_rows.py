@@ -208,7 +208,7 @@ def test_borrowed_memory_stays_alive():
 @pytest.fixture
 def gpu_log(monkeypatch):
     """Return what a GPU is asked to do from now on, while the CPU does it."""
-    log, empty, send = [], torch.empty, torch.Tensor.to
+    log, empty, zeros, send = [], torch.empty, torch.zeros, torch.Tensor.to
 
     class Stream:
         def __enter__(self):
@@ -228,6 +228,13 @@ def gpu_log(monkeypatch):
         log.append("pinned" if pin_memory else "pageable")
         return empty(*shape, **options)
 
+    def zeroed(*shape, device=None):
+        return zeros(*shape)
+
+    def pin(tensor):
+        log.append("pinned")
+        return tensor
+
     def to(tensor, _, *, non_blocking=False):
         log.append("sent" if non_blocking else "sent and waited")
         return send(tensor, CPU)
@@ -237,14 +244,48 @@ def gpu_log(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: log.append("record"), raising=False)
     monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
+    monkeypatch.setattr(rows_module.torch, "zeros", zeroed)
     monkeypatch.setattr(rows_module.torch, "empty", pinned)
     rows_module._transfer_stream.cache_clear()
     yield log
     rows_module._transfer_stream.cache_clear()
 
 
-def test_rows_for_a_gpu_pass_through_pinned_memory(batch, gpu_log):
+def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
+    """And selects rows by itself: only their numbers follow."""
+    batch.action = apart(batch.action)
+    source = source_of(batch, GPU)
+    assert gpu_log == ["pinned", "sent", "pinned", "sent"]  # and the numbers of all decisions
+    for entries in (np.array([7, 3]), np.array([0, 47, 13])):
+        gpu_log.clear()
+        check(source.take(entries), batch, entries)
+        assert [what for what in gpu_log if what != "sent and waited"] == ["pinned", "sent"]
+    np.testing.assert_array_equal(source.pick("extras/value"), batch.extras["value"][batch.trainable()])
+
+
+def test_segments_on_a_gpu_are_those_of_the_batch(batch, gpu_log):
+    """Unrolled by networks with a memory, whether some only fill up or not."""
+    batch.length[:] = [8, 3, 1, 8, 8, 8]
+    batch.initial_state = {"memory": np.arange(12, dtype=np.float32).reshape(6, 2)}
+    numbers = torch.arange(54, dtype=torch.float32).view(9, 6)
+    more = {"advantage": numbers, "returns/value": -numbers}
+    for filled in (False, True):
+        here, there = (
+            SequenceSource(batch, trainable=batch.trainable(), more=more, device=device, burn_in=1, filled=filled)
+            for device in (CPU, GPU)
+        )
+        for part in (np.arange(6), np.array([5, 1, 2])):
+            ours, theirs = there.take(part).named(), here.take(part).named()
+            assert ours.keys() == theirs.keys()
+            for name, tensor in theirs.items():
+                torch.testing.assert_close(ours[name], tensor, rtol=0, atol=0)
+    assert gpu_log.count("transfer") == 0
+
+
+def test_rows_of_a_large_batch_pass_through_pinned_memory(batch, gpu_log, monkeypatch):
     """Every array is picked into pinned memory and sent without waiting, on the stream for transfers."""
+    monkeypatch.setattr(rows_module, "_MOST_WHOLE", 0)
     entries = np.array([7, 3])
     check(source_of(batch, GPU).take(entries), batch, entries)
     arrays = 9
@@ -252,8 +293,9 @@ def test_rows_for_a_gpu_pass_through_pinned_memory(batch, gpu_log):
     assert gpu_log == [*picked, "stream", *sent, "wait", *["record"] * arrays]
 
 
-def test_a_gpu_has_one_stream_for_transfers(batch, gpu_log):
+def test_a_gpu_has_one_stream_for_transfers(batch, gpu_log, monkeypatch):
     """However many batches are learned from: what one stream has freed, the copies of another cannot use."""
+    monkeypatch.setattr(rows_module, "_MOST_WHOLE", 0)
     for _ in range(3):
         source_of(batch, GPU).take(np.array([7, 3]))
     assert gpu_log.count("stream") == 1

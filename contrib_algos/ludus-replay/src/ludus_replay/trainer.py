@@ -17,7 +17,7 @@ from ludus.environment import Role
 from ludus.errors import ContractError
 from ludus.graphs import Recorded
 from ludus.kernels import choose_kernels, use_kernels
-from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights
+from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights, to_arrays
 from ludus.segment import SegmentBatch
 from torch import Tensor, nn
 
@@ -371,7 +371,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
 
     def state(self) -> dict[str, np.ndarray]:
         """Return counters, Adam's moments, the target, and the replay memory if checkpoints hold it."""
-        state = {name: tensor.cpu().numpy().copy() for name, tensor in self._state.items()}
+        state = to_arrays(self._state)
         if self._config.checkpoint_replay:
             state |= {f"{_REPLAY}{name}": array for name, array in self._replay.state().items()}
         return state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Protocol
 
@@ -22,6 +22,9 @@ _READ = ("observation/", "privileged/")  # by the network
 # Of the rows of a batch, how many tell whether it is worth while to compare all, and the least share to be saved.
 _SAMPLE = 512
 _FEWEST_EQUAL = 0.05
+
+_MOST_WHOLE = 1 << 28  # bytes of a batch that is sent to a GPU whole; of a larger one, one minibatch after another
+_ALIGNED = 64
 
 
 @frozen(kw_only=True)
@@ -77,7 +80,7 @@ class Source(Protocol):
         """Return copies of the rows of a part on the device."""
 
     def pick(self, name: str) -> Tensor:
-        """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the CPU.
+        """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the device or the CPU.
 
         Args:
             name: As in `SegmentBatch.arrays`, or ``"advantage"``, or ``"returns/"`` and a value head.
@@ -85,7 +88,7 @@ class Source(Protocol):
 
 
 class RowSource:
-    """Picks rows out of segments: one copy of what is asked for, none of the rest; see `Source`.
+    """Picks rows out of segments, where these lie or on a GPU; see `Source`.
 
     Parts are entries ``[n] int64``: t · N + segment each.
 
@@ -111,14 +114,14 @@ class RowSource:
         merged: bool = False,
         filled: bool = False,
     ) -> None:
-        tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)}
-        self._columns = {name: _Column(tensor) for name, tensor in (tensors | dict(more)).items()}
+        tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
+        self._transfer = _Transfer(device, tensors.values())
+        self._columns = {name: _Column(tensor) for name, tensor in self._transfer.place(tensors).items()}
         steps, segments = (np.arange(size) for size in trainable.shape)
         pitches = {column.pitch for column in self._columns.values()}
         self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
         self._chosen = np.flatnonzero(trainable)
         self._places_chosen = self._places(self._chosen)
-        self._device, self._transfer = device, _Transfer(device)
         self._few_shapes, self._filled = few_shapes, filled
         self._kinds = self._find_kinds(trainable.size) if merged else None
 
@@ -159,17 +162,19 @@ class RowSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of these rows on the device."""
-        count, more = part.size, {}
+        count, weight, more = part.size, None, {}
         if self._filled:
-            part, more["weight"] = _filled(part)
-        read, seen, unit = part, None, self._unit(part.size)
+            part = _filled(part, _eighth(count))
+            weight = self._transfer.weight(count, part.size)
+        read, unit = part, self._unit(part.size)
         if self._kinds is not None:
             kept, place = one_of_each(self._kinds[part])
-            read, seen = part[kept], torch.from_numpy(place).to(self._device)
+            read, more["seen"] = part[kept], self._transfer.index(place)
             unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
-        own, filled = self._places(part), self._places(np.pad(read, (0, -read.size % unit), mode="edge"))
-        places = {name: filled if name.startswith(_READ) else own for name in self._columns}
-        picked = {name: self._pick(name, rows, pinned=self._transfer.pinned) for name, rows in places.items()}
+        read = _filled(read, unit)
+        own = self._places(part)
+        of_read = own if read is part else self._places(read)
+        picked = {name: self._pick(name, of_read if name.startswith(_READ) else own) for name in self._columns}
         taken = self._transfer.send(picked | more)
 
         def group(prefix: str) -> dict[str, Tensor]:
@@ -178,37 +183,35 @@ class RowSource:
         return Rows(
             observation=group("observation/"),
             privileged=group("privileged/"),
-            seen=seen,
+            seen=taken.get("seen"),
             action=taken["action"],
             action_mask=taken.get("action_mask"),
             extras=group("extras/"),
             advantage=taken["advantage"],
             returns=group("returns/"),
-            weight=taken.get("weight"),
+            weight=weight,
             count=count,
         )
 
     def observe(self, part: np.ndarray) -> dict[str, Tensor]:
         """Return copies of the leaves of the observations in these rows, on the device."""
         prefix, places = "observation/", self._places(part)
-        picked = {
-            name.removeprefix(prefix): self._pick(name, places, pinned=self._transfer.pinned)
-            for name in self._columns
-            if name.startswith(prefix)
-        }
-        return self._transfer.send(picked)
+        return self._transfer.send(
+            {name.removeprefix(prefix): self._pick(name, places) for name in self._columns if name.startswith(prefix)}
+        )
 
     def pick(self, name: str) -> Tensor:
         """Return one array at all trainable decisions; see `Source`."""
-        return self._pick(name, self._places_chosen)
+        column = self._columns[name]
+        return column.rows.index_select(0, self._places_chosen[column.pitch])
 
     def _places(self, entries: np.ndarray) -> dict[int, Tensor]:
         """Return which rows of columns entries are, by the pitch of these."""
-        return {pitch: torch.from_numpy(rows[entries]) for pitch, rows in self._rows.items()}
+        return {pitch: self._transfer.index(rows[entries]) for pitch, rows in self._rows.items()}
 
-    def _pick(self, name: str, places: Mapping[int, Tensor], *, pinned: bool = False) -> Tensor:
+    def _pick(self, name: str, places: Mapping[int, Tensor]) -> Tensor:
         column = self._columns[name]
-        return _selected(column.rows, 0, places[column.pitch], pinned=pinned)
+        return self._transfer.select(column.rows, 0, places[column.pitch])
 
 
 class SequenceSource:
@@ -239,17 +242,20 @@ class SequenceSource:
         learned = trainable[:steps]
         self._counts = learned.sum(axis=0)
         self._segments = np.flatnonzero(self._counts)
-        self._learned = torch.from_numpy(learned)
-        self._tensors = {name: borrow(array)[:steps] for name, array in batch.arrays().items() if _is_column(name)}
-        self._tensors |= {name: tensor[:steps] for name, tensor in more.items()}
-        defined = torch.from_numpy(known(batch)[:steps])
+        self._learned = learned
+        tensors = {name: borrow(array)[:steps] for name, array in batch.arrays().items() if _is_column(name)}
+        tensors |= {name: tensor[:steps] for name, tensor in more.items()}
+        tensors |= {f"state/{name}": borrow(leaf) for name, leaf in batch.initial_state.items()}
+        tensors["starts"], tensors["known"] = (torch.from_numpy(flags(batch)[:steps]) for flags in (_starts, known))
+        self._transfer = _Transfer(device, tensors.values())
+        self._tensors = self._transfer.place(tensors)
+        self._starts, defined = self._tensors.pop("starts"), self._tensors.pop("known")
+        self._state = {f"state/{name}": self._tensors.pop(f"state/{name}") for name in batch.initial_state}
         for name, tensor in self._tensors.items():
             if name.startswith(_READ) and tensor.dtype is not torch.uint8:  # whatever lies there must be a valid input
                 whole = defined.view(*defined.shape, *[1] * (tensor.dim() - 2))
                 self._tensors[name] = torch.where(whole, tensor, tensor[:1])
-        self._state = {name: borrow(leaf) for name, leaf in batch.initial_state.items()}
-        self._starts = torch.from_numpy(_starts(batch)[:steps])
-        self._transfer, self._burn_in, self._filled = _Transfer(device), burn_in, filled
+        self._burn_in, self._filled = burn_in, filled
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
         """Return segments in random order; see `Source`."""
@@ -260,34 +266,31 @@ class SequenceSource:
 
     def entries(self, part: np.ndarray) -> np.ndarray:
         """Return the entries of these segments that are learned from, in the order of `take`; see `Source`."""
-        step, column = np.nonzero(self._learned.numpy()[:, part])
+        step, column = np.nonzero(self._learned[:, part])
         return np.asarray(step * self._learned.shape[1] + part[column])
 
     def take(self, part: np.ndarray) -> Rows:
         """Return these segments unrolled, and the rows of their decisions, on the device."""
-        learned, more = self._learned.numpy()[:, part], {}
+        wanted, transfer, weight = part.size, self._transfer, None
         if self._filled:
-            wanted = part.size
-            part, _ = _filled(part)
-            learned = np.pad(learned, ((0, 0), (0, part.size - wanted)))
-        kept = np.flatnonzero(learned)
+            part = _filled(part, _eighth(wanted))
+        kept = np.flatnonzero(self._learned[:, part] & (np.arange(part.size) < wanted))
         count = kept.size
         if self._filled:
-            kept, more["weight"] = _filled(kept)
-        index, pinned = torch.from_numpy(part), self._transfer.pinned
-        more["kept"] = torch.from_numpy(kept)
+            kept = _filled(kept, _eighth(count))
+            weight = transfer.weight(count, kept.size)
+        segments, entries = transfer.index(part), transfer.index(kept)
 
         def rows(tensor: Tensor) -> Tensor:
-            return _selected(tensor.index_select(1, index).flatten(0, 1), 0, more["kept"], pinned=pinned)
+            return transfer.select(tensor.index_select(1, segments).flatten(0, 1), 0, entries)
 
-        taken = self._transfer.send(
+        taken = transfer.send(
             {
-                name: _selected(tensor, 1, index, pinned=pinned) if name.startswith(_READ) else rows(tensor)
+                name: transfer.select(tensor, 1, segments) if name.startswith(_READ) else rows(tensor)
                 for name, tensor in self._tensors.items()
             }
-            | {"starts": _selected(self._starts, 1, index, pinned=pinned)}
-            | {f"state/{name}": _selected(leaf, 0, index, pinned=pinned) for name, leaf in self._state.items()}
-            | more
+            | {"starts": transfer.select(self._starts, 1, segments), "kept": entries}
+            | {name: transfer.select(leaf, 0, segments) for name, leaf in self._state.items()}
         )
 
         def group(prefix: str) -> dict[str, Tensor]:
@@ -302,13 +305,13 @@ class SequenceSource:
             extras=group("extras/"),
             advantage=taken["advantage"],
             returns=group("returns/"),
-            weight=taken.get("weight"),
+            weight=weight,
             count=count,
         )
 
     def pick(self, name: str) -> Tensor:
         """Return one array at all decisions that are learned from; see `Source`."""
-        return self._tensors[name].flatten(0, 1).index_select(0, self._learned.flatten().nonzero().squeeze(1))
+        return self._tensors[name].flatten(0, 1).index_select(0, self._transfer.index(np.flatnonzero(self._learned)))
 
 
 def known(batch: SegmentBatch) -> np.ndarray:
@@ -342,25 +345,15 @@ class _Column:
         self.rows = tensor.as_strided((count, *inner.shape), (row, *tensor.stride()[2:]))
 
 
-def _filled(part: np.ndarray) -> tuple[np.ndarray, Tensor]:
-    """Return numbers filled up to one of few sizes by the last of them, and the weight of each, ``[≥ n] float32``.
-
-    It is at most an eighth more.
-    """
-    unit = 1 << max(0, (part.size // 8).bit_length() - 1)
-    filled = np.pad(part, (0, -part.size % unit), mode="edge")
-    weight = torch.zeros(filled.size)
-    weight[: part.size] = 1 / part.size
-    return filled, weight
+def _eighth(count: int) -> int:
+    """Return what the numbers of rows that are about so many are multiples of, so that few occur: an eighth at most."""
+    return 1 << max(0, (count // 8).bit_length() - 1)
 
 
-def _selected(tensor: Tensor, dim: int, index: Tensor, *, pinned: bool) -> Tensor:
-    """Return `tensor.index_select`, in memory from which a GPU can be sent to without waiting if `pinned`."""
-    if not pinned:
-        return tensor.index_select(dim, index)
-    shape = (*tensor.shape[:dim], len(index), *tensor.shape[dim + 1 :])
-    out = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
-    return torch.index_select(tensor, dim, index, out=out)
+def _filled(part: np.ndarray, unit: int) -> np.ndarray:
+    """Return numbers filled up to a multiple of a unit by the last of them."""
+    missing = -part.size % unit
+    return np.concatenate([part, np.full(missing, part[-1])]) if missing else part
 
 
 @cache
@@ -370,15 +363,43 @@ def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 class _Transfer:
-    """How tensors get to a device: to a GPU on a stream of its own, while it computes on what was sent before."""
+    """How a batch gets to a device, and where rows are selected from it.
 
-    def __init__(self, device: torch.device) -> None:
+    A GPU that gets all of a batch at once selects by itself: with a small network the CPU would take longer to select
+    rows and to send them than the GPU to learn from them. Of a batch that might be too large for that, rows are sent
+    to a GPU on a stream of its own, while it computes on what was sent before.
+
+    Args:
+        device: Where rows are wanted.
+        tensors: The batch.
+    """
+
+    def __init__(self, device: torch.device, tensors: Iterable[Tensor]) -> None:
+        on_gpu = device.type == "cuda"
         self._device = device
-        self.pinned = device.type == "cuda"
+        self._whole = on_gpu and sum(tensor.nbytes for tensor in tensors) <= _MOST_WHOLE
+        self._pinned = on_gpu and not self._whole
+
+    def place(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Return the tensors of the batch where rows are selected."""
+        return _sent_together(tensors, self._device) if self._whole else tensors
+
+    def index(self, numbers: np.ndarray) -> Tensor:
+        """Return numbers to select by, beside the batch."""
+        index = torch.from_numpy(numbers)
+        return index.pin_memory().to(self._device, non_blocking=True) if self._whole else index
+
+    def select(self, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
+        """Return `tensor.index_select`, in memory from which can be sent without waiting."""
+        if not self._pinned:
+            return tensor.index_select(dim, index)
+        shape = (*tensor.shape[:dim], len(index), *tensor.shape[dim + 1 :])
+        out = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
+        return torch.index_select(tensor, dim, index, out=out)
 
     def send(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors on the device, ready for what is queued on its current stream from now on."""
-        if not self.pinned:
+        """Return what was selected on the device, ready for what is queued on its current stream from now on."""
+        if not self._pinned:
             return {name: tensor.to(self._device) for name, tensor in tensors.items()}
         stream, current = _transfer_stream(self._device), torch.cuda.current_stream(self._device)
         with torch.cuda.stream(stream):
@@ -387,6 +408,31 @@ class _Transfer:
         for tensor in sent.values():
             tensor.record_stream(current)  # or its memory might be given away before it has been read
         return sent
+
+    def weight(self, count: int, size: int) -> Tensor:
+        """Return what each of so many rows counts in means where only the first `count` do, on the device."""
+        weight = torch.zeros(size, device=self._device)
+        weight[:count] = 1 / count
+        return weight
+
+
+def _sent_together(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    """Return copies of tensors on a GPU, by a single copy to it."""
+    starts, size = {}, 0
+    for name, tensor in tensors.items():
+        starts[name] = size
+        size += -(-tensor.nbytes // _ALIGNED) * _ALIGNED
+
+    def views(buffer: Tensor) -> dict[str, Tensor]:
+        return {
+            name: buffer[starts[name] : starts[name] + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
+            for name, tensor in tensors.items()
+        }
+
+    packed = torch.empty(size, dtype=torch.uint8, pin_memory=True)
+    for name, view in views(packed).items():
+        view.copy_(tensors[name])
+    return views(packed.to(device, non_blocking=True))
 
 
 def borrow(array: np.ndarray) -> Tensor:

@@ -22,6 +22,7 @@ from ludus.network import (
     get_weights,
     restored_on_error,
     set_weights,
+    to_arrays,
     update_statistics,
 )
 from ludus.optimizer import Adam
@@ -333,7 +334,7 @@ class PPOTrainer:
         moments = self._state["value_moments"]
         for index, stream in enumerate(self._streams):
             returns = source.pick(f"returns/{stream.head}").double()
-            now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())])
+            now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())]).cpu()
             self._group.mean([now], weight=len(returns))
             moments[index] = _MOMENTS_DECAY * moments[index] + (1 - _MOMENTS_DECAY) * now
             mean, square = moments[index, :2] / moments[index, 2]
@@ -496,7 +497,7 @@ class PPOTrainer:
 
     def state(self) -> dict[str, np.ndarray]:
         """Return the seed, the count of updates and Adam's step counts and moments by parameter name."""
-        return {name: tensor.cpu().numpy().copy() for name, tensor in self._state.items()}
+        return to_arrays(self._state)
 
     def load_state(self, state: Weights) -> None:
         """Go on from `state()`.
