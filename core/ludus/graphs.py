@@ -57,7 +57,8 @@ class Recorded(Generic[_Inputs]):
         """Return what the function makes of the inputs, as tensors that nobody else writes to.
 
         Args:
-            inputs: Not to be read afterwards: later calls write there.
+            inputs: Not to be read afterwards: later calls write there. What lies where it lay when the function was
+                recorded is read there, other tensors are copied there.
         """
         if not self._works:
             return self._function(inputs)
@@ -73,7 +74,9 @@ class Recorded(Generic[_Inputs]):
                 return self._function(inputs)
             self._recordings[key] = recording
         else:
-            copy_together(named.values(), into=recording.inputs)
+            pairs = zip(named.values(), recording.inputs, strict=True)
+            elsewhere = [(new, old) for new, old in pairs if new.data_ptr() != old.data_ptr()]
+            copy_together((new for new, _ in elsewhere), into=(old for _, old in elsewhere))
         recording.graph.replay()
         return tuple(output.clone() for output in recording.outputs)
 

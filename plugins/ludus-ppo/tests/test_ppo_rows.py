@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from ludus_ppo import rows as rows_module
-from ludus_ppo.rows import RowSource, SequenceSource, borrow
+from ludus_ppo.rows import Landing, RowSource, SequenceSource, borrow
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -208,7 +208,7 @@ def test_borrowed_memory_stays_alive():
 @pytest.fixture
 def gpu_log(monkeypatch):
     """Return what a GPU is asked to do from now on, while the CPU does it."""
-    log, empty, zeros, send = [], torch.empty, torch.zeros, torch.Tensor.to
+    log, empty, send, copy = [], torch.empty, torch.Tensor.to, torch.Tensor.copy_
 
     class Stream:
         def __enter__(self):
@@ -224,12 +224,13 @@ def gpu_log(monkeypatch):
         log.append("stream")
         return Stream()
 
-    def pinned(*shape, pin_memory=False, **options):
-        log.append("pinned" if pin_memory else "pageable")
-        return empty(*shape, **options)
+    def pinned(*shape, dtype, pin_memory=False, device=None):
+        log.extend(["pinned"] * pin_memory)
+        return empty(*shape, dtype=dtype)
 
-    def zeroed(*shape, device=None):
-        return zeros(*shape)
+    def copied(tensor, source, *, non_blocking=False):
+        log.extend(["sent"] * non_blocking)
+        return copy(tensor, source)
 
     def pin(tensor):
         log.append("pinned")
@@ -245,7 +246,7 @@ def gpu_log(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: log.append("record"), raising=False)
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
-    monkeypatch.setattr(rows_module.torch, "zeros", zeroed)
+    monkeypatch.setattr(torch.Tensor, "copy_", copied)
     monkeypatch.setattr(rows_module.torch, "empty", pinned)
     rows_module._transfer_stream.cache_clear()
     yield log
@@ -261,26 +262,44 @@ def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
         gpu_log.clear()
         check(source.take(entries), batch, entries)
         assert [what for what in gpu_log if what != "sent and waited"] == ["pinned", "sent"]
-    np.testing.assert_array_equal(source.pick("extras/value"), batch.extras["value"][batch.trainable()])
 
 
-def test_segments_on_a_gpu_are_those_of_the_batch(batch, gpu_log):
-    """Unrolled by networks with a memory, whether some only fill up or not."""
-    batch.length[:] = [8, 3, 1, 8, 8, 8]
-    batch.initial_state = {"memory": np.arange(12, dtype=np.float32).reshape(6, 2)}
-    numbers = torch.arange(54, dtype=torch.float32).view(9, 6)
+def landed(batch):
+    """Return both kinds of sources of a batch, each where it is and where it has landed."""
+    batch.initial_state = {"memory": np.arange(2.0 * batch.num_segments, dtype=np.float32).reshape(-1, 2)}
+    numbers = torch.arange(batch.decided.size, dtype=torch.float32).view(batch.decided.shape)
     more = {"advantage": numbers, "returns/value": -numbers}
-    for filled in (False, True):
-        here, there = (
-            SequenceSource(batch, trainable=batch.trainable(), more=more, device=device, burn_in=1, filled=filled)
-            for device in (CPU, GPU)
-        )
-        for part in (np.arange(6), np.array([5, 1, 2])):
-            ours, theirs = there.take(part).named(), here.take(part).named()
-            assert ours.keys() == theirs.keys()
-            for name, tensor in theirs.items():
-                torch.testing.assert_close(ours[name], tensor, rtol=0, atol=0)
-    assert gpu_log.count("transfer") == 0
+    given = {"trainable": batch.trainable(), "more": more, "device": CPU, "filled": True}
+    return [
+        [RowSource(batch, landing=landing, **given) for landing in (None, Landing(CPU))],
+        [SequenceSource(batch, landing=landing, burn_in=1, **given) for landing in (None, Landing(CPU))],
+    ]
+
+
+@pytest.mark.parametrize("segments", [6, 41])
+def test_what_has_landed_is_the_batch(make_ppo, make_batch, segments):
+    """Also where more segments fill it up: rows, whole segments, and single arrays."""
+    batch = make_batch(make_ppo(), segments=segments, privileged={"fog": 2})
+    batch.length[:4], batch.terminated[:] = [8, 3, 1, 8], False
+    for (here, there), part in zip(landed(batch), (np.flatnonzero(batch.trainable())[:19], np.arange(5)), strict=True):
+        expected = here.take(part).named()
+        for rows in (there.take(part), there.choose(part).rows()):
+            assert rows.named().keys() == expected.keys()
+            for name, tensor in rows.named().items():
+                torch.testing.assert_close(tensor, expected[name], rtol=0, atol=1e-9, msg=name)
+        assert there.choose(part).count == here.take(part).count
+        torch.testing.assert_close(there.pick("extras/value"), here.pick("extras/value"), rtol=0, atol=0)
+
+
+def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
+    """As long as there is room: a larger one goes elsewhere, and takes nothing from what was chosen before."""
+    landing, places = Landing(CPU), []
+    for number, segments in enumerate((40, 39, 37, 400, 40)):
+        batch = make_batch(make_ppo(), segments=segments, seed=number)
+        chosen = source_of(batch, filled=True, landing=landing).choose(np.arange(3, 13))
+        np.testing.assert_array_equal(chosen.rows().observation["obs"], batch.observation["obs"][0, 3:13])
+        places.append((chosen, min(tensor.data_ptr() for tensor in chosen.batch.values())))
+    assert places[0][1] == places[1][1] == places[2][1] != places[3][1] == places[4][1]
 
 
 def test_rows_of_a_large_batch_pass_through_pinned_memory(batch, gpu_log, monkeypatch):

@@ -32,6 +32,9 @@ __all__ = [
 # Beyond e^20 a ratio is clipped anyway, and its exponential would overflow into NaN gradients.
 _MAX_LOG_RATIO = 20.0
 
+# A mean per row: of hardly any labels used, a share is 0.
+_LEAST_LABELS = 1e-9
+
 # Rounding alone gives equal returns a variance.
 _NO_VARIANCE = 1e-8
 
@@ -212,7 +215,12 @@ class _PolicyObjective(torch.autograd.Function):
 
 
 def ratio_statistics(
-    log_prob: Tensor, old_log_prob: Tensor, *, clip_epsilon: float, used: Tensor | None = None
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    *,
+    clip_epsilon: float | Tensor,
+    used: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return how far the policy has moved: two scalars.
 
@@ -221,6 +229,7 @@ def ratio_statistics(
         old_log_prob: The same of the policy that decided.
         clip_epsilon: ε.
         used: ``[n, L] bool``, the labels to count; None: all.
+        weight: ``[n]``, what each row counts, 1 in all; None: all the same.
 
     Returns:
         The estimate E[r - 1 - log r] of the KL divergence from the old policy to the new in nats, r being the ratio
@@ -228,9 +237,11 @@ def ratio_statistics(
     """
     log_ratio = log_prob - old_log_prob  # [n, L]
     joint = joint_log_prob(log_ratio, used=used).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)  # [n, 1]
-    outside = (log_ratio.clamp(max=_MAX_LOG_RATIO).exp() - 1).abs() > clip_epsilon
-    share = outside.float().mean() if used is None else (outside & used).sum() / used.sum().clamp(min=1)
-    return (joint.exp() - 1 - joint).mean(), share
+    divergence = mean_over_labels_used(joint.exp() - 1 - joint, weight=weight)
+    outside = ((log_ratio.clamp(max=_MAX_LOG_RATIO).exp() - 1).abs() > clip_epsilon).float()
+    counted = torch.ones_like(outside) if used is None else used.float()
+    labels = mean_over_labels_used(counted, weight=weight).clamp(min=_LEAST_LABELS)
+    return divergence, mean_over_labels_used(outside * counted, weight=weight) / labels
 
 
 def value_loss(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Any, Protocol
+import math
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -15,7 +16,9 @@ from torch import Tensor
 from ludus_ppo.kinds import kinds_of, one_of_each
 from ludus_ppo.networks import Unrolled
 
-__all__ = ["RowSource", "Rows", "SequenceSource", "Source", "borrow", "known"]
+__all__ = ["Chosen", "Landing", "RowSource", "Rows", "SequenceSource", "Source", "borrow", "known"]
+
+_Tensors: TypeAlias = dict[str, Tensor]
 
 _READ = ("observation/", "privileged/")  # by the network
 
@@ -60,6 +63,45 @@ class Rows:
             single |= {"starts": unrolled.starts, "kept": unrolled.kept}
         return named | {name: tensor for name, tensor in single.items() if tensor is not None}
 
+    def rows(self) -> Rows:
+        """Return them; see `Chosen`."""
+        return self
+
+
+class Chosen(Protocol):
+    """Rows to make a gradient step of, selected or yet to be."""
+
+    @property
+    def count(self) -> int:
+        """Return how many rows count."""
+
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+
+    def rows(self) -> Rows:
+        """Return the rows."""
+
+
+@frozen(kw_only=True)
+class _Places:
+    """Rows of a batch that lies on a GPU, by their numbers; see `Chosen`.
+
+    So they are selected within what is recorded: a GPU computes that faster than it can be asked for.
+    """
+
+    batch: dict[str, Tensor]
+    index: dict[str, Tensor]
+    select: Callable[[_Tensors, _Tensors], Rows]  # of the batch by the index
+    count: int
+
+    def named(self) -> dict[str, Tensor]:
+        """Return all tensors by name."""
+        return self.batch | {f"index/{name}": numbers for name, numbers in self.index.items()}
+
+    def rows(self) -> Rows:
+        """Select the rows."""
+        return self.select(self.batch, self.index)
+
 
 class Source(Protocol):
     """A batch that minibatches are taken from."""
@@ -78,6 +120,9 @@ class Source(Protocol):
 
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of the rows of a part on the device."""
+
+    def choose(self, part: np.ndarray) -> Chosen:
+        """Return the rows of a part, which may be yet to be selected."""
 
     def pick(self, name: str) -> Tensor:
         """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the device or the CPU.
@@ -101,6 +146,7 @@ class RowSource:
             oneDNN compiles kernels for every shape it meets, and keeps some megabytes of them for each.
         merged: What decisions saw is taken once where several saw the same, if there are enough of these in the batch.
         filled: All that is taken has one of few sizes: rows of weight 0 follow those that are asked for.
+        landing: Where the batch is sent; None: to new memory. Nothing else may land there while it is learned from.
     """
 
     def __init__(
@@ -113,9 +159,10 @@ class RowSource:
         few_shapes: bool = False,
         merged: bool = False,
         filled: bool = False,
+        landing: Landing | None = None,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
-        self._transfer = _Transfer(device, tensors.values())
+        self._transfer = _Transfer(device, tensors.values(), landing)
         self._columns = {name: _Column(tensor) for name, tensor in self._transfer.place(tensors).items()}
         steps, segments = (np.arange(size) for size in trainable.shape)
         pitches = {column.pitch for column in self._columns.values()}
@@ -175,22 +222,19 @@ class RowSource:
         own = self._places(part)
         of_read = own if read is part else self._places(read)
         picked = {name: self._pick(name, of_read if name.startswith(_READ) else own) for name in self._columns}
-        taken = self._transfer.send(picked | more)
+        return _as_rows(self._transfer.send(picked | more), weight=weight, count=count)
 
-        def group(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
-
-        return Rows(
-            observation=group("observation/"),
-            privileged=group("privileged/"),
-            seen=taken.get("seen"),
-            action=taken["action"],
-            action_mask=taken.get("action_mask"),
-            extras=group("extras/"),
-            advantage=taken["advantage"],
-            returns=group("returns/"),
-            weight=weight,
-            count=count,
+    def choose(self, part: np.ndarray) -> Chosen:
+        """Return these rows, by their numbers if the batch lies on a GPU and is to be filled up."""
+        if not (self._filled and self._transfer.whole):
+            return self.take(part)
+        (rows,) = self._rows.values()  # all that lands has one pitch
+        filled = _filled(part, _eighth(part.size))
+        return _Places(
+            batch={name: column.rows for name, column in self._columns.items()},
+            index={"rows": self._transfer.index(np.append(rows[filled], part.size))},
+            select=_rows_at,
+            count=part.size,
         )
 
     def observe(self, part: np.ndarray) -> dict[str, Tensor]:
@@ -226,6 +270,7 @@ class SequenceSource:
         device: Where rows are wanted.
         burn_in: Entries at the start of every segment that only bring the state up to date; none of them is trainable.
         filled: As for `RowSource`; segments that nothing is learned from follow those that are asked for.
+        landing: As for `RowSource`.
     """
 
     def __init__(
@@ -237,6 +282,7 @@ class SequenceSource:
         device: torch.device,
         burn_in: int = 0,
         filled: bool = False,
+        landing: Landing | None = None,
     ) -> None:
         steps = int(np.flatnonzero(trainable.any(axis=1)).max()) + 1
         learned = trainable[:steps]
@@ -247,14 +293,14 @@ class SequenceSource:
         tensors |= {name: tensor[:steps] for name, tensor in more.items()}
         tensors |= {f"state/{name}": borrow(leaf) for name, leaf in batch.initial_state.items()}
         tensors["starts"], tensors["known"] = (torch.from_numpy(flags(batch)[:steps]) for flags in (_starts, known))
-        self._transfer = _Transfer(device, tensors.values())
+        self._transfer = _Transfer(device, tensors.values(), landing)
         self._tensors = self._transfer.place(tensors)
-        self._starts, defined = self._tensors.pop("starts"), self._tensors.pop("known")
-        self._state = {f"state/{name}": self._tensors.pop(f"state/{name}") for name in batch.initial_state}
+        defined = self._tensors.pop("known")
         for name, tensor in self._tensors.items():
             if name.startswith(_READ) and tensor.dtype is not torch.uint8:  # whatever lies there must be a valid input
                 whole = defined.view(*defined.shape, *[1] * (tensor.dim() - 2))
-                self._tensors[name] = torch.where(whole, tensor, tensor[:1])
+                valid = torch.where(whole, tensor, tensor[:1])
+                self._tensors[name] = tensor.copy_(valid) if self._transfer.whole else valid
         self._burn_in, self._filled = burn_in, filled
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
@@ -271,47 +317,33 @@ class SequenceSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return these segments unrolled, and the rows of their decisions, on the device."""
-        wanted, transfer, weight = part.size, self._transfer, None
+        part, kept, count = self._learned_of(part)
+        weight = self._transfer.weight(count, kept.size) if self._filled else None
+        index = {"segments": self._transfer.index(part), "kept": self._transfer.index(kept)}
+        taken = self._transfer.send(_unrolled(self._tensors, index, self._transfer.select))
+        return _as_rows(taken, weight=weight, count=count, burn_in=self._burn_in)
+
+    def choose(self, part: np.ndarray) -> Chosen:
+        """Return these segments, by their numbers if the batch lies on a GPU and is to be filled up."""
+        if not (self._filled and self._transfer.whole):
+            return self.take(part)
+        part, kept, count = self._learned_of(part)
+        index = {"segments": self._transfer.index(part), "kept": self._transfer.index(np.append(kept, count))}
+        select = partial(_segments_at, burn_in=self._burn_in)
+        return _Places(batch=self._tensors, index=index, select=select, count=count)
+
+    def _learned_of(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return segments and which of their entries are learned from, filled up if wanted, and the latter's number."""
+        wanted = part.size
         if self._filled:
             part = _filled(part, _eighth(wanted))
         kept = np.flatnonzero(self._learned[:, part] & (np.arange(part.size) < wanted))
-        count = kept.size
-        if self._filled:
-            kept = _filled(kept, _eighth(count))
-            weight = transfer.weight(count, kept.size)
-        segments, entries = transfer.index(part), transfer.index(kept)
-
-        def rows(tensor: Tensor) -> Tensor:
-            return transfer.select(tensor.index_select(1, segments).flatten(0, 1), 0, entries)
-
-        taken = transfer.send(
-            {
-                name: transfer.select(tensor, 1, segments) if name.startswith(_READ) else rows(tensor)
-                for name, tensor in self._tensors.items()
-            }
-            | {"starts": transfer.select(self._starts, 1, segments), "kept": entries}
-            | {name: transfer.select(leaf, 0, segments) for name, leaf in self._state.items()}
-        )
-
-        def group(prefix: str) -> dict[str, Tensor]:
-            return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
-
-        return Rows(
-            observation=group("observation/"),
-            privileged=group("privileged/"),
-            unrolled=Unrolled(state=group("state/"), starts=taken["starts"], burn_in=self._burn_in, kept=taken["kept"]),
-            action=taken["action"],
-            action_mask=taken.get("action_mask"),
-            extras=group("extras/"),
-            advantage=taken["advantage"],
-            returns=group("returns/"),
-            weight=weight,
-            count=count,
-        )
+        return part, _filled(kept, _eighth(kept.size)) if self._filled else kept, kept.size
 
     def pick(self, name: str) -> Tensor:
         """Return one array at all decisions that are learned from; see `Source`."""
-        return self._tensors[name].flatten(0, 1).index_select(0, self._transfer.index(np.flatnonzero(self._learned)))
+        (step, segment), tensor = np.nonzero(self._learned), self._tensors[name]
+        return tensor.flatten(0, 1).index_select(0, self._transfer.index(step * tensor.shape[1] + segment))
 
 
 def known(batch: SegmentBatch) -> np.ndarray:
@@ -345,6 +377,62 @@ class _Column:
         self.rows = tensor.as_strided((count, *inner.shape), (row, *tensor.stride()[2:]))
 
 
+def _as_rows(taken: Mapping[str, Tensor], *, weight: Tensor | None, count: int, burn_in: int = 0) -> Rows:
+    """Return tensors by the names of their columns as rows."""
+
+    def group(prefix: str) -> dict[str, Tensor]:
+        return {name[len(prefix) :]: tensor for name, tensor in taken.items() if name.startswith(prefix)}
+
+    unrolled = None
+    if "starts" in taken:
+        unrolled = Unrolled(state=group("state/"), starts=taken["starts"], burn_in=burn_in, kept=taken["kept"])
+    return Rows(
+        observation=group("observation/"),
+        privileged=group("privileged/"),
+        seen=taken.get("seen"),
+        unrolled=unrolled,
+        action=taken["action"],
+        action_mask=taken.get("action_mask"),
+        extras=group("extras/"),
+        advantage=taken["advantage"],
+        returns=group("returns/"),
+        weight=weight,
+        count=count,
+    )
+
+
+def _unrolled(batch: _Tensors, index: _Tensors, select: Callable[[Tensor, int, Tensor], Tensor]) -> _Tensors:
+    """Return whole segments of what a network unrolls, and of the rest the entries that are kept, by their names."""
+    taken = {"kept": index["kept"]}
+    for name, tensor in batch.items():
+        if name.startswith("state/"):
+            taken[name] = select(tensor, 0, index["segments"])
+        elif name == "starts" or name.startswith(_READ):
+            taken[name] = select(tensor, 1, index["segments"])
+        else:
+            taken[name] = select(tensor.index_select(1, index["segments"]).flatten(0, 1), 0, index["kept"])
+    return taken
+
+
+def _rows_at(batch: _Tensors, index: _Tensors) -> Rows:
+    rows, weight = _weighted(index["rows"])
+    taken = {name: tensor.index_select(0, rows) for name, tensor in batch.items()}
+    return _as_rows(taken, weight=weight, count=len(rows))
+
+
+def _segments_at(batch: _Tensors, index: _Tensors, *, burn_in: int) -> Rows:
+    kept, weight = _weighted(index["kept"])
+    taken = _unrolled(batch, index | {"kept": kept}, torch.index_select)
+    return _as_rows(taken, weight=weight, count=len(kept), burn_in=burn_in)
+
+
+def _weighted(numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Return all numbers but the last, which says how many of them count, and what each counts in means."""
+    count = numbers[-1]
+    counts = torch.arange(len(numbers) - 1, device=numbers.device) < count
+    return numbers[:-1], counts / count
+
+
 def _eighth(count: int) -> int:
     """Return what the numbers of rows that are about so many are multiples of, so that few occur: an eighth at most."""
     return 1 << max(0, (count // 8).bit_length() - 1)
@@ -362,6 +450,52 @@ def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
+class Landing:
+    """Memory on a device in which batches land, each in the place of the one before: there recorded work finds it.
+
+    Args:
+        device: Where it is.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
+
+    def land(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return copies of tensors there, made by a single copy to the device.
+
+        So that few shapes occur, more segments follow those of the tensors. What these hold is undefined.
+
+        Args:
+            tensors: ``[N, …]`` where the name begins with ``state/``, else ``[T, N, …]``.
+        """
+        places, size = {}, 0
+        for name, tensor in tensors.items():
+            axis, shape = _segment_axis(name), list(tensor.shape)
+            shape[axis] += -shape[axis] % _eighth(shape[axis])
+            places[name] = size, tensor.dtype, shape
+            size += -(-math.prod(shape) * tensor.itemsize // _ALIGNED) * _ALIGNED
+
+        def views(memory: Tensor) -> dict[str, Tensor]:
+            return {
+                name: memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
+                for name, (start, dtype, shape) in places.items()
+            }
+
+        packed = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        for name, view in views(packed).items():
+            axis, tensor = _segment_axis(name), tensors[name]
+            view.narrow(axis, 0, tensor.shape[axis]).copy_(tensor)
+        if size > len(self._memory):
+            self._memory = torch.empty(size + size // 4, dtype=torch.uint8, device=self._device)
+        self._memory[:size].copy_(packed, non_blocking=True)
+        return views(self._memory)
+
+
+def _segment_axis(name: str) -> int:
+    return 0 if name.startswith("state/") else 1
+
+
 class _Transfer:
     """How a batch gets to a device, and where rows are selected from it.
 
@@ -372,22 +506,31 @@ class _Transfer:
     Args:
         device: Where rows are wanted.
         tensors: The batch.
+        landing: Where it is sent if it is sent whole; None: to new memory.
     """
 
-    def __init__(self, device: torch.device, tensors: Iterable[Tensor]) -> None:
+    def __init__(self, device: torch.device, tensors: Iterable[Tensor], landing: Landing | None) -> None:
         on_gpu = device.type == "cuda"
+        fits = sum(tensor.nbytes for tensor in tensors) <= _MOST_WHOLE
         self._device = device
-        self._whole = on_gpu and sum(tensor.nbytes for tensor in tensors) <= _MOST_WHOLE
-        self._pinned = on_gpu and not self._whole
+        self._landing = (landing or Landing(device)) if fits and (on_gpu or landing is not None) else None
+        self._pinned = on_gpu and not fits
+
+    @property
+    def whole(self) -> bool:
+        """Return whether rows are selected on the device."""
+        return self._landing is not None
 
     def place(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """Return the tensors of the batch where rows are selected."""
-        return _sent_together(tensors, self._device) if self._whole else tensors
+        return tensors if self._landing is None else self._landing.land(tensors)
 
     def index(self, numbers: np.ndarray) -> Tensor:
         """Return numbers to select by, beside the batch."""
         index = torch.from_numpy(numbers)
-        return index.pin_memory().to(self._device, non_blocking=True) if self._whole else index
+        if not self.whole or self._device.type != "cuda":
+            return index
+        return index.pin_memory().to(self._device, non_blocking=True)
 
     def select(self, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
         """Return `tensor.index_select`, in memory from which can be sent without waiting."""
@@ -414,25 +557,6 @@ class _Transfer:
         weight = torch.zeros(size, device=self._device)
         weight[:count] = 1 / count
         return weight
-
-
-def _sent_together(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
-    """Return copies of tensors on a GPU, by a single copy to it."""
-    starts, size = {}, 0
-    for name, tensor in tensors.items():
-        starts[name] = size
-        size += -(-tensor.nbytes // _ALIGNED) * _ALIGNED
-
-    def views(buffer: Tensor) -> dict[str, Tensor]:
-        return {
-            name: buffer[starts[name] : starts[name] + tensor.nbytes].view(tensor.dtype).view(tensor.shape)
-            for name, tensor in tensors.items()
-        }
-
-    packed = torch.empty(size, dtype=torch.uint8, pin_memory=True)
-    for name, view in views(packed).items():
-        view.copy_(tensors[name])
-    return views(packed.to(device, non_blocking=True))
 
 
 def borrow(array: np.ndarray) -> Tensor:

@@ -42,12 +42,13 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.rows import Rows, RowSource, SequenceSource, Source, known
+from ludus_ppo.rows import Chosen, Landing, Rows, RowSource, SequenceSource, Source, known
 from ludus_ppo.schedules import Schedules
 
 __all__ = ["PPOTrainer"]
 
 _LOSSES = ("policy_loss", "value_loss", "entropy")
+_STEPS = ("grad_norm", "approx_kl", "clip_fraction")  # what else is told of gradient steps
 
 _ROWS_AT_ONCE = 8192  # where no gradient is needed
 
@@ -72,29 +73,13 @@ class _Knobs:
 class _Minibatch:
     """What a gradient step depends on."""
 
-    rows: Rows
+    chosen: Chosen
     knobs: _Knobs
 
     def named(self) -> dict[str, Tensor]:
         """Return all tensors by name; see `ludus.graphs.Recordable`."""
         knobs = attrs.asdict(self.knobs, recurse=False)
-        return self.rows.named() | {name: knob for name, knob in knobs.items() if isinstance(knob, Tensor)}
-
-
-@frozen
-class _Step:
-    """What a gradient step was made of."""
-
-    count: int  # n
-    metrics: Tensor  # [4 or 5]: _LOSSES, the auxiliary one, the norm of the gradient
-    log_prob: Tensor  # [n, L]
-    old_log_prob: Tensor  # [n, L]
-    used: Tensor | None = None  # [n, L] bool
-
-    @classmethod
-    def of(cls, count: int, metrics: Tensor, *by_row: Tensor) -> _Step:
-        """Leave out the rows that only fill up."""
-        return cls(count, metrics, *(tensor[:count] for tensor in by_row))
+        return self.chosen.named() | {name: knob for name, knob in knobs.items() if isinstance(knob, Tensor)}
 
 
 class PPOTrainer:
@@ -138,7 +123,8 @@ class PPOTrainer:
         use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
-        self._recorded = Recorded(self._gradient_step)
+        self._recorded, self._landing = Recorded(self._gradient_step), Landing(self._device)
+        self._recorded_knobs = torch.zeros(3, device=self._device)
         named = dict(model.named_parameters())
         if auxiliary is not None:
             named |= {f"auxiliary/{name}": parameter for name, parameter in auxiliary.named_parameters()}
@@ -219,7 +205,8 @@ class PPOTrainer:
         more = self._estimates(batch, trainable)
         if self._config.normalize_advantage:
             more["advantage"] = self._normalised(more["advantage"], trainable)
-        source = self._make_source(batch, trainable, more, burn_in=self._config.burn_in, filled=self._records)
+        landing = self._landing if self._records else None
+        source = self._make_source(batch, trainable, more, burn_in=self._config.burn_in, landing=landing)
         if batch.action_mask is not None:
             self._distribution.check(source.pick("action"), source.pick("action_mask"))
         if self._model.value_scale is not None:
@@ -271,11 +258,19 @@ class PPOTrainer:
         more: Mapping[str, Tensor],
         *,
         burn_in: int = 0,
-        filled: bool = False,
+        landing: Landing | None = None,
     ) -> Source:
+        """Return the batch as it is learned from; so that steps can be recorded if it is to land where others have."""
+        filled = landing is not None
         if batch.initial_state:
             return SequenceSource(
-                batch, trainable=trainable, more=more, device=self._device, burn_in=burn_in, filled=filled
+                batch,
+                trainable=trainable,
+                more=more,
+                device=self._device,
+                burn_in=burn_in,
+                filled=filled,
+                landing=landing,
             )
         return RowSource(
             batch,
@@ -283,6 +278,7 @@ class PPOTrainer:
             more=more,
             device=self._device,
             filled=filled,
+            landing=landing,
             few_shapes=self._compiles_shapes,
             # an auxiliary module reads the rows, too; and a GPU would wait for their comparison
             merged=self._auxiliary is None and self._device.type == "cpu",
@@ -347,8 +343,8 @@ class PPOTrainer:
         """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
         config, knobs = self._config, self._knobs(schedules)
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
-        metrics: list[Tensor] = []
-        moved: list[Tensor] = []
+        names = (*_LOSSES, *(["auxiliary_loss"] if self._auxiliary is not None else []), *_STEPS)
+        steps: list[Tensor] = []
         samples = 0
         whole = int(config.epochs)
         for share in [1.0] * whole + [config.epochs - whole] * (config.epochs > whole):
@@ -357,44 +353,37 @@ class PPOTrainer:
             fewest = int(self._group.least(len(parts)))
             if fewest < len(parts):
                 parts = np.array_split(np.concatenate(parts), fewest)
-            steps = [self._step(source.take(part), knobs) for part in parts]
-            metrics += [step.metrics for step in steps]
-            passed_samples = sum(step.count for step in steps)
+            chosen = [source.choose(part) for part in parts]
+            steps += [self._step(_Minibatch(rows, knobs)) for rows in chosen]
+            passed_samples = sum(rows.count for rows in chosen)
             samples += passed_samples
-            passed = self._moved(steps, schedules.clip_epsilon)
-            self._group.mean([passed], weight=passed_samples)
-            moved += [passed] * len(steps)
-            if config.target_kl and not passed[0].item() <= config.target_kl:
-                break
-        means = torch.cat([torch.stack(metrics).mean(dim=0), torch.stack(moved).mean(dim=0)])
+            if config.target_kl:
+                moved = torch.stack(steps[-len(parts) :])[:, names.index("approx_kl")].mean()
+                self._group.mean([moved], weight=passed_samples)
+                if not moved.item() <= config.target_kl:
+                    break
+        means = torch.stack(steps).mean(dim=0)
         counted = torch.tensor(float(samples), dtype=torch.float64)
         self._group.mean([means], weight=samples)
         self._group.mean([counted])
         samples = round(counted.item() * self._group.size)
-        names = (
-            *_LOSSES,
-            *(["auxiliary_loss"] if self._auxiliary is not None else []),
-            "grad_norm",
-            "approx_kl",
-            "clip_fraction",
-        )
-        return dict(zip(names, means.tolist(), strict=True)), samples, len(metrics)
+        return dict(zip(names, means.tolist(), strict=True)), samples, len(steps)
 
     def _knobs(self, schedules: Schedules) -> _Knobs:
-        clip_epsilon, ent_coef, learning_rate = torch.tensor(
-            [schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate], device=self._device
-        )
+        numbers = torch.tensor([schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate])
         if self._records:
-            return _Knobs(clip_epsilon, ent_coef, learning_rate)
-        return _Knobs(clip_epsilon, schedules.ent_coef, schedules.learning_rate)
+            return _Knobs(*self._recorded_knobs.copy_(numbers).unbind())
+        return _Knobs(numbers[0].to(self._device), schedules.ent_coef, schedules.learning_rate)
 
-    def _step(self, rows: Rows, knobs: _Knobs) -> _Step:
+    def _step(self, minibatch: _Minibatch) -> Tensor:
+        """Make a gradient step and return its metrics."""
         step = self._recorded if self._records else self._gradient_step
-        return _Step.of(rows.count, *step(_Minibatch(rows, knobs)))
+        (metrics,) = step(minibatch)
+        return metrics
 
-    def _gradient_step(self, minibatch: _Minibatch) -> tuple[Tensor, ...]:
-        """Step along the gradient of a minibatch and return the tensors of `_Step`, rows that fill up included."""
-        rows, knobs = minibatch.rows, minibatch.knobs
+    def _gradient_step(self, minibatch: _Minibatch) -> tuple[Tensor]:
+        """Step along the gradient of a minibatch and return the metrics, ``[6 or 7]``."""
+        rows, knobs = minibatch.chosen.rows(), minibatch.knobs
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
@@ -408,8 +397,8 @@ class PPOTrainer:
         mean_gradients(self._group, self._parameters, weight=len(log_prob))
         norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
         self._optimizer.step(learning_rate=knobs.learning_rate)
-        metrics = torch.stack([*losses, norm]).detach()
-        return metrics, log_prob.detach(), rows.extras["log_prob"], *([] if used is None else [used])
+        moved = self._moved(log_prob.detach(), rows, used=used, clip_epsilon=knobs.clip_epsilon)
+        return (torch.stack([*losses, norm, *moved]).detach(),)
 
     def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
@@ -456,22 +445,15 @@ class PPOTrainer:
             losses.append(stream.value_weight * (loss if scale is None else loss / scale[index, 1].square()))
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
-    def _moved(self, steps: list[_Step], clip_epsilon: float) -> Tensor:
-        """Return how far the policy has moved in a pass: the two `ratio_statistics`, of the ratios that are clipped."""
-        log_prob = torch.cat([step.log_prob for step in steps])
-        old_log_prob = torch.cat([step.old_log_prob for step in steps])
-        labels_used = [step.used for step in steps if step.used is not None]
-        used = torch.cat(labels_used) if labels_used else None
-        if self._config.label_objective == "joint":
-            log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
-            used = None
-        return torch.stack(ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used))
+    def _moved(
+        self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return how far the policy has moved: the two `ratio_statistics`, of the ratios that are clipped."""
+        log_prob, old_log_prob, used = self._compared(log_prob, rows, used=used)
+        return ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used, weight=rows.weight)
 
     def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor) -> Tensor:
-        old_log_prob = rows.extras["log_prob"]
-        if self._config.label_objective == "joint":
-            log_prob, old_log_prob = joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used)
-            used = None
+        log_prob, old_log_prob, used = self._compared(log_prob, rows, used=used)
         objective = policy_objective(
             log_prob,
             old_log_prob,
@@ -480,6 +462,13 @@ class PPOTrainer:
             dual_clip=self._config.dual_clip,
         )
         return mean_over_labels_used(objective, used=used, weight=rows.weight)
+
+    def _compared(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the log-probabilities that make a ratio, ``[n, L or 1]``, and which of them are used."""
+        old_log_prob = rows.extras["log_prob"]
+        if self._config.label_objective == "per-label":
+            return log_prob, old_log_prob, used
+        return joint_log_prob(log_prob, used=used), joint_log_prob(old_log_prob, used=used), None
 
     # -- weights and state -----------------------------------------------------------------------------------------
 
