@@ -283,11 +283,12 @@ def test_what_has_landed_is_the_batch(make_ppo, make_batch, segments):
     batch.length[:4], batch.terminated[:] = [8, 3, 1, 8], False
     for (here, there), part in zip(landed(batch), (np.flatnonzero(batch.trainable())[:19], np.arange(5)), strict=True):
         expected = here.take(part).named()
-        for rows in (there.take(part), there.choose(part).rows()):
+        (chosen,) = there.choose([part])
+        for rows in (there.take(part), chosen.rows()):
             assert rows.named().keys() == expected.keys()
             for name, tensor in rows.named().items():
                 torch.testing.assert_close(tensor, expected[name], rtol=0, atol=1e-9, msg=name)
-        assert there.choose(part).count == here.take(part).count
+        assert chosen.count == here.take(part).count
         torch.testing.assert_close(there.pick("extras/value"), here.pick("extras/value"), rtol=0, atol=0)
 
 
@@ -296,7 +297,7 @@ def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
     landing, places = Landing(CPU), []
     for number, segments in enumerate((40, 39, 37, 400, 40)):
         batch = make_batch(make_ppo(), segments=segments, seed=number)
-        chosen = source_of(batch, filled=True, landing=landing).choose(np.arange(3, 13))
+        _, chosen = source_of(batch, filled=True, landing=landing).choose([np.arange(7), np.arange(3, 13)])
         np.testing.assert_array_equal(chosen.rows().observation["obs"], batch.observation["obs"][0, 3:13])
         places.append((chosen, min(tensor.data_ptr() for tensor in chosen.batch.values())))
     assert places[0][1] == places[1][1] == places[2][1] != places[3][1] == places[4][1]

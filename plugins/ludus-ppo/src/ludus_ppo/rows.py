@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Protocol, TypeAlias
 
@@ -121,8 +121,8 @@ class Source(Protocol):
     def take(self, part: np.ndarray) -> Rows:
         """Return copies of the rows of a part on the device."""
 
-    def choose(self, part: np.ndarray) -> Chosen:
-        """Return the rows of a part, which may be yet to be selected."""
+    def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
+        """Yield the rows of every part, which may be yet to be selected."""
 
     def pick(self, name: str) -> Tensor:
         """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the device or the CPU.
@@ -224,18 +224,16 @@ class RowSource:
         picked = {name: self._pick(name, of_read if name.startswith(_READ) else own) for name in self._columns}
         return _as_rows(self._transfer.send(picked | more), weight=weight, count=count)
 
-    def choose(self, part: np.ndarray) -> Chosen:
-        """Return these rows, by their numbers if the batch lies on a GPU and is to be filled up."""
+    def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
+        """Yield these rows, by their numbers if the batch lies on a GPU and is to be filled up."""
         if not (self._filled and self._transfer.whole):
-            return self.take(part)
+            yield from map(self.take, parts)
+            return
         (rows,) = self._rows.values()  # all that lands has one pitch
-        filled = _filled(part, _eighth(part.size))
-        return _Places(
-            batch={name: column.rows for name, column in self._columns.items()},
-            index={"rows": self._transfer.index(np.append(rows[filled], part.size))},
-            select=_rows_at,
-            count=part.size,
-        )
+        columns = {name: column.rows for name, column in self._columns.items()}
+        numbers = [np.append(rows[_filled(part, _eighth(part.size))], part.size) for part in parts]
+        for part, index in zip(parts, self._transfer.indices(numbers), strict=True):
+            yield _Places(batch=columns, index={"rows": index}, select=_rows_at, count=part.size)
 
     def observe(self, part: np.ndarray) -> dict[str, Tensor]:
         """Return copies of the leaves of the observations in these rows, on the device."""
@@ -323,14 +321,21 @@ class SequenceSource:
         taken = self._transfer.send(_unrolled(self._tensors, index, self._transfer.select))
         return _as_rows(taken, weight=weight, count=count, burn_in=self._burn_in)
 
-    def choose(self, part: np.ndarray) -> Chosen:
-        """Return these segments, by their numbers if the batch lies on a GPU and is to be filled up."""
+    def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
+        """Yield these segments, by their numbers if the batch lies on a GPU and is to be filled up."""
         if not (self._filled and self._transfer.whole):
-            return self.take(part)
-        part, kept, count = self._learned_of(part)
-        index = {"segments": self._transfer.index(part), "kept": self._transfer.index(np.append(kept, count))}
+            yield from map(self.take, parts)
+            return
         select = partial(_segments_at, burn_in=self._burn_in)
-        return _Places(batch=self._tensors, index=index, select=select, count=count)
+        counts, numbers = [], []
+        for part in parts:
+            segments, kept, count = self._learned_of(part)
+            counts.append(count)
+            numbers += [segments, np.append(kept, count)]
+        sent = self._transfer.indices(numbers)
+        for count, *pair in zip(counts, sent[::2], sent[1::2], strict=True):
+            index = dict(zip(("segments", "kept"), pair, strict=True))
+            yield _Places(batch=self._tensors, index=index, select=select, count=count)
 
     def _learned_of(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
         """Return segments and which of their entries are learned from, filled up if wanted, and the latter's number."""
@@ -460,11 +465,13 @@ class Landing:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._memory = torch.empty(0, dtype=torch.uint8, device=device)
+        self._segments = 0  # that there is room for
 
     def land(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return copies of tensors there, made by a single copy to the device.
 
-        So that few shapes occur, more segments follow those of the tensors. What these hold is undefined.
+        So that their shapes stay, more segments follow those of the tensors, up to the most that there were. What
+        these hold is undefined.
 
         Args:
             tensors: ``[N, …]`` where the name begins with ``state/``, else ``[T, N, …]``.
@@ -472,7 +479,9 @@ class Landing:
         places, size = {}, 0
         for name, tensor in tensors.items():
             axis, shape = _segment_axis(name), list(tensor.shape)
-            shape[axis] += -shape[axis] % _eighth(shape[axis])
+            if shape[axis] > self._segments:
+                self._segments = shape[axis] + -shape[axis] % _eighth(shape[axis])
+            shape[axis] = self._segments
             places[name] = size, tensor.dtype, shape
             size += -(-math.prod(shape) * tensor.itemsize // _ALIGNED) * _ALIGNED
 
@@ -487,7 +496,7 @@ class Landing:
             axis, tensor = _segment_axis(name), tensors[name]
             view.narrow(axis, 0, tensor.shape[axis]).copy_(tensor)
         if size > len(self._memory):
-            self._memory = torch.empty(size + size // 4, dtype=torch.uint8, device=self._device)
+            self._memory = torch.empty(size, dtype=torch.uint8, device=self._device)
         self._memory[:size].copy_(packed, non_blocking=True)
         return views(self._memory)
 
@@ -531,6 +540,10 @@ class _Transfer:
         if not self.whole or self._device.type != "cuda":
             return index
         return index.pin_memory().to(self._device, non_blocking=True)
+
+    def indices(self, numbers: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
+        """Return several of them, by one copy."""
+        return torch.split(self.index(np.concatenate(numbers)), [len(part) for part in numbers])
 
     def select(self, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
         """Return `tensor.index_select`, in memory from which can be sent without waiting."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import attrs
@@ -56,6 +57,7 @@ _ROWS_AT_ONCE = 8192  # where no gradient is needed
 _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
+_Metrics: TypeAlias = tuple[tuple[str, ...], Tensor]  # their names, and as many numbers
 _Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
 _LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
@@ -168,18 +170,19 @@ class PPOTrainer:
             LinkError: Another one of the group is gone; likewise.
         """
         schedules = Schedules.at(progress, self._config)
-        with restored_on_error(self._live()):  # an update counts as a whole or not at all
+        with restored_on_error(self._live):  # an update counts as a whole or not at all
             source = self._source(batch, self._trainable(batch))
-            metrics, samples, steps = self._passes(source, schedules)
-            bad = [name for name, value in metrics.items() if not math.isfinite(value)]
+            of_steps, samples, steps = self._passes(source, schedules)
+            told = [of_steps, *(_batch_metrics(source, stream.head, self._group) for stream in self._streams)]
+            numbers = torch.cat([numbers.double() for _, numbers in told]).tolist()  # one wait for a GPU
+            metrics = dict(zip([name for names, _ in told for name in names], numbers, strict=True))
+            bad = [name for name in of_steps[0] if not math.isfinite(metrics[name])]
             if bad:
                 raise ContractError(
                     f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
                     f"NaN, or lower learning_rate ({schedules.learning_rate:g})"
                 )
             self._update_statistics(source, batch)
-            for stream in self._streams:
-                metrics |= _batch_metrics(source, stream.head, self._group)
         self._state["updates"] += 1
         metrics |= attrs.asdict(schedules)
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
@@ -339,7 +342,7 @@ class PPOTrainer:
 
     # -- gradient steps --------------------------------------------------------------------------------------------
 
-    def _passes(self, source: Source, schedules: Schedules) -> tuple[dict[str, float], int, int]:
+    def _passes(self, source: Source, schedules: Schedules) -> tuple[_Metrics, int, int]:
         """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
         config, knobs = self._config, self._knobs(schedules)
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
@@ -353,9 +356,10 @@ class PPOTrainer:
             fewest = int(self._group.least(len(parts)))
             if fewest < len(parts):
                 parts = np.array_split(np.concatenate(parts), fewest)
-            chosen = [source.choose(part) for part in parts]
-            steps += [self._step(_Minibatch(rows, knobs)) for rows in chosen]
-            passed_samples = sum(rows.count for rows in chosen)
+            passed_samples = 0
+            for chosen in source.choose(parts):
+                steps.append(self._step(_Minibatch(chosen, knobs)))
+                passed_samples += chosen.count
             samples += passed_samples
             if config.target_kl:
                 moved = torch.stack(steps[-len(parts) :])[:, names.index("approx_kl")].mean()
@@ -367,7 +371,7 @@ class PPOTrainer:
         self._group.mean([means], weight=samples)
         self._group.mean([counted])
         samples = round(counted.item() * self._group.size)
-        return dict(zip(names, means.tolist(), strict=True)), samples, len(steps)
+        return (names, means), samples, len(steps)
 
     def _knobs(self, schedules: Schedules) -> _Knobs:
         numbers = torch.tensor([schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate])
@@ -496,7 +500,9 @@ class PPOTrainer:
         """
         copy_arrays(state, into=self._state)
 
+    @cached_property
     def _live(self) -> list[Tensor]:
+        """Return all that an update changes; it stays in the same memory."""
         return [*self._model.state_dict().values(), *self._state.values()]
 
 
@@ -509,12 +515,12 @@ def _moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
     return mean, variance
 
 
-def _batch_metrics(source: Source, head: str, group: Group) -> dict[str, float]:
+def _batch_metrics(source: Source, head: str, group: Group) -> _Metrics:
     """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
     value, returns = source.pick(f"extras/{head}").double(), source.pick(f"returns/{head}").double()
     return_mean, variance = _moments(returns, group)
     error_mean, unexplained = _moments(returns - value, group)
-    numbers = torch.stack([explained_variance(unexplained, variance), return_mean - error_mean, return_mean]).tolist()
-    names = ("explained_variance", "value_mean", "return_mean")
+    numbers = torch.stack([explained_variance(unexplained, variance), return_mean - error_mean, return_mean])
     kind = head.removesuffix("value").removesuffix("_")
-    return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers, strict=True)}
+    names = ("explained_variance", "value_mean", "return_mean")
+    return tuple(f"{kind}_{name}".lstrip("_") for name in names), numbers
