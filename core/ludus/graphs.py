@@ -13,7 +13,8 @@ from torch import Tensor
 
 __all__ = ["Recordable", "Recorded", "copy_together"]
 
-_MOST = 16  # recordings: each takes memory on the GPU, and a moment to make
+_MOST = 32  # recordings: each takes memory on the GPU, and a moment to make
+_UNUSED = 2000  # calls, after which a recording is given up for another one
 
 _log = logging.getLogger("ludus.graphs")
 
@@ -33,6 +34,7 @@ class _Recording:
     graph: torch.cuda.CUDAGraph
     inputs: tuple[Tensor, ...]  # where it reads
     outputs: tuple[Tensor, ...]  # where it writes
+    used: int = 0  # the call in which it was used last
 
 
 class Recorded(Generic[_Inputs]):
@@ -48,7 +50,8 @@ class Recorded(Generic[_Inputs]):
 
     def __init__(self, function: Callable[[_Inputs], tuple[Tensor, ...]]) -> None:
         self._function = function
-        self._calls: Counter[Hashable] = Counter()
+        self._calls: Counter[Hashable] = Counter()  # of what is not recorded
+        self._called = 0
         self._recordings: dict[Hashable, _Recording] = {}
         self._works = True
         self._pool: Any = None  # of what versions of torch call differently
@@ -64,21 +67,37 @@ class Recorded(Generic[_Inputs]):
             return self._function(inputs)
         named = inputs.named()
         key = tuple((name, tensor.shape, tensor.dtype) for name, tensor in named.items())
+        device = next(iter(named.values())).device
         recording = self._recordings.get(key)
+        self._called += 1
         if recording is None:
             self._calls[key] += 1
-            if self._calls[key] == 1 or len(self._recordings) == _MOST:
+            if self._calls[key] == 1 or not self._has_room(device):
                 return self._function(inputs)
-            recording = self._record(inputs, next(iter(named.values())).device)
+            recording = self._record(inputs, device)
             if recording is None:
                 return self._function(inputs)
             self._recordings[key] = recording
+            del self._calls[key]
         else:
             pairs = zip(named.values(), recording.inputs, strict=True)
             elsewhere = [(new, old) for new, old in pairs if new.data_ptr() != old.data_ptr()]
             copy_together((new for new, _ in elsewhere), into=(old for _, old in elsewhere))
+        recording.used = self._called
         recording.graph.replay()
         return tuple(output.clone() for output in recording.outputs)
+
+    def _has_room(self, device: torch.device) -> bool:
+        """Return whether another one may be recorded, in place of one that has not been used for long if need be."""
+        if len(self._recordings) < _MOST:
+            return True
+        oldest = min(self._recordings, key=lambda key: self._recordings[key].used)
+        if self._called - self._recordings[oldest].used < _UNUSED:
+            return False
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)  # it may still be at it
+        del self._recordings[oldest]
+        return True
 
     def _record(self, inputs: _Inputs, device: torch.device) -> _Recording | None:
         """Record the function, which computes nothing meanwhile; None where that fails."""

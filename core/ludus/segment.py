@@ -225,15 +225,25 @@ class SegmentBatch:
 
     @classmethod
     def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
-        """Join batches of one player and equal T along the segment axis."""
+        """Join batches of one player and equal T along the segment axis, without segments that hold nothing."""
         if len(batches) == 1:
             return batches[0]
-        parts = [batch.arrays() for batch in batches]
+        parts = [batch._without_empty() for batch in batches]
+        arrays = [part.arrays() for part in parts]
         joined = cls.from_arrays(
-            {name: np.concatenate([part[name] for part in parts], axis=_axis(name)) for name in parts[0]}
+            {name: np.concatenate([part[name] for part in arrays], axis=_axis(name)) for name in arrays[0]}
         )
-        joined._counts = np.concatenate([batch.counts() for batch in batches])
+        joined._counts = np.concatenate([part.counts() for part in parts])
         return joined
+
+    def _without_empty(self) -> SegmentBatch:
+        """Return the segments of any length: of what has become too old, few may be left."""
+        kept = np.flatnonzero(self.length)
+        if kept.size == self.num_segments:
+            return self
+        part = SegmentBatch.from_arrays({name: a.take(kept, axis=_axis(name)) for name, a in self.arrays().items()})
+        part._counts = self.counts()[kept]
+        return part
 
 
 def _axis(name: str) -> int:

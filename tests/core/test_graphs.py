@@ -88,6 +88,22 @@ def test_recordings_are_bounded(cuda):
     assert len(cuda) == graphs._MOST
 
 
+def test_what_is_not_used_any_more_is_given_up(cuda, monkeypatch):
+    """For a shape that comes again and again later on."""
+    monkeypatch.setattr(graphs, "_UNUSED", 20)
+    recorded = Recorded(Sum())
+    for size in range(1, graphs._MOST + 1):
+        for _ in range(2):
+            recorded(inputs_of(size, 2))
+    for call in range(30):
+        for size in (1, 100):
+            assert recorded(inputs_of(size, call))[1] == call * size
+    assert len(cuda) == graphs._MOST + 1
+    for _ in range(2):
+        assert recorded(inputs_of(2, 3))[1] == 6  # the one that was given up
+    assert len(cuda) == graphs._MOST + 2
+
+
 def test_what_cannot_be_recorded_is_called_as_it_is(monkeypatch, caplog):
     """The failure is told once, and counts no call twice."""
 

@@ -131,6 +131,21 @@ def test_concatenate_joins_segments():
         np.testing.assert_array_equal(second, two.arrays()[name])
 
 
+def test_concatenate_leaves_out_what_is_empty():
+    """What was dropped from blocks takes no memory and no time of those that learn."""
+    one, two, none = batch(3, seed=1), batch(2, seed=2), batch(2, seed=3)
+    one.length[1] = 0
+    none.length[:] = 0
+    joined = SegmentBatch.concatenate([one, none, two])
+    assert joined.num_segments == 4
+    assert joined.counts().tolist() == joined.trainable().sum(axis=0).tolist()
+    for name, array in joined.arrays().items():
+        axis = 0 if name in {"length", "version", "initial_state/memory"} else 1
+        first, second = np.split(array, [2], axis=axis)
+        np.testing.assert_array_equal(first, one.arrays()[name].take([0, 2], axis=axis))
+        np.testing.assert_array_equal(second, two.arrays()[name])
+
+
 def test_concatenate_one_is_no_copy():
     """A single batch is passed through."""
     played = batch()

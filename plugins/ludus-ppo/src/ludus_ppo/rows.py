@@ -465,13 +465,12 @@ class Landing:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._memory = torch.empty(0, dtype=torch.uint8, device=device)
-        self._segments = 0  # that there is room for
 
     def land(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return copies of tensors there, made by a single copy to the device.
 
-        So that their shapes stay, more segments follow those of the tensors, up to the most that there were. What
-        these hold is undefined.
+        So that few shapes occur, more segments follow those of the tensors, up to a power of two. What these hold is
+        undefined.
 
         Args:
             tensors: ``[N, …]`` where the name begins with ``state/``, else ``[T, N, …]``.
@@ -479,9 +478,7 @@ class Landing:
         places, size = {}, 0
         for name, tensor in tensors.items():
             axis, shape = _segment_axis(name), list(tensor.shape)
-            if shape[axis] > self._segments:
-                self._segments = shape[axis] + -shape[axis] % _eighth(shape[axis])
-            shape[axis] = self._segments
+            shape[axis] = 1 << (shape[axis] - 1).bit_length()
             places[name] = size, tensor.dtype, shape
             size += -(-math.prod(shape) * tensor.itemsize // _ALIGNED) * _ALIGNED
 
