@@ -7,13 +7,12 @@ from attrs import define
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_duel.config import BotConfig
-from ludus_duel.sight import KIND, Sight, look
+from ludus_duel.sight import Sight, among, look
 from ludus_duel.tactics import EVADE, Skill, Tactics
 
 __all__ = ["DuelBot"]
 
-_HEAVY = [KIND["heavy"], KIND["lunge"]]
-_FEINTS = [KIND["feint"], KIND["feint-light"]]
+_HEAVY, _FEINTS = among("heavy", "lunge"), among("feint", "feint-light")
 
 _SKILLS = {
     "weak": Skill(
@@ -123,7 +122,7 @@ class DuelBot:
         limits = np.cumsum(self._skill.plans)[:-1]
         drawn = np.searchsorted(limits, rng.random(len(streams)), side="right")
         bluff = self._expect(sight, streams, fresh)
-        drawn = np.where(np.isin(sight.kind, _HEAVY) & (rng.random(len(streams)) < bluff), EVADE, drawn)
+        drawn = np.where(_HEAVY[sight.kind] & (rng.random(len(streams)) < bluff), EVADE, drawn)
         plan = np.where(fresh, drawn, memory.plan[streams])
         memory.kind[streams], memory.side[streams], memory.elapsed[streams] = sight.kind, sight.side, sight.elapsed
         memory.plan[streams] = plan
@@ -131,8 +130,8 @@ class DuelBot:
 
     def _expect(self, sight: Sight, streams: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         """Return ``[n] float64``: how likely a heavy attack is a feint, after what is seen now."""
-        feinted = fresh & np.isin(sight.kind, _FEINTS)
-        meant = np.isin(sight.kind, _HEAVY) & ~sight.feintable & ((sight.landing > 0) | (fresh & sight.recovering))
+        feinted = fresh & _FEINTS[sight.kind]
+        meant = _HEAVY[sight.kind] & ~sight.feintable & ((sight.landing > 0) | (fresh & sight.recovering))
         bluff: np.ndarray = self._memory.bluff[streams]
         bluff += self._skill.learn * (feinted * (1.0 - bluff) - meant * bluff)
         self._memory.bluff[streams] = bluff

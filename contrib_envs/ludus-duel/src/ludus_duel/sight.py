@@ -9,11 +9,16 @@ from ludus_duel.actions import SIDES
 from ludus_duel.moves import KINDS
 from ludus_duel.view import INDEX
 
-__all__ = ["KIND", "Sight", "look"]
+__all__ = ["KIND", "Sight", "among", "look"]
 
 #: The number of each kind of animation.
 KIND = {kind: number for number, kind in enumerate(KINDS)}
 _SECONDS = 2.0  # what 1 stands for where a number is a time
+
+
+def among(*kinds: str) -> np.ndarray:
+    """Return ``[kinds] bool``: whether a kind of animation is one of these; to be indexed by numbers of `KINDS`."""
+    return np.isin(np.arange(len(KINDS)), [KIND[kind] for kind in kinds])
 
 
 @frozen(kw_only=True)

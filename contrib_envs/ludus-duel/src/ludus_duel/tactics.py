@@ -8,7 +8,7 @@ import numpy as np
 from attrs import field, frozen
 
 from ludus_duel.actions import NUMBER, SIDES
-from ludus_duel.sight import KIND, Sight
+from ludus_duel.sight import KIND, Sight, among
 
 __all__ = ["BLOCK", "DODGE", "EVADE", "IGNORE", "INTERRUPT", "PARRY", "Answer", "Skill", "Tactics"]
 
@@ -19,11 +19,13 @@ _LIGHT, _HEAVY, _PARRIES, _STANCE, _LUNGE, _QUICK = (
     NUMBER[f"{action}-left"] for action in ("light", "heavy", "parry", "stance", "lunge", "feint-light")
 )
 _GUARD_BREAK = NUMBER["guard-break"]
-_STRIKES = [KIND[kind] for kind in ("light", "heavy", "lunge", "feint-light", "strike", "sweep")]
-_ATTACKS = [*_STRIKES, KIND["bash"], KIND["guard-break"]]
-_BEATEN = [KIND[kind] for kind in ("hurt", "recoil", "parried", "held", "broken", "thrown", "fallen")]
-_MISTAKES = [KIND[kind] for kind in ("parry", "breathe")]
-_CATCHABLE = [KIND[kind] for kind in ("parry", "dodge-left", "dodge-right", "dodge-back", "dodge-forward", "breathe")]
+_STRIKES = among("light", "heavy", "lunge", "feint-light", "strike", "sweep")
+_ATTACKS = _STRIKES | among("bash", "guard-break")
+_HEAVY_ATTACKS = among("heavy", "lunge")
+_BEATEN = among("hurt", "recoil", "parried", "held", "broken", "thrown", "fallen")
+_HELD = among("held", "broken")
+_MISTAKES = among("parry", "breathe")
+_CATCHABLE = _MISTAKES | among("dodge-left", "dodge-right", "dodge-back", "dodge-forward")
 _EPSILON_S = 0.01  # times come as float32
 
 
@@ -124,8 +126,8 @@ class Tactics:
     def punish(self) -> Answer:
         """Use the time in which the opponent can do nothing; what oneself has done to the opponent is no surprise."""
         sight, side = self.sight, self._side()
-        bound = np.isin(sight.kind, _BEATEN) | (self.noticed & (np.isin(sight.kind, _MISTAKES) | sight.recovering))
-        catchable = self.noticed & (np.isin(sight.kind, _CATCHABLE) | sight.recovering)
+        bound = _BEATEN[sight.kind] | (self.noticed & (_MISTAKES[sight.kind] | sight.recovering))
+        catchable = self.noticed & (_CATCHABLE[sight.kind] | sight.recovering)
         heavy = bound & sight.heavy_reach & (sight.remaining > 0.8 - _EPSILON_S)
         light = bound & sight.light_reach & (sight.remaining > 0.5 - _EPSILON_S)
         grab = catchable & sight.grab_reach & (sight.remaining > 0.4 - _EPSILON_S) & ~sight.exhausted
@@ -135,8 +137,8 @@ class Tactics:
     def defend(self, plan: np.ndarray) -> Answer:
         """Carry out ``plan [n] int64`` against an attack that is coming."""
         sight = self.sight
-        coming = self.noticed & np.isin(sight.kind, _ATTACKS) & ~sight.recovering
-        strike = coming & sight.threatened & np.isin(sight.kind, _STRIKES)
+        coming = self.noticed & _ATTACKS[sight.kind] & ~sight.recovering
+        strike = coming & sight.threatened & _STRIKES[sight.kind]
         cover = np.where(sight.own_cover == sight.side, NUMBER["wait"], _STANCE + sight.side)
         soon = sight.landing < 0.2 + _EPSILON_S
         parry = np.where(sight.parry_now & soon, _PARRIES + sight.side, cover)
@@ -151,7 +153,9 @@ class Tactics:
         action = np.where(bash, away, action)
         grab = coming & (sight.kind == KIND["guard-break"])
         action = np.where(
-            grab, np.where(np.isin(plan, [PARRY, DODGE, INTERRUPT]), _LIGHT + self._side(), NUMBER["wait"]), action
+            grab,
+            np.where((plan == PARRY) | (plan == DODGE) | (plan == INTERRUPT), _LIGHT + self._side(), NUMBER["wait"]),
+            action,
         )
         return Answer((strike | bash | grab) & (plan != IGNORE), action)
 
@@ -161,15 +165,15 @@ class Tactics:
         left, right = (sight.kind == KIND[f"dodge-{way}"] for way in ("left", "right"))
         side = np.where(left, 0, len(SIDES) - 1)
         cover = np.where(sight.own_cover == side, NUMBER["wait"], _STANCE + side)
-        ready = (left | right) & sight.heavy_reach & np.isin(plan, [BLOCK, PARRY]) & self.noticed
+        ready = (left | right) & sight.heavy_reach & ((plan == BLOCK) | (plan == PARRY)) & self.noticed
         return Answer(ready, cover)
 
     def feint(self) -> Answer:
         """Turn an attack of one's own into another, above all where the opponent tries to parry it."""
         sight = self.sight
-        attacking = np.isin(sight.own_kind, [KIND["heavy"], KIND["lunge"]])
+        attacking = _HEAVY_ATTACKS[sight.own_kind]
         baited = (sight.kind == KIND["parry"]) & self._chance(self.skill.punish)
-        struck = np.isin(sight.kind, _STRIKES) & sight.threatened & self._chance(self.skill.punish)
+        struck = _STRIKES[sight.kind] & sight.threatened & self._chance(self.skill.punish)
         other = self._one_of(NUMBER["feint"], NUMBER["feint-guard-break"], _QUICK + self._side(), _QUICK + self._side())
         action = np.select([baited, struck], [NUMBER["feint-guard-break"], NUMBER["feint"]], other)
         changed = baited | struck | self._chance(self.skill.feint)
@@ -188,7 +192,7 @@ class Tactics:
     def grip(self) -> Answer:
         """Make use of an opponent who is held."""
         sight = self.sight
-        held = np.isin(sight.kind, [KIND["held"], KIND["broken"]]) & (sight.own_kind == KIND["idle"])
+        held = _HELD[sight.kind] & (sight.own_kind == KIND["idle"])
         long = sight.remaining > 0.8 - _EPSILON_S
         blow = np.where(long, _HEAVY, _LIGHT) + self.rng.integers(len(SIDES), size=len(held))
         walled = sight.wall < 0.25
