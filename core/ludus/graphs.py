@@ -13,7 +13,7 @@ from torch import Tensor
 
 __all__ = ["Recordable", "Recorded", "copy_together"]
 
-_MOST = 32  # recordings: each takes memory on the GPU, and a moment to make
+_MOST = 64  # recordings: each takes memory on the GPU, and a moment to make
 _UNUSED = 2000  # calls, after which a recording is given up for another one
 
 _log = logging.getLogger("ludus.graphs")
