@@ -264,24 +264,28 @@ def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
         assert [what for what in gpu_log if what != "sent and waited"] == ["pinned", "sent"]
 
 
-def landed(batch):
-    """Return both kinds of sources of a batch, each where it is and where it has landed."""
+def landed(batch, monkeypatch):
+    """Return both kinds of sources of a batch, each where it is, as if it was too large, and where it has landed."""
     batch.initial_state = {"memory": np.arange(2.0 * batch.num_segments, dtype=np.float32).reshape(-1, 2)}
     numbers = torch.arange(batch.decided.size, dtype=torch.float32).view(batch.decided.shape)
     more = {"advantage": numbers, "returns/value": -numbers}
-    given = {"trainable": batch.trainable(), "more": more, "device": CPU, "filled": True}
-    return [
-        [RowSource(batch, landing=landing, **given) for landing in (None, Landing(CPU))],
-        [SequenceSource(batch, landing=landing, burn_in=1, **given) for landing in (None, Landing(CPU))],
-    ]
+    given = {"trainable": batch.trainable(), "more": more, "device": CPU}
+    made = []
+    for most in (0, 1 << 20):
+        monkeypatch.setattr(rows_module, "_MOST_WHOLE", most)
+        rows = RowSource(batch, landing=Landing(CPU), **given)
+        made.append((rows, SequenceSource(batch, landing=Landing(CPU), burn_in=1, **given)))
+    assert [source._transfer.whole for source in (*made[0], *made[1])] == [False, False, True, True]
+    return list(zip(*made, strict=True))
 
 
 @pytest.mark.parametrize("segments", [6, 41])
-def test_what_has_landed_is_the_batch(make_ppo, make_batch, segments):
+def test_what_has_landed_is_the_batch(make_ppo, make_batch, monkeypatch, segments):
     """Also where more segments fill it up: rows, whole segments, and single arrays."""
     batch = make_batch(make_ppo(), segments=segments, privileged={"fog": 2})
     batch.length[:4], batch.terminated[:] = [8, 3, 1, 8], False
-    for (here, there), part in zip(landed(batch), (np.flatnonzero(batch.trainable())[:19], np.arange(5)), strict=True):
+    parts = np.flatnonzero(batch.trainable())[:19], np.arange(5)
+    for (here, there), part in zip(landed(batch, monkeypatch), parts, strict=True):
         expected = here.take(part).named()
         (chosen,) = there.choose([part])
         for rows in (there.take(part), chosen.rows()):
@@ -297,7 +301,7 @@ def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
     landing, places = Landing(CPU), []
     for number, segments in enumerate((40, 39, 37, 400, 40)):
         batch = make_batch(make_ppo(), segments=segments, seed=number)
-        _, chosen = source_of(batch, filled=True, landing=landing).choose([np.arange(7), np.arange(3, 13)])
+        _, chosen = source_of(batch, landing=landing).choose([np.arange(7), np.arange(3, 13)])
         np.testing.assert_array_equal(chosen.rows().observation["obs"], batch.observation["obs"][0, 3:13])
         places.append((chosen, min(tensor.data_ptr() for tensor in chosen.batch.values())))
     assert places[0][1] == places[1][1] == places[2][1] != places[3][1] == places[4][1]

@@ -145,8 +145,9 @@ class RowSource:
         few_shapes: Minibatches have sizes of which few occur, and what the network reads is filled up to one of them:
             oneDNN compiles kernels for every shape it meets, and keeps some megabytes of them for each.
         merged: What decisions saw is taken once where several saw the same, if there are enough of these in the batch.
-        filled: All that is taken has one of few sizes: rows of weight 0 follow those that are asked for.
-        landing: Where the batch is sent; None: to new memory. Nothing else may land there while it is learned from.
+        landing: Where the batch is sent, if it is not too large, for steps that are recorded: so all that is taken has
+            one of few sizes, rows of weight 0 following those that are asked for. Nothing else may land there while
+            it is learned from.
     """
 
     def __init__(
@@ -158,7 +159,6 @@ class RowSource:
         device: torch.device,
         few_shapes: bool = False,
         merged: bool = False,
-        filled: bool = False,
         landing: Landing | None = None,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
@@ -169,7 +169,7 @@ class RowSource:
         self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
         self._chosen = np.flatnonzero(trainable)
         self._places_chosen = self._places(self._chosen)
-        self._few_shapes, self._filled = few_shapes, filled
+        self._few_shapes, self._filled = few_shapes, landing is not None
         self._kinds = self._find_kinds(trainable.size) if merged else None
 
     def _find_kinds(self, entries: int) -> np.ndarray | None:
@@ -267,8 +267,7 @@ class SequenceSource:
         more: ``[T+1, N] float32`` each: ``"advantage"`` and ``"returns/…"``.
         device: Where rows are wanted.
         burn_in: Entries at the start of every segment that only bring the state up to date; none of them is trainable.
-        filled: As for `RowSource`; segments that nothing is learned from follow those that are asked for.
-        landing: As for `RowSource`.
+        landing: As for `RowSource`; segments that nothing is learned from follow those that are asked for, too.
     """
 
     def __init__(
@@ -279,7 +278,6 @@ class SequenceSource:
         more: Mapping[str, Tensor],
         device: torch.device,
         burn_in: int = 0,
-        filled: bool = False,
         landing: Landing | None = None,
     ) -> None:
         steps = int(np.flatnonzero(trainable.any(axis=1)).max()) + 1
@@ -299,7 +297,7 @@ class SequenceSource:
                 whole = defined.view(*defined.shape, *[1] * (tensor.dim() - 2))
                 valid = torch.where(whole, tensor, tensor[:1])
                 self._tensors[name] = tensor.copy_(valid) if self._transfer.whole else valid
-        self._burn_in, self._filled = burn_in, filled
+        self._burn_in, self._filled = burn_in, landing is not None
 
     def minibatches(self, rng: np.random.Generator, *, count: int, share: float = 1.0) -> list[np.ndarray]:
         """Return segments in random order; see `Source`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
 import numpy as np
@@ -264,28 +264,12 @@ class PPOTrainer:
         landing: Landing | None = None,
     ) -> Source:
         """Return the batch as it is learned from; so that steps can be recorded if it is to land where others have."""
-        filled = landing is not None
+        given: dict[str, Any] = {"trainable": trainable, "more": more, "device": self._device, "landing": landing}
         if batch.initial_state:
-            return SequenceSource(
-                batch,
-                trainable=trainable,
-                more=more,
-                device=self._device,
-                burn_in=burn_in,
-                filled=filled,
-                landing=landing,
-            )
-        return RowSource(
-            batch,
-            trainable=trainable,
-            more=more,
-            device=self._device,
-            filled=filled,
-            landing=landing,
-            few_shapes=self._compiles_shapes,
-            # an auxiliary module reads the rows, too; and a GPU would wait for their comparison
-            merged=self._auxiliary is None and self._device.type == "cpu",
-        )
+            return SequenceSource(batch, **given, burn_in=burn_in)
+        # an auxiliary module reads the rows, too; and a GPU would wait for their comparison
+        merged = self._auxiliary is None and self._device.type == "cpu"
+        return RowSource(batch, **given, few_shapes=self._compiles_shapes, merged=merged)
 
     def _present(self, batch: SegmentBatch, trainable: np.ndarray) -> Present:
         """Ask today's weights about every decision of the batch and what it may bootstrap from."""
