@@ -7,8 +7,9 @@ import mmap
 import numpy as np
 import pytest
 import torch
-from ludus_ppo import rows as rows_module
-from ludus_ppo.rows import Landing, RowSource, SequenceSource, borrow
+from ludus_ppo import transfer
+from ludus_ppo.rows import RowSource, SequenceSource
+from ludus_ppo.transfer import Landing, borrow
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -247,10 +248,10 @@ def gpu_log(monkeypatch):
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(torch.Tensor, "pin_memory", pin)
     monkeypatch.setattr(torch.Tensor, "copy_", copied)
-    monkeypatch.setattr(rows_module.torch, "empty", pinned)
-    rows_module._transfer_stream.cache_clear()
+    monkeypatch.setattr(torch, "empty", pinned)
+    transfer._transfer_stream.cache_clear()
     yield log
-    rows_module._transfer_stream.cache_clear()
+    transfer._transfer_stream.cache_clear()
 
 
 def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
@@ -272,7 +273,7 @@ def landed(batch, monkeypatch):
     given = {"trainable": batch.trainable(), "more": more, "device": CPU}
     made = []
     for most in (0, 1 << 20):
-        monkeypatch.setattr(rows_module, "_MOST_WHOLE", most)
+        monkeypatch.setattr(transfer, "_MOST_WHOLE", most)
         rows = RowSource(batch, landing=Landing(CPU), **given)
         made.append((rows, SequenceSource(batch, landing=Landing(CPU), burn_in=1, **given)))
     assert [source._transfer.whole for source in (*made[0], *made[1])] == [False, False, True, True]
@@ -309,7 +310,7 @@ def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
 
 def test_rows_of_a_large_batch_pass_through_pinned_memory(batch, gpu_log, monkeypatch):
     """Every array is picked into pinned memory and sent without waiting, on the stream for transfers."""
-    monkeypatch.setattr(rows_module, "_MOST_WHOLE", 0)
+    monkeypatch.setattr(transfer, "_MOST_WHOLE", 0)
     entries = np.array([7, 3])
     check(source_of(batch, GPU).take(entries), batch, entries)
     arrays = 9
@@ -319,7 +320,7 @@ def test_rows_of_a_large_batch_pass_through_pinned_memory(batch, gpu_log, monkey
 
 def test_a_gpu_has_one_stream_for_transfers(batch, gpu_log, monkeypatch):
     """However many batches are learned from: what one stream has freed, the copies of another cannot use."""
-    monkeypatch.setattr(rows_module, "_MOST_WHOLE", 0)
+    monkeypatch.setattr(transfer, "_MOST_WHOLE", 0)
     for _ in range(3):
         source_of(batch, GPU).take(np.array([7, 3]))
     assert gpu_log.count("stream") == 1

@@ -15,7 +15,8 @@ from ludus.group import Alone, Group, in_turn
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.segment import SegmentBatch
 from ludus.spaces import leaf_spaces
-from ludus_ppo.rows import Rows, RowSource, borrow, known
+from ludus_ppo.rows import Rows, RowSource, known
+from ludus_ppo.transfer import borrow
 from torch import Tensor, nn
 
 from ludus_rnd_ppo.config import RNDPPOConfig

@@ -11,7 +11,7 @@ from ludus.segment import SegmentBatch
 from torch import Tensor
 
 from ludus_ppo.losses import gae, vtrace
-from ludus_ppo.rows import borrow
+from ludus_ppo.transfer import borrow
 
 __all__ = ["Present", "RewardStream", "estimate"]
 

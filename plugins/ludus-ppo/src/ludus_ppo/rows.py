@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, partial
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -15,8 +14,9 @@ from torch import Tensor
 
 from ludus_ppo.kinds import kinds_of, one_of_each
 from ludus_ppo.networks import Unrolled
+from ludus_ppo.transfer import Landing, Transfer, borrow
 
-__all__ = ["Chosen", "Landing", "RowSource", "Rows", "SequenceSource", "Source", "borrow", "known"]
+__all__ = ["Chosen", "RowSource", "Rows", "SequenceSource", "Source", "known"]
 
 _Tensors: TypeAlias = dict[str, Tensor]
 
@@ -25,9 +25,6 @@ _READ = ("observation/", "privileged/")  # by the network
 # Of the rows of a batch, how many tell whether it is worth while to compare all, and the least share to be saved.
 _SAMPLE = 512
 _FEWEST_EQUAL = 0.05
-
-_MOST_WHOLE = 1 << 28  # bytes of a batch that is sent to a GPU whole; of a larger one, one minibatch after another
-_ALIGNED = 64
 
 
 @frozen(kw_only=True)
@@ -162,7 +159,7 @@ class RowSource:
         landing: Landing | None = None,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
-        self._transfer = _Transfer(device, tensors.values(), landing)
+        self._transfer = Transfer(device, tensors.values(), landing)
         self._columns = {name: _Column(tensor) for name, tensor in self._transfer.place(tensors).items()}
         steps, segments = (np.arange(size) for size in trainable.shape)
         pitches = {column.pitch for column in self._columns.values()}
@@ -289,7 +286,7 @@ class SequenceSource:
         tensors |= {name: tensor[:steps] for name, tensor in more.items()}
         tensors |= {f"state/{name}": borrow(leaf) for name, leaf in batch.initial_state.items()}
         tensors["starts"], tensors["known"] = (torch.from_numpy(flags(batch)[:steps]) for flags in (_starts, known))
-        self._transfer = _Transfer(device, tensors.values(), landing)
+        self._transfer = Transfer(device, tensors.values(), landing)
         self._tensors = self._transfer.place(tensors)
         defined = self._tensors.pop("known")
         for name, tensor in self._tensors.items():
@@ -445,147 +442,6 @@ def _filled(part: np.ndarray, unit: int) -> np.ndarray:
     """Return numbers filled up to a multiple of a unit by the last of them."""
     missing = -part.size % unit
     return np.concatenate([part, np.full(missing, part[-1])]) if missing else part
-
-
-@cache
-def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
-    """Return a GPU's stream for copies to it, the same every time: torch keeps freed memory apart for every stream."""
-    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-
-
-class Landing:
-    """Memory on a device in which batches land, each in the place of the one before: there recorded work finds it.
-
-    Args:
-        device: Where it is.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
-
-    def land(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return copies of tensors there, made by a single copy to the device.
-
-        So that few shapes occur, more segments follow those of the tensors, up to a power of two. What these hold is
-        undefined.
-
-        Args:
-            tensors: ``[N, …]`` where the name begins with ``state/``, else ``[T, N, …]``.
-        """
-        places, size = {}, 0
-        for name, tensor in tensors.items():
-            axis, shape = _segment_axis(name), list(tensor.shape)
-            shape[axis] = 1 << (shape[axis] - 1).bit_length()
-            places[name] = size, tensor.dtype, shape
-            size += -(-math.prod(shape) * tensor.itemsize // _ALIGNED) * _ALIGNED
-
-        def views(memory: Tensor) -> dict[str, Tensor]:
-            return {
-                name: memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
-                for name, (start, dtype, shape) in places.items()
-            }
-
-        packed = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
-        for name, view in views(packed).items():
-            axis, tensor = _segment_axis(name), tensors[name]
-            view.narrow(axis, 0, tensor.shape[axis]).copy_(tensor)
-        if size > len(self._memory):
-            self._memory = torch.empty(size, dtype=torch.uint8, device=self._device)
-        self._memory[:size].copy_(packed, non_blocking=True)
-        return views(self._memory)
-
-
-def _segment_axis(name: str) -> int:
-    return 0 if name.startswith("state/") else 1
-
-
-class _Transfer:
-    """How a batch gets to a device, and where rows are selected from it.
-
-    A GPU that gets all of a batch at once selects by itself: with a small network the CPU would take longer to select
-    rows and to send them than the GPU to learn from them. Of a batch that might be too large for that, rows are sent
-    to a GPU on a stream of its own, while it computes on what was sent before.
-
-    Args:
-        device: Where rows are wanted.
-        tensors: The batch.
-        landing: Where it is sent if it is sent whole; None: to new memory.
-    """
-
-    def __init__(self, device: torch.device, tensors: Iterable[Tensor], landing: Landing | None) -> None:
-        on_gpu = device.type == "cuda"
-        fits = sum(tensor.nbytes for tensor in tensors) <= _MOST_WHOLE
-        self._device = device
-        self._landing = (landing or Landing(device)) if fits and (on_gpu or landing is not None) else None
-        self._pinned = on_gpu and not fits
-
-    @property
-    def whole(self) -> bool:
-        """Return whether rows are selected on the device."""
-        return self._landing is not None
-
-    def place(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return the tensors of the batch where rows are selected."""
-        return tensors if self._landing is None else self._landing.land(tensors)
-
-    def index(self, numbers: np.ndarray) -> Tensor:
-        """Return numbers to select by, beside the batch."""
-        index = torch.from_numpy(numbers)
-        if not self.whole or self._device.type != "cuda":
-            return index
-        return index.pin_memory().to(self._device, non_blocking=True)
-
-    def indices(self, numbers: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
-        """Return several of them, by one copy."""
-        return torch.split(self.index(np.concatenate(numbers)), [len(part) for part in numbers])
-
-    def select(self, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
-        """Return `tensor.index_select`, in memory from which can be sent without waiting."""
-        if not self._pinned:
-            return tensor.index_select(dim, index)
-        shape = (*tensor.shape[:dim], len(index), *tensor.shape[dim + 1 :])
-        out = torch.empty(shape, dtype=tensor.dtype, pin_memory=True)
-        return torch.index_select(tensor, dim, index, out=out)
-
-    def send(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Return what was selected on the device, ready for what is queued on its current stream from now on."""
-        if not self._pinned:
-            return {name: tensor.to(self._device) for name, tensor in tensors.items()}
-        stream, current = _transfer_stream(self._device), torch.cuda.current_stream(self._device)
-        with torch.cuda.stream(stream):
-            sent = {name: tensor.to(self._device, non_blocking=True) for name, tensor in tensors.items()}
-        current.wait_stream(stream)
-        for tensor in sent.values():
-            tensor.record_stream(current)  # or its memory might be given away before it has been read
-        return sent
-
-    def weight(self, count: int, size: int) -> Tensor:
-        """Return what each of so many rows counts in means where only the first `count` do, on the device."""
-        weight = torch.zeros(size, device=self._device)
-        weight[:count] = 1 / count
-        return weight
-
-
-def borrow(array: np.ndarray) -> Tensor:
-    """Return a tensor in the memory of `array`, also where that is read-only: never write to it."""
-    if any(stride < 0 for stride in array.strides):  # torch has no such tensors
-        array = array.copy()
-    if array.flags.writeable:
-        return torch.from_numpy(array)
-    return torch.from_numpy(np.asarray(_Writeable(array)))
-
-
-class _Writeable:
-    """Shows a read-only array as one that is not, which is all that torch takes without a warning."""
-
-    def __init__(self, array: np.ndarray) -> None:
-        self._array = array  # keeps the memory alive
-
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        interface = self._array.__array_interface__
-        return {**interface, "data": (interface["data"][0], False)}
 
 
 def _is_column(name: str) -> bool:

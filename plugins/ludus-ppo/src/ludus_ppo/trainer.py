@@ -43,8 +43,9 @@ from ludus_ppo.losses import (
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
-from ludus_ppo.rows import Chosen, Landing, Rows, RowSource, SequenceSource, Source, known
+from ludus_ppo.rows import Chosen, Rows, RowSource, SequenceSource, Source, known
 from ludus_ppo.schedules import Schedules
+from ludus_ppo.transfer import Landing
 
 __all__ = ["PPOTrainer"]
 
