@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -236,12 +237,12 @@ class _LinksFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, inputs: Tensor, links: tuple[_Link, ...], *parameters: Any) -> Tensor:
         saved, outputs = [], inputs
-        for link, weight, bias in zip(links, parameters[::2], parameters[1::2], strict=True):
-            read, matrix = outputs.to(link.dtype), weight.to(link.dtype)
-            added = None if bias is None else bias.to(link.dtype)
-            with torch.autocast("cpu", enabled=False):  # a link knows what it multiplies
+        with _as_given():
+            for link, weight, bias in zip(links, parameters[::2], parameters[1::2], strict=True):
+                read, matrix = outputs.to(link.dtype), weight.to(link.dtype)
+                added = None if bias is None else bias.to(link.dtype)
                 outputs = _product(read, matrix, added, link.activation, link.scalars, kernels=link.kernels)
-            saved += [read, matrix, outputs]
+                saved += [read, matrix, outputs]
         ctx.save_for_backward(*saved)
         ctx.links, ctx.dtypes = links, (inputs.dtype, *(link.dtype for link in links))
         return outputs
@@ -259,6 +260,11 @@ class _LinksFunction(torch.autograd.Function):
             gradient = None if gradient is None else gradient.to(ctx.dtypes[number])
             found = [*of_parameters, *found]
         return gradient, None, *found
+
+
+def _as_given() -> AbstractContextManager[object]:
+    """Return a context in which products take what they are given, whatever the surroundings want multiplied."""
+    return torch.autocast("cpu", enabled=False) if torch.is_autocast_enabled("cpu") else nullcontext()
 
 
 def _gradients(

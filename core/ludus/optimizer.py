@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 from torch.optim.adam import adam
 
 __all__ = ["Adam"]
+
+_LEAST_NORM = 1e-6  # added as `torch.nn.utils.clip_grad_norm_` does
 
 
 class Adam:
@@ -52,22 +55,30 @@ class Adam:
         for parameter in self._parameters:
             parameter.grad = None
 
-    def step(self, *, learning_rate: float | Tensor) -> None:
-        """Step along the gradients of the parameters that have one.
+    def step(self, *, learning_rate: float | Tensor, max_norm: float = math.inf) -> Tensor:
+        """Step along the gradients of the parameters that have one, and return their norm ``[]`` as they were.
 
         Args:
             learning_rate: > 0; as a tensor ``[]`` on the parameters' device it may change in a recorded CUDA graph.
+            max_norm: > 0; gradients, which need not stay as they are, are scaled down to this L2 norm of all together.
         """
         used = [(p, p.grad, m) for p, m in zip(self._parameters, self._moments, strict=True) if p.grad is not None]
+        gradients = [gradient for _, gradient, _ in used]
+        fused = self._parameters[0].device.type in ("cpu", "cuda")
         with torch.no_grad():
+            norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
+            divisor = ((norm + _LEAST_NORM) / max_norm).clamp_(min=1)
+            if not fused:
+                torch._foreach_div_(gradients, divisor)
             adam(
                 [parameter for parameter, _, _ in used],
-                [gradient for _, gradient, _ in used],
+                gradients,
                 [moments["exp_avg"] for _, _, moments in used],
                 [moments["exp_avg_sq"] for _, _, moments in used],
                 [],
                 [moments["step"] for _, _, moments in used],
-                fused=self._parameters[0].device.type in ("cpu", "cuda"),
+                fused=fused,
+                grad_scale=divisor if fused else None,  # scaled in passing
                 amsgrad=False,
                 beta1=self._betas[0],
                 beta2=self._betas[1],
@@ -76,3 +87,4 @@ class Adam:
                 eps=self._eps,
                 maximize=False,
             )
+        return norm

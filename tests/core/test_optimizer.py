@@ -47,6 +47,25 @@ def test_steps_are_those_of_torch(parameters):
     assert ours.state["adam/step/bias"] == 3.0
 
 
+@pytest.mark.parametrize("max_norm", [1e-3, 1.0, 1e3])
+def test_gradients_are_scaled_down_as_by_torch(parameters, max_norm):
+    """It returns their norm as they were."""
+    copies = {name: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for name, p in parameters.items()}
+    ours, theirs = Adam(parameters, eps=1e-3), torch.optim.Adam(copies.values(), eps=1e-3)
+    for _ in range(2):
+        ours.zero_grad()
+        differentiate(parameters)
+        norm = ours.step(learning_rate=0.1, max_norm=max_norm)
+        theirs.param_groups[0]["lr"] = 0.1
+        theirs.zero_grad()
+        differentiate(copies)
+        expected = nn.utils.clip_grad_norm_(copies.values(), max_norm)
+        theirs.step()
+        torch.testing.assert_close(norm, expected)
+    for name, parameter in parameters.items():
+        torch.testing.assert_close(parameter, copies[name])
+
+
 def test_its_state_is_there_from_the_start(parameters):
     """Of all that is trained, by name, and it is what steps write to."""
     adam = Adam(parameters)

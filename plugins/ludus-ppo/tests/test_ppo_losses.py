@@ -11,8 +11,7 @@ from ludus_ppo.losses import (
     gaussian_terms,
     joint_log_prob,
     mean_over_labels_used,
-    policy_objective,
-    ratio_statistics,
+    policy_loss,
     value_loss,
 )
 from torch import distributions, tensor
@@ -21,8 +20,8 @@ from torch import distributions, tensor
 def objective(ratio: float, advantage: float, *, dual_clip: float = 3.0) -> float:
     """Return the objective of one decision."""
     log_prob = tensor([[math.log(ratio)]])
-    result = policy_objective(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip)
-    return result.item()
+    found = policy_loss(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=dual_clip)
+    return -found.loss.item()
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_dual_clip_can_be_switched_off():
 def test_gradient_stops_where_the_objective_is_clipped(ratio, advantage, moves):
     """A clipped ratio has no gradient; beyond η at negative advantage neither."""
     log_prob = tensor([[math.log(ratio)]], requires_grad=True)
-    policy_objective(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=3.0).backward()
+    policy_loss(log_prob, torch.zeros(1, 1), tensor([advantage]), clip_epsilon=0.2, dual_clip=3.0).loss.backward()
     assert bool(log_prob.grad.abs().item() > 0) is moves
 
 
@@ -61,24 +60,48 @@ def test_objective_of_a_huge_ratio_is_finite():
     """A ratio that would overflow gives a finite objective and gradient."""
     log_prob = tensor([[500.0], [500.0]], requires_grad=True)
     advantage = tensor([1.0, -1.0])
-    policy_objective(log_prob, torch.zeros(2, 1), advantage, clip_epsilon=0.2, dual_clip=3.0).sum().backward()
+    found = policy_loss(log_prob, torch.zeros(2, 1), advantage, clip_epsilon=0.2, dual_clip=3.0)
+    found.loss.backward()
+    assert all(torch.isfinite(number) for number in found)
     assert torch.isfinite(log_prob.grad).all()
 
 
 def test_a_ratio_held_back_from_overflow_has_no_gradient():
     """Without the dual clip, what stands in for a huge ratio does not move with it."""
     log_prob = tensor([[500.0], [1.0]], requires_grad=True)
-    policy_objective(
-        log_prob, torch.zeros(2, 1), tensor([-1.0, -1.0]), clip_epsilon=0.2, dual_clip=0.0
-    ).sum().backward()
-    assert log_prob.grad.tolist() == [[0.0], [pytest.approx(-math.e)]]
+    policy_loss(log_prob, torch.zeros(2, 1), tensor([-1.0, -1.0]), clip_epsilon=0.2, dual_clip=0.0).loss.backward()
+    assert log_prob.grad.tolist() == [[0.0], [pytest.approx(math.e / 2)]]
 
 
 def test_labels_are_clipped_one_by_one():
     """Each label has its own ratio and all share the advantage [HoK eq. 3]."""
-    log_prob = tensor([[math.log(1.5), math.log(0.5)]])
-    result = policy_objective(log_prob, torch.zeros(1, 2), tensor([2.0]), clip_epsilon=0.2, dual_clip=3.0)
-    assert result.tolist() == [pytest.approx([2.4, 1.0])]
+    log_prob = tensor([[math.log(1.5), math.log(0.5)]], requires_grad=True)
+    found = policy_loss(log_prob, torch.zeros(1, 2), tensor([2.0]), clip_epsilon=0.2, dual_clip=3.0)
+    found.loss.backward()
+    assert found.loss.item() == pytest.approx(-2.4 - 1.0)
+    assert log_prob.grad.tolist() == [pytest.approx([0.0, -1.0])]
+
+
+@pytest.mark.parametrize("weight", [None, tensor([0.75, 0.25])])
+@pytest.mark.parametrize("used", [None, tensor([[True, False], [True, True]])])
+def test_the_gradient_is_that_of_the_formula(used, weight):
+    """Loss and gradient, of rows that do not count alike and labels that are not used, too, are those torch derives."""
+    log_prob = tensor([[0.1, -0.5], [0.15, 2.0]], requires_grad=True)
+    copied = log_prob.detach().clone().requires_grad_()
+    advantage = tensor([1.5, -0.5])
+    found = policy_loss(
+        log_prob, torch.zeros(2, 2), advantage, clip_epsilon=0.2, dual_clip=3.0, used=used, weight=weight
+    )
+    gain, of_clipped = copied.exp() * advantage[:, None], copied.exp().clamp(0.8, 1.2) * advantage[:, None]
+    expected = torch.minimum(gain, of_clipped)
+    expected = torch.where(advantage[:, None] < 0, torch.maximum(expected, 3 * advantage[:, None]), expected)
+    expected = (expected if used is None else expected * used).sum(dim=1)
+    expected = -(expected.mean() if weight is None else (expected * weight).sum())
+    found.loss.backward()
+    expected.backward()
+    torch.testing.assert_close(found.loss, expected)
+    torch.testing.assert_close(log_prob.grad, copied.grad)
+    assert log_prob.grad.any()
 
 
 def test_joint_log_prob_is_the_sum_over_used_labels():
@@ -150,15 +173,15 @@ def test_value_clip_by_hand():
     assert loss.item() == (1.0 + 2.5**2) / 2
 
 
-def test_ratio_statistics_by_hand():
+def test_how_far_the_policy_moved_by_hand():
     """KL is estimated from whole actions, the clip fraction is a share of labels; unused labels count for neither."""
     log_prob = tensor([[math.log(2.0), 0.0], [0.0, 5.0]])
     used = tensor([[True, True], [True, False]])
-    kl, share = ratio_statistics(log_prob, torch.zeros(2, 2), clip_epsilon=0.2, used=used)
+    given = {"old_log_prob": torch.zeros(2, 2), "advantage": torch.zeros(2), "clip_epsilon": 0.2, "dual_clip": 3.0}
+    _, kl, share = policy_loss(log_prob, **given, used=used)
     assert kl.item() == pytest.approx((2.0 - 1.0 - math.log(2.0)) / 2)
     assert share.item() == pytest.approx(1 / 3)
-    _, share = ratio_statistics(log_prob, torch.zeros(2, 2), clip_epsilon=0.2)
-    assert share.item() == pytest.approx(1 / 2)
+    assert policy_loss(log_prob, **given).clip_fraction.item() == pytest.approx(1 / 2)
 
 
 @pytest.mark.filterwarnings("default")  # the other library warns about itself
@@ -198,7 +221,7 @@ def test_losses_agree_with_torchrl():
     )
     expected = loss(data)
     log_prob, entropy = categorical_terms(logits, action[:, None], mask=None, sizes=(4,))
-    ours = policy_objective(log_prob, old_log_prob[:, None], advantage, clip_epsilon=0.2, dual_clip=0.0)
-    torch.testing.assert_close(-mean_over_labels_used(ours), expected["loss_objective"])
+    ours = policy_loss(log_prob, old_log_prob[:, None], advantage, clip_epsilon=0.2, dual_clip=0.0)
+    torch.testing.assert_close(ours.loss, expected["loss_objective"])
     torch.testing.assert_close(-mean_over_labels_used(entropy), expected["loss_entropy"])
     torch.testing.assert_close(value_loss(value, returns, old_value=value), expected["loss_critic"])

@@ -154,10 +154,12 @@ def test_the_clip_fraction_is_that_of_the_ratios_in_use(make_ppo, make_batch, la
 def test_how_far_the_policy_moved_is_the_mean_over_all_steps(make_ppo, make_batch, monkeypatch):
     """Half a pass of two steps behind a whole one of four counts half as much."""
     trainer = make_ppo(epochs=1.5, num_minibatches=4, learning_rate=0.05).make_trainer(seed=1)
-    found, moved = [], trainer._moved
-    monkeypatch.setattr(trainer, "_moved", lambda *of, **more: found.append(moved(*of, **more)) or found[-1])
+    found, policy_loss = [], trainer._policy_loss
+    monkeypatch.setattr(
+        trainer, "_policy_loss", lambda *of, **more: found.append(policy_loss(*of, **more)) or found[-1]
+    )
     metrics = trainer.update(make_batch(make_ppo()), progress=0.0).metrics
-    kl, outside = (np.mean([step[i] for step in found]) for i in range(2))
+    kl, outside = (np.mean([step[i].item() for step in found]) for i in (1, 2))
     assert len(found) == 6
     assert kl > 0
     assert (metrics["approx_kl"], metrics["clip_fraction"]) == pytest.approx((kl, outside))

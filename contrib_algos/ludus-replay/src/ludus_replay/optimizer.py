@@ -31,6 +31,4 @@ class PartOptimizer:
         """Step down the gradient of `loss` and return its norm before scaling, ``[]``; see `ludus.optimizer.Adam`."""
         self._adam.zero_grad()
         torch.autograd.backward(loss, inputs=self._parameters)
-        norm = nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm)
-        self._adam.step(learning_rate=learning_rate)
-        return norm
+        return self._adam.step(learning_rate=learning_rate, max_norm=self._max_grad_norm)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,14 +17,14 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 __all__ = [
+    "PolicyLoss",
     "categorical_terms",
     "explained_variance",
     "gae",
     "gaussian_terms",
     "joint_log_prob",
     "mean_over_labels_used",
-    "policy_objective",
-    "ratio_statistics",
+    "policy_loss",
     "value_loss",
     "vtrace",
 ]
@@ -152,15 +152,40 @@ def mean_over_labels_used(terms: Tensor, *, used: Tensor | None = None, weight: 
         weight: ``[n]``, what each row counts, 1 in all; None: all the same.
     """
     counted = terms if used is None else terms * used
-    return counted.sum() / terms.shape[0] if weight is None else (counted.sum(dim=1) * weight).sum()
+    if weight is not None:
+        return (counted.sum(dim=1) * weight).sum()
+    return counted.mean() if terms.shape[1] == 1 else counted.sum() / terms.shape[0]
 
 
-def policy_objective(
-    log_prob: Tensor, old_log_prob: Tensor, advantage: Tensor, *, clip_epsilon: float | Tensor, dual_clip: float
-) -> Tensor:
-    """Return the clipped objective to maximise, of every row and label [AET §3.2.1; DIS eq. 1; HoK eq. 3].
+class PolicyLoss(NamedTuple):
+    """What `policy_loss` returns: scalars, of which only the loss has a gradient.
 
-    With ratio r = exp(log_prob - old_log_prob) and r_c = clip(r, 1 - clip_epsilon, 1 + clip_epsilon)::
+    Attributes:
+        loss: The mean over rows of the sum over labels of the negative objective.
+        divergence: The estimate E[r - 1 - log r] of the KL divergence from the old policy to the new in nats, r being
+            the ratio of whole actions.
+        clip_fraction: The share of the labels' ratios outside of the clip range.
+    """
+
+    loss: Tensor
+    divergence: Tensor
+    clip_fraction: Tensor
+
+
+def policy_loss(
+    log_prob: Tensor,
+    old_log_prob: Tensor,
+    advantage: Tensor,
+    *,
+    clip_epsilon: float | Tensor,
+    dual_clip: float,
+    used: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> PolicyLoss:
+    """Return the clipped objective, negative, and how far the policy has moved [AET §3.2.1; DIS eq. 1; HoK eq. 3].
+
+    With ratio r = exp(log_prob - old_log_prob) and r_c = clip(r, 1 - clip_epsilon, 1 + clip_epsilon), the objective of
+    every row and label is::
 
         advantage ≥ 0:  min(r · advantage, r_c · advantage)
         advantage < 0:  max(min(r · advantage, r_c · advantage), dual_clip · advantage)
@@ -171,18 +196,18 @@ def policy_objective(
         advantage: ``[n]``, shared by the labels.
         clip_epsilon: ε; as a tensor ``[]`` it may change without compiling anew.
         dual_clip: η > 1; 0 switches the lower bound off.
-
-    Returns:
-        ``[n, L]``.
+        used: ``[n, L] bool``, the labels to count; None: all.
+        weight: ``[n]``, what each row counts, 1 in all; None: all the same.
     """
-    objective: Tensor = _PolicyObjective.apply(  # type: ignore[no-untyped-call]
-        log_prob, old_log_prob, advantage, clip_epsilon, dual_clip
+    return PolicyLoss(
+        *_PolicyLoss.apply(  # type: ignore[no-untyped-call]
+            log_prob, old_log_prob, advantage, clip_epsilon, dual_clip, used, weight
+        )
     )
-    return objective
 
 
-class _PolicyObjective(torch.autograd.Function):
-    """The clipped objective with its gradient: that of r · advantage where this is what counts, else 0."""
+class _PolicyLoss(torch.autograd.Function):
+    """The loss with its gradient: that of r · advantage where this is what counts, else 0."""
 
     @staticmethod
     def forward(
@@ -192,8 +217,10 @@ class _PolicyObjective(torch.autograd.Function):
         advantage: Tensor,
         clip_epsilon: float | Tensor,
         dual_clip: float,
-    ) -> Tensor:
-        """See `policy_objective`."""
+        used: Tensor | None,
+        weight: Tensor | None,
+    ) -> tuple[Tensor, ...]:
+        """See `policy_loss`."""
         log_ratio = log_prob - old_log_prob  # [n, L]
         bounded = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
         ratio = bounded.exp()
@@ -203,45 +230,33 @@ class _PolicyObjective(torch.autograd.Function):
         objective = torch.minimum(free, clipped * advantage)
         if dual_clip:
             objective = torch.maximum(objective, dual_clip * advantage.clamp(max=0))  # it is ≥ 0 at advantages ≥ 0
-        ctx.save_for_backward(free * ((objective == free) & (bounded == log_ratio)))
-        return objective
+        ctx.save_for_backward(free * ((objective == free) & (bounded == log_ratio)), used, weight)
+
+        joint, of_joint = bounded, ratio  # [n, 1]
+        if used is not None or log_ratio.shape[1] > 1:
+            joint = joint_log_prob(log_ratio, used=used).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
+            of_joint = joint.exp()
+        outside = mean_over_labels_used((ratio != clipped).float(), used=used, weight=weight)
+        if used is not None:
+            outside = outside / mean_over_labels_used(used.float(), weight=weight).clamp(min=_LEAST_LABELS)
+        elif log_ratio.shape[1] > 1:
+            outside = outside / log_ratio.shape[1]
+        results = (
+            mean_over_labels_used(objective, used=used, weight=weight).neg(),
+            mean_over_labels_used(of_joint - 1 - joint, weight=weight),
+            outside,
+        )
+        ctx.mark_non_differentiable(*results[1:])
+        return results
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         """Return d/dlog_prob: d(r · advantage)/dlog_prob is r · advantage itself."""
-        (slope,) = ctx.saved_tensors
-        return gradient * slope, None, None, None, None
-
-
-def ratio_statistics(
-    log_prob: Tensor,
-    old_log_prob: Tensor,
-    *,
-    clip_epsilon: float | Tensor,
-    used: Tensor | None = None,
-    weight: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Return how far the policy has moved: two scalars.
-
-    Args:
-        log_prob: ``[n, L]``.
-        old_log_prob: The same of the policy that decided.
-        clip_epsilon: ε.
-        used: ``[n, L] bool``, the labels to count; None: all.
-        weight: ``[n]``, what each row counts, 1 in all; None: all the same.
-
-    Returns:
-        The estimate E[r - 1 - log r] of the KL divergence from the old policy to the new in nats, r being the ratio
-        of whole actions, and the share of the labels' ratios outside of the clip range.
-    """
-    log_ratio = log_prob - old_log_prob  # [n, L]
-    joint = joint_log_prob(log_ratio, used=used).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)  # [n, 1]
-    divergence = mean_over_labels_used(joint.exp() - 1 - joint, weight=weight)
-    outside = ((log_ratio.clamp(max=_MAX_LOG_RATIO).exp() - 1).abs() > clip_epsilon).float()
-    counted = torch.ones_like(outside) if used is None else used.float()
-    labels = mean_over_labels_used(counted, weight=weight).clamp(min=_LEAST_LABELS)
-    return divergence, mean_over_labels_used(outside * counted, weight=weight) / labels
+        slope, used, weight = ctx.saved_tensors
+        slope = slope if used is None else slope * used
+        share = gradient / -len(slope) if weight is None else -gradient * weight.unsqueeze(1)
+        return slope * share, *[None] * 6
 
 
 def value_loss(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -35,11 +36,11 @@ from ludus_ppo.compiling import Compilable
 from ludus_ppo.config import PPOConfig
 from ludus_ppo.distributions import Distribution
 from ludus_ppo.losses import (
+    PolicyLoss,
     explained_variance,
     joint_log_prob,
     mean_over_labels_used,
-    policy_objective,
-    ratio_statistics,
+    policy_loss,
     value_loss,
 )
 from ludus_ppo.networks import ActorCritic
@@ -59,7 +60,7 @@ _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
 _Metrics: TypeAlias = tuple[tuple[str, ...], Tensor]  # their names, and as many numbers
-_Losses: TypeAlias = tuple[tuple[Tensor, ...], Tensor, Tensor | None]
+_Losses: TypeAlias = tuple[tuple[Tensor, ...], Sequence[Tensor]]
 _LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
 
@@ -376,21 +377,19 @@ class PPOTrainer:
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
-            losses, log_prob, used = losses_of(rows, knobs.clip_epsilon)
-            policy_loss, of_values, entropy, *others = losses
-            total = policy_loss + self._config.vf_coef * of_values - knobs.ent_coef * entropy
+            losses, moved = losses_of(rows, knobs.clip_epsilon)
+            of_policy, of_values, entropy, *others = losses
+            total = of_policy + self._config.vf_coef * of_values - knobs.ent_coef * entropy
             torch.autograd.backward(sum(others, total))  # one scalar: for several, torch imports sympy, half a second
-            return losses, log_prob, used
+            return losses, moved
 
-        losses, log_prob, used = self._losses_of.used_by(differentiated)
-        mean_gradients(self._group, self._parameters, weight=len(log_prob))
-        norm = nn.utils.clip_grad_norm_(self._parameters, self._config.max_grad_norm)
-        self._optimizer.step(learning_rate=knobs.learning_rate)
-        moved = self._moved(log_prob.detach(), rows, used=used, clip_epsilon=knobs.clip_epsilon)
+        losses, moved = self._losses_of.used_by(differentiated)
+        mean_gradients(self._group, self._parameters, weight=len(rows.action))
+        norm = self._optimizer.step(learning_rate=knobs.learning_rate, max_norm=self._config.max_grad_norm)
         return (torch.stack([*losses, norm, *moved]).detach(),)
 
     def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
-        """Return the losses of `_LOSSES` and the auxiliary one, the log-probabilities, and the labels used."""
+        """Return the losses of `_LOSSES` and the auxiliary one, and how far the policy has moved."""
         with self._autocast():
             parameters, values = self._evaluate(rows)
             others = [] if self._auxiliary is None else [self._auxiliary(rows).float()]
@@ -398,16 +397,12 @@ class PPOTrainer:
         log_prob, entropy = self._distribution.terms(
             parameters, action=rows.action, extras=rows.extras, mask=rows.action_mask
         )
-        losses = (
-            -self._objective(log_prob, rows, used=used, clip_epsilon=clip_epsilon),
-            self._value_loss(values, rows),
-            mean_over_labels_used(entropy, used=used, weight=rows.weight),
-            *others,
-        )
-        return losses, log_prob, used
+        of_policy, *moved = self._policy_loss(log_prob, rows, used=used, clip_epsilon=clip_epsilon)
+        of_values = self._value_loss(values, rows)
+        return (of_policy, of_values, mean_over_labels_used(entropy, used=used, weight=rows.weight), *others), moved
 
-    def _autocast(self) -> torch.autocast:
-        return torch.autocast(self._device.type, torch.bfloat16, enabled=self._bf16)
+    def _autocast(self) -> AbstractContextManager[object]:
+        return torch.autocast(self._device.type, torch.bfloat16) if self._bf16 else nullcontext()
 
     def _evaluate(self, rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
         """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head."""
@@ -417,8 +412,9 @@ class PPOTrainer:
         if rows.seen is not None:
             parameters = parameters.index_select(0, rows.seen)
             values = {head: value.index_select(0, rows.seen) for head, value in values.items()}
-        count = len(rows.action)  # what follows only fills up
-        return parameters[:count].float(), {head: value[:count].float() for head, value in values.items()}
+        elif len(parameters) > (count := len(rows.action)):  # what follows only fills up
+            parameters, values = parameters[:count], {head: value[:count] for head, value in values.items()}
+        return parameters.float(), {head: value.float() for head, value in values.items()}
 
     def _value_loss(self, values: Mapping[str, Tensor], rows: Rows) -> Tensor:
         losses = []
@@ -434,23 +430,17 @@ class PPOTrainer:
             losses.append(stream.value_weight * (loss if scale is None else loss / scale[index, 1].square()))
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
-    def _moved(
-        self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return how far the policy has moved: the two `ratio_statistics`, of the ratios that are clipped."""
+    def _policy_loss(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor) -> PolicyLoss:
         log_prob, old_log_prob, used = self._compared(log_prob, rows, used=used)
-        return ratio_statistics(log_prob, old_log_prob, clip_epsilon=clip_epsilon, used=used, weight=rows.weight)
-
-    def _objective(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None, clip_epsilon: Tensor) -> Tensor:
-        log_prob, old_log_prob, used = self._compared(log_prob, rows, used=used)
-        objective = policy_objective(
+        return policy_loss(
             log_prob,
             old_log_prob,
             rows.advantage,
             clip_epsilon=clip_epsilon,
             dual_clip=self._config.dual_clip,
+            used=used,
+            weight=rows.weight,
         )
-        return mean_over_labels_used(objective, used=used, weight=rows.weight)
 
     def _compared(self, log_prob: Tensor, rows: Rows, *, used: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the log-probabilities that make a ratio, ``[n, L or 1]``, and which of them are used."""
