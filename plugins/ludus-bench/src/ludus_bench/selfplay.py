@@ -65,6 +65,11 @@ class Played:
     seconds: float
     end_s: float  # of the run's own time
 
+    @property
+    def middle_s(self) -> float:
+        """Return the middle of the window, in the run's own time."""
+        return self.end_s - self.seconds / 2
+
     @classmethod
     def joined(cls, several: Sequence[Played]) -> Played:
         """Return windows of equal length, one after another, as one."""
@@ -91,8 +96,8 @@ class Played:
 def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
     """Measure a run and its parts in turns: the run is stopped while the parts are measured.
 
-    So what else the machine does meets both alike. The parts begin with the players as they are by then: what these
-    have learned changes how often the network sees the same, and so what a decision costs.
+    So what else the machine does meets both alike. The parts begin with the players as they were in the middle of what
+    was watched: what these have learned changes how often the network sees the same, and so what a decision costs.
 
     Args:
         setup: The configuration.
@@ -116,8 +121,8 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
                 start_s = run.resumed()
             windows.append(_watched(run, start_s=start_s, seconds=seconds / turns, parts=1))
             with run.paused():
-                now = setup.during(run.folder, at_s=windows[-1].end_s)
-                parts.append(rate_parts(now, matches=matches, plan=plan))
+                then = setup.during(run.folder, at_s=windows[-1].middle_s)
+                parts.append(rate_parts(then, matches=matches, plan=plan))
     options, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
     learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: what is free
     config = {
