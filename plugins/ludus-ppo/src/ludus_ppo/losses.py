@@ -236,15 +236,13 @@ class _PolicyLoss(torch.autograd.Function):
         if used is not None or log_ratio.shape[1] > 1:
             joint = joint_log_prob(log_ratio, used=used).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO)
             of_joint = joint.exp()
-        outside = mean_over_labels_used((ratio != clipped).float(), used=used, weight=weight)
+        labels: int | Tensor = log_ratio.shape[1]
         if used is not None:
-            outside = outside / mean_over_labels_used(used.float(), weight=weight).clamp(min=_LEAST_LABELS)
-        elif log_ratio.shape[1] > 1:
-            outside = outside / log_ratio.shape[1]
+            labels = mean_over_labels_used(used.float(), weight=weight).clamp(min=_LEAST_LABELS)
         results = (
             mean_over_labels_used(objective, used=used, weight=weight).neg(),
             mean_over_labels_used(of_joint - 1 - joint, weight=weight),
-            outside,
+            mean_over_labels_used((ratio != clipped).float(), used=used, weight=weight) / labels,
         )
         ctx.mark_non_differentiable(*results[1:])
         return results
