@@ -63,6 +63,8 @@ class Adam:
             max_norm: > 0; gradients, which need not stay as they are, are scaled down to this L2 norm of all together.
         """
         used = [(p, p.grad, m) for p, m in zip(self._parameters, self._moments, strict=True) if p.grad is not None]
+        if not used:
+            return torch.zeros((), device=self._parameters[0].device)
         gradients = [gradient for _, gradient, _ in used]
         fused = self._parameters[0].device.type in ("cpu", "cuda")
         with torch.no_grad():

@@ -66,6 +66,15 @@ def test_gradients_are_scaled_down_as_by_torch(parameters, max_norm):
         torch.testing.assert_close(parameter, copies[name])
 
 
+def test_without_gradients_nothing_moves(parameters):
+    """Their norm is 0 then."""
+    before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+    adam = Adam(parameters)
+    assert adam.step(learning_rate=0.1, max_norm=1.0) == 0.0
+    assert all(torch.equal(parameter, before[name]) for name, parameter in parameters.items())
+    assert not any(tensor.any() for tensor in adam.state.values())
+
+
 def test_its_state_is_there_from_the_start(parameters):
     """Of all that is trained, by name, and it is what steps write to."""
     adam = Adam(parameters)

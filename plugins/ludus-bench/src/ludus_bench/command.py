@@ -193,7 +193,7 @@ def selfplay(
 
     Counted are decisions that learning seats played and that were trained. The limit is
     cores / (1/environment + 1/forward + 1/update), measured on one core at the same batch sizes, in turns with the run,
-    which is stopped meanwhile, and with the players as they were half a turn before.
+    which is stopped meanwhile, and with the players as they were in the middle of what was watched last.
     """
     from ludus_bench.selfplay import Shape, bench_selfplay  # noqa: PLC0415 - help must be fast
     from ludus_bench.timing import Plan  # noqa: PLC0415
