@@ -76,7 +76,8 @@ class SamplingSection:
     credits: int = option(
         2,
         at_least(1),
-        help="Blocks of segments that a sampler may have under way to a learner; more where an update takes more.",
+        help="Blocks of segments that a sampler may have under way to a learner; more where an update takes more, "
+        "fewer where they would be too old in the end.",
     )
     max_staleness: int = option(
         16,

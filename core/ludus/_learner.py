@@ -3,11 +3,12 @@
 A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``.
 
 Flow control: every sampler may have some blocks under way, at least its part of an update and one more: so it goes on
-while an update is computed, and the next one finds its data. A block is acknowledged when an update has consumed it, or
-at once while the learner still lacks data for its next update; so the queue is bounded by the credits and no sampler
-can starve the learner of a batch that is larger than all credits together. Blocks of a sampler that keeps to no credits
-are dropped once far more of it waits than it was granted. A block is *released* when nothing of it
-waits any more, whenever it was acknowledged; until then nobody writes to its memory.
+while an update is computed, and the next one finds its data. Of many samplers each may have fewer, down to one: what is
+under way of all would be too old once its turn comes. A block is acknowledged when an update has consumed it, or at
+once while the learner still lacks data for its next update; so the queue is bounded by the credits and no sampler can
+starve the learner of a batch that is larger than all credits together. Blocks of a sampler that keeps to no credits are
+dropped once far more of it waits than it was granted. A block is *released* when nothing of it waits any more, whenever
+it was acknowledged; until then nobody writes to its memory.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _log = logging.getLogger(__name__)
 _RESEND_S = 5.0
 _CHECKPOINTING = 0.05  # of the time at most, apart from the checkpoints of models
 _MOST_WAITING = 4  # times what a sampler may have under way: it might know of more credits, or have come back meanwhile
+_IN_TIME = 0.75  # of what could be under way without being too old in the end: some take longer than others
 _BAD_UPDATES = 3  # so many refused updates in a row end the learner: its weights must be broken
 
 
@@ -60,7 +62,8 @@ class LearnerOptions:
     """What a learner needs to know of its run.
 
     Args:
-        credits: Blocks each sampler may have under way at least.
+        credits: Blocks each sampler may have under way; more where an update takes more, fewer where these would be too
+            old once they are learned from.
         max_staleness: Segments older than so many versions are dropped, unless the trainer learns off-policy.
         freeze_every_decisions: Decisions between two frozen models; 0: only when the coordinator says so.
         checkpoint_s: Seconds between checkpoints.
@@ -330,8 +333,12 @@ class Learner:
     def _credits(self, sender: Sender) -> int:
         if not sender.block_decisions:
             return self.options.credits
-        part = self.trainer.batch_decisions / len(self._queue.senders)
-        return max(self.options.credits, math.ceil(part / sender.block_decisions) + 1)
+        part = self.trainer.batch_decisions / len(self._queue.senders) / sender.block_decisions
+        wanted = max(self.options.credits, math.ceil(part) + 1)
+        # what is learned from with one of so many updates began as many less one ago, by Little's law
+        most = self._max_staleness + 1
+        in_time = min(most, max(2.0, _IN_TIME * most))
+        return max(1, math.floor(min(wanted, in_time * part)))
 
     # -- work --------------------------------------------------------------------------------------------------
 

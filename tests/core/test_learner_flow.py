@@ -69,8 +69,10 @@ def granted(desk, peer):
     return credits_of(desk, peer)[-1].credits
 
 
-def test_credits_suffice_for_what_an_update_takes(desk):
+def test_credits_suffice_for_what_an_update_takes(new_desk):
     """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
+    desk = new_desk(max_staleness=16)
+    desk.welcome()
     desk.block(1, decisions=2)
     assert granted(desk, "sampler-0") == 1 + 6
     desk.block(1, decisions=2, peer="sampler-1")
@@ -78,6 +80,31 @@ def test_credits_suffice_for_what_an_update_takes(desk):
     desk.block(2, decisions=2, versions=(0,) * 6)
     desk.learner.work()
     assert granted(desk, "sampler-0") == 1 + 1
+
+
+@pytest.mark.parametrize(
+    ("max_staleness", "samplers", "credits"),
+    [(0, 1, 1), (1, 1, 2), (1, 2, 1), (7, 1, 2), (7, 3, 2), (7, 4, 1), (7, 40, 1), (100, 40, 1), (108, 40, 2)],
+)
+def test_no_more_is_under_way_than_is_learned_from_in_time(new_desk, max_staleness, samplers, credits):
+    """Of blocks that are an update each, so many samplers have one or two: else they would play what is dropped."""
+    desk = new_desk(max_staleness=max_staleness)
+    desk.welcome()
+    for number in range(samplers):
+        desk.block(1, decisions=11, versions=(desk.learner.version,), peer=f"sampler-{number}")
+        while desk.learner.work():
+            pass
+    assert granted(desk, f"sampler-{samplers - 1}") == credits
+
+
+def test_what_replay_memories_take_is_never_too_old(desk):
+    """Samplers of players that learn off-policy have as much under way as ever."""
+    desk.trainer.off_policy = True
+    for number in range(40):
+        desk.block(1, decisions=11, versions=(desk.learner.version,), peer=f"sampler-{number}")
+        while desk.learner.work():
+            pass
+    assert granted(desk, "sampler-39") == 2
 
 
 def test_who_leaves_has_no_part_of_an_update_any_more(desk):
