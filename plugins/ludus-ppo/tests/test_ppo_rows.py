@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -221,6 +222,8 @@ def gpu_log(monkeypatch):
         def wait_stream(self, _):
             log.append("wait")
 
+    event = SimpleNamespace(record=lambda _: log.append("marked"), synchronize=lambda: log.append("waited"))
+
     def stream(_):
         log.append("stream")
         return Stream()
@@ -242,6 +245,7 @@ def gpu_log(monkeypatch):
         return send(tensor, CPU)
 
     monkeypatch.setattr(torch.cuda, "Stream", stream)
+    monkeypatch.setattr(torch.cuda, "Event", lambda: event)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: stream)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
     monkeypatch.setattr(torch.Tensor, "record_stream", lambda _, stream: log.append("record"), raising=False)
@@ -258,11 +262,20 @@ def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
     """And selects rows by itself: only their numbers follow."""
     batch.action = apart(batch.action)
     source = source_of(batch, GPU)
-    assert gpu_log == ["pinned", "sent", "pinned", "sent"]  # and the numbers of all decisions
+    assert gpu_log == ["pinned", "sent", "marked"]
     for entries in (np.array([7, 3]), np.array([0, 47, 13])):
         gpu_log.clear()
         check(source.take(entries), batch, entries)
         assert [what for what in gpu_log if what != "sent and waited"] == ["pinned", "sent"]
+
+
+def test_batches_are_packed_in_the_same_pinned_memory(batch, gpu_log):
+    """Once the GPU has read what was there."""
+    landing = Landing(GPU)
+    for expected in (["pinned", "sent", "marked"], ["waited", "sent", "marked"]):
+        gpu_log.clear()
+        source_of(batch, GPU, landing=landing)
+        assert gpu_log == expected
 
 
 def landed(batch, monkeypatch):
@@ -289,12 +302,13 @@ def test_what_has_landed_is_the_batch(make_ppo, make_batch, monkeypatch, segment
     for (here, there), part in zip(landed(batch, monkeypatch), parts, strict=True):
         expected = here.take(part).named()
         (chosen,) = there.choose([part])
-        for rows in (there.take(part), chosen.rows()):
+        for rows in (there.take(part), *chosen.parts()):
             assert rows.named().keys() == expected.keys()
             for name, tensor in rows.named().items():
                 torch.testing.assert_close(tensor, expected[name], rtol=0, atol=1e-9, msg=name)
         assert chosen.count == here.take(part).count
-        torch.testing.assert_close(there.pick("extras/value"), here.pick("extras/value"), rtol=0, atol=0)
+        for picked in (there.pick("extras/value"), here.pick("extras/value")):
+            np.testing.assert_array_equal(picked, batch.extras["value"][batch.trainable()])
 
 
 def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
@@ -302,8 +316,9 @@ def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
     landing, places = Landing(CPU), []
     for number, segments in enumerate((40, 39, 37, 400, 40)):
         batch = make_batch(make_ppo(), segments=segments, seed=number)
-        _, chosen = source_of(batch, landing=landing).choose([np.arange(7), np.arange(3, 13)])
-        np.testing.assert_array_equal(chosen.rows().observation["obs"], batch.observation["obs"][0, 3:13])
+        (chosen,) = source_of(batch, landing=landing).choose([np.arange(7), np.arange(3, 13)])
+        _, rows = chosen.parts()
+        np.testing.assert_array_equal(rows.observation["obs"], batch.observation["obs"][0, 3:13])
         places.append((chosen, min(tensor.data_ptr() for tensor in chosen.batch.values())))
     assert places[0][1] == places[1][1] == places[2][1] != places[3][1] == places[4][1]
 

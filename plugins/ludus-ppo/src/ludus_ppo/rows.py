@@ -20,6 +20,8 @@ __all__ = ["Chosen", "RowSource", "Rows", "SequenceSource", "Source", "known"]
 
 _Tensors: TypeAlias = dict[str, Tensor]
 
+_CPU = torch.device("cpu")
+
 _READ = ("observation/", "privileged/")  # by the network
 
 # Of the rows of a batch, how many tell whether it is worth while to compare all, and the least share to be saved.
@@ -60,23 +62,23 @@ class Rows:
             single |= {"starts": unrolled.starts, "kept": unrolled.kept}
         return named | {name: tensor for name, tensor in single.items() if tensor is not None}
 
-    def rows(self) -> Rows:
-        """Return them; see `Chosen`."""
-        return self
+    def parts(self) -> Iterator[Rows]:
+        """Yield them; see `Chosen`."""
+        yield self
 
 
 class Chosen(Protocol):
-    """Rows to make a gradient step of, selected or yet to be."""
+    """Rows to make gradient steps of, selected or yet to be."""
 
     @property
     def count(self) -> int:
-        """Return how many rows count."""
+        """Return how many rows count, of all steps."""
 
     def named(self) -> dict[str, Tensor]:
         """Return all tensors by name; see `ludus.graphs.Recordable`."""
 
-    def rows(self) -> Rows:
-        """Return the rows."""
+    def parts(self) -> Iterator[Rows]:
+        """Yield the rows of one step after another."""
 
 
 @frozen(kw_only=True)
@@ -87,17 +89,18 @@ class _Places:
     """
 
     batch: dict[str, Tensor]
-    index: dict[str, Tensor]
-    select: Callable[[_Tensors, _Tensors], Rows]  # of the batch by the index
+    index: dict[str, Tensor]  # [steps, …] each
+    select: Callable[[_Tensors, _Tensors], Rows]  # of the batch by the index of a step
     count: int
 
     def named(self) -> dict[str, Tensor]:
         """Return all tensors by name."""
         return self.batch | {f"index/{name}": numbers for name, numbers in self.index.items()}
 
-    def rows(self) -> Rows:
-        """Select the rows."""
-        return self.select(self.batch, self.index)
+    def parts(self) -> Iterator[Rows]:
+        """Select the rows of one step after another."""
+        for numbers in zip(*self.index.values(), strict=True):
+            yield self.select(self.batch, dict(zip(self.index, numbers, strict=True)))
 
 
 class Source(Protocol):
@@ -119,13 +122,14 @@ class Source(Protocol):
         """Return copies of the rows of a part on the device."""
 
     def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
-        """Yield the rows of every part, which may be yet to be selected."""
+        """Yield the rows of all parts in their order, those of several at once where they are yet to be selected."""
 
-    def pick(self, name: str) -> Tensor:
-        """Return copies of one array's rows ``[n, …]`` at all trainable decisions, on the device or the CPU.
+    def pick(self, name: str, device: torch.device = _CPU) -> Tensor:
+        """Return copies of one array's rows ``[n, …]`` at all trainable decisions.
 
         Args:
             name: As in `SegmentBatch.arrays`, or ``"advantage"``, or ``"returns/"`` and a value head.
+            device: The CPU, where nobody waits for a GPU, or the device of the source.
         """
 
 
@@ -159,13 +163,13 @@ class RowSource:
         landing: Landing | None = None,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
+        self._tensors, self._shape = tensors, trainable.shape
         self._transfer = Transfer(device, tensors.values(), landing)
         self._columns = {name: _Column(tensor) for name, tensor in self._transfer.place(tensors).items()}
-        steps, segments = (np.arange(size) for size in trainable.shape)
-        pitches = {column.pitch for column in self._columns.values()}
-        self._rows = {pitch: np.add.outer(steps * pitch, segments).ravel() for pitch in pitches}
+        self._pitches = {column.pitch for column in self._columns.values()}
+        self._rows: dict[int, np.ndarray] = {}
+        self._places_chosen: dict[tuple[int, bool], Tensor] = {}  # by pitch, and whether among the given tensors
         self._chosen = np.flatnonzero(trainable)
-        self._places_chosen = self._places(self._chosen)
         self._few_shapes, self._filled = few_shapes, landing is not None
         self._kinds = self._find_kinds(trainable.size) if merged else None
 
@@ -208,29 +212,30 @@ class RowSource:
         """Return copies of these rows on the device."""
         count, weight, more = part.size, None, {}
         if self._filled:
-            part = _filled(part, _eighth(count))
+            part = _filled(part, _few(count))
             weight = self._transfer.weight(count, part.size)
         read, unit = part, self._unit(part.size)
         if self._kinds is not None:
             kept, place = one_of_each(self._kinds[part])
             read, more["seen"] = part[kept], self._transfer.index(place)
             unit = self._unit(2 * part.size)  # their numbers differ more than those of minibatches
-        read = _filled(read, unit)
+        read = _filled(read, read.size + -read.size % unit)
         own = self._places(part)
         of_read = own if read is part else self._places(read)
         picked = {name: self._pick(name, of_read if name.startswith(_READ) else own) for name in self._columns}
         return _as_rows(self._transfer.send(picked | more), weight=weight, count=count)
 
     def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
-        """Yield these rows, by their numbers if the batch lies on a GPU and is to be filled up."""
+        """Yield these rows, at once and by their numbers if the batch lies on a GPU and is to be filled up."""
         if not (self._filled and self._transfer.whole):
             yield from map(self.take, parts)
             return
-        (rows,) = self._rows.values()  # all that lands has one pitch
+        (pitch,) = self._pitches  # of all that lands
+        rows, size = self._rows_of(pitch), _few(max(part.size for part in parts))
+        numbers = np.stack([np.append(rows[_filled(part, size)], part.size) for part in parts])
         columns = {name: column.rows for name, column in self._columns.items()}
-        numbers = [np.append(rows[_filled(part, _eighth(part.size))], part.size) for part in parts]
-        for part, index in zip(parts, self._transfer.indices(numbers), strict=True):
-            yield _Places(batch=columns, index={"rows": index}, select=_rows_at, count=part.size)
+        index = {"rows": self._transfer.index(numbers)}
+        yield _Places(batch=columns, index=index, select=_rows_at, count=sum(part.size for part in parts))
 
     def observe(self, part: np.ndarray) -> dict[str, Tensor]:
         """Return copies of the leaves of the observations in these rows, on the device."""
@@ -239,14 +244,27 @@ class RowSource:
             {name.removeprefix(prefix): self._pick(name, places) for name in self._columns if name.startswith(prefix)}
         )
 
-    def pick(self, name: str) -> Tensor:
+    def pick(self, name: str, device: torch.device = _CPU) -> Tensor:
         """Return one array at all trainable decisions; see `Source`."""
-        column = self._columns[name]
-        return column.rows.index_select(0, self._places_chosen[column.pitch])
+        given = self._transfer.whole and device.type == "cpu"
+        column = _Column(self._tensors[name]) if given else self._columns[name]
+        index = self._places_chosen.get((column.pitch, given))
+        if index is None:
+            rows = self._rows_of(column.pitch)[self._chosen]
+            index = torch.from_numpy(rows) if given else self._transfer.index(rows)
+            self._places_chosen[column.pitch, given] = index
+        return column.rows.index_select(0, index).to(device)
+
+    def _rows_of(self, pitch: int) -> np.ndarray:
+        """Return which row of columns with this pitch every entry is."""
+        if pitch not in self._rows:
+            steps, segments = map(np.arange, self._shape)
+            self._rows[pitch] = np.add.outer(steps * pitch, segments).ravel()
+        return self._rows[pitch]
 
     def _places(self, entries: np.ndarray) -> dict[int, Tensor]:
         """Return which rows of columns entries are, by the pitch of these."""
-        return {pitch: self._transfer.index(rows[entries]) for pitch, rows in self._rows.items()}
+        return {pitch: self._transfer.index(self._rows_of(pitch)[entries]) for pitch in self._pitches}
 
     def _pick(self, name: str, places: Mapping[int, Tensor]) -> Tensor:
         column = self._columns[name]
@@ -286,8 +304,9 @@ class SequenceSource:
         tensors |= {name: tensor[:steps] for name, tensor in more.items()}
         tensors |= {f"state/{name}": borrow(leaf) for name, leaf in batch.initial_state.items()}
         tensors["starts"], tensors["known"] = (torch.from_numpy(flags(batch)[:steps]) for flags in (_starts, known))
+        self._given = tensors
         self._transfer = Transfer(device, tensors.values(), landing)
-        self._tensors = self._transfer.place(tensors)
+        self._tensors = dict(self._transfer.place(tensors))
         defined = self._tensors.pop("known")
         for name, tensor in self._tensors.items():
             if name.startswith(_READ) and tensor.dtype is not torch.uint8:  # whatever lies there must be a valid input
@@ -310,40 +329,43 @@ class SequenceSource:
 
     def take(self, part: np.ndarray) -> Rows:
         """Return these segments unrolled, and the rows of their decisions, on the device."""
-        part, kept, count = self._learned_of(part)
-        weight = self._transfer.weight(count, kept.size) if self._filled else None
-        index = {"segments": self._transfer.index(part), "kept": self._transfer.index(kept)}
+        segments, kept = self._learned_of(part, _few(part.size) if self._filled else part.size)
+        count, weight = kept.size, None
+        if self._filled:
+            kept = _filled(kept, _few(count))
+            weight = self._transfer.weight(count, kept.size)
+        index = {"segments": self._transfer.index(segments), "kept": self._transfer.index(kept)}
         taken = self._transfer.send(_unrolled(self._tensors, index, self._transfer.select))
         return _as_rows(taken, weight=weight, count=count, burn_in=self._burn_in)
 
     def choose(self, parts: Sequence[np.ndarray]) -> Iterator[Chosen]:
-        """Yield these segments, by their numbers if the batch lies on a GPU and is to be filled up."""
+        """Yield these segments, at once and by their numbers if the batch lies on a GPU and is to be filled up."""
         if not (self._filled and self._transfer.whole):
             yield from map(self.take, parts)
             return
-        select = partial(_segments_at, burn_in=self._burn_in)
-        counts, numbers = [], []
-        for part in parts:
-            segments, kept, count = self._learned_of(part)
-            counts.append(count)
-            numbers += [segments, np.append(kept, count)]
-        sent = self._transfer.indices(numbers)
-        for count, *pair in zip(counts, sent[::2], sent[1::2], strict=True):
-            index = dict(zip(("segments", "kept"), pair, strict=True))
-            yield _Places(batch=self._tensors, index=index, select=select, count=count)
+        size = _few(max(part.size for part in parts))
+        learned = [self._learned_of(part, size) for part in parts]
+        most = _few(max(kept.size for _, kept in learned))
+        numbers = {
+            "segments": np.stack([segments for segments, _ in learned]),
+            "kept": np.stack([np.append(_filled(kept, most), kept.size) for _, kept in learned]),
+        }
+        index = {name: self._transfer.index(array) for name, array in numbers.items()}
+        select, count = partial(_segments_at, burn_in=self._burn_in), sum(kept.size for _, kept in learned)
+        yield _Places(batch=self._tensors, index=index, select=select, count=count)
 
-    def _learned_of(self, part: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        """Return segments and which of their entries are learned from, filled up if wanted, and the latter's number."""
-        wanted = part.size
-        if self._filled:
-            part = _filled(part, _eighth(wanted))
-        kept = np.flatnonzero(self._learned[:, part] & (np.arange(part.size) < wanted))
-        return part, _filled(kept, _eighth(kept.size)) if self._filled else kept, kept.size
+    def _learned_of(self, part: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return segments, filled up to so many, and which entries of those asked for are learned from."""
+        segments = _filled(part, size)
+        return segments, np.flatnonzero(self._learned[:, segments] & (np.arange(size) < part.size))
 
-    def pick(self, name: str) -> Tensor:
+    def pick(self, name: str, device: torch.device = _CPU) -> Tensor:
         """Return one array at all decisions that are learned from; see `Source`."""
-        (step, segment), tensor = np.nonzero(self._learned), self._tensors[name]
-        return tensor.flatten(0, 1).index_select(0, self._transfer.index(step * tensor.shape[1] + segment))
+        given = self._transfer.whole and device.type == "cpu"
+        (step, segment), tensor = np.nonzero(self._learned), (self._given if given else self._tensors)[name]
+        numbers = step * tensor.shape[1] + segment
+        index = torch.from_numpy(numbers) if given else self._transfer.index(numbers)
+        return tensor.flatten(0, 1).index_select(0, index).to(device)
 
 
 def known(batch: SegmentBatch) -> np.ndarray:
@@ -433,15 +455,15 @@ def _weighted(numbers: Tensor) -> tuple[Tensor, Tensor]:
     return numbers[:-1], counts / count
 
 
-def _eighth(count: int) -> int:
-    """Return what the numbers of rows that are about so many are multiples of, so that few occur: an eighth at most."""
-    return 1 << max(0, (count // 8).bit_length() - 1)
+def _few(count: int) -> int:
+    """Return a number that is one of few, at least this and at most an eighth larger."""
+    unit = 1 << max(0, (count // 8).bit_length() - 1)
+    return count + -count % unit
 
 
-def _filled(part: np.ndarray, unit: int) -> np.ndarray:
-    """Return numbers filled up to a multiple of a unit by the last of them."""
-    missing = -part.size % unit
-    return np.concatenate([part, np.full(missing, part[-1])]) if missing else part
+def _filled(part: np.ndarray, size: int) -> np.ndarray:
+    """Return numbers filled up to so many by the last of them."""
+    return np.concatenate([part, np.full(size - part.size, part[-1])]) if size > part.size else part
 
 
 def _is_column(name: str) -> bool:

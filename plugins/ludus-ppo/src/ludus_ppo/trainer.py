@@ -21,7 +21,6 @@ from ludus.network import (
     LazyLeaves,
     NormalizingNetwork,
     copy_arrays,
-    get_weights,
     restored_on_error,
     set_weights,
     to_arrays,
@@ -59,7 +58,6 @@ _ROWS_AT_ONCE = 8192  # where no gradient is needed
 _MOMENTS_DECAY = 0.99
 _LEAST_VARIANCE = 1e-4
 
-_Metrics: TypeAlias = tuple[tuple[str, ...], Tensor]  # their names, and as many numbers
 _Losses: TypeAlias = tuple[tuple[Tensor, ...], Sequence[Tensor]]
 _LossFunction: TypeAlias = Callable[[Rows, Tensor], _Losses]
 
@@ -74,8 +72,8 @@ class _Knobs:
 
 
 @frozen
-class _Minibatch:
-    """What a gradient step depends on."""
+class _Asked:
+    """What gradient steps depend on."""
 
     chosen: Chosen
     knobs: _Knobs
@@ -127,7 +125,7 @@ class PPOTrainer:
         use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
-        self._recorded, self._landing = Recorded(self._gradient_step), Landing(self._device)
+        self._recorded, self._landing = Recorded(self._gradient_steps), Landing(self._device)
         self._recorded_knobs = torch.zeros(3, device=self._device)
         named = dict(model.named_parameters())
         if auxiliary is not None:
@@ -174,11 +172,12 @@ class PPOTrainer:
         schedules = Schedules.at(progress, self._config)
         with restored_on_error(self._live):  # an update counts as a whole or not at all
             source = self._source(batch, self._trainable(batch))
-            of_steps, samples, steps = self._passes(source, schedules)
-            told = [of_steps, *(_batch_metrics(source, stream.head, self._group) for stream in self._streams)]
-            numbers = torch.cat([numbers.double() for _, numbers in told]).tolist()  # one wait for a GPU
-            metrics = dict(zip([name for names, _ in told for name in names], numbers, strict=True))
-            bad = [name for name in of_steps[0] if not math.isfinite(metrics[name])]
+            names, means, samples, steps = self._passes(source, schedules)
+            metrics: dict[str, float] = {}
+            for stream in self._streams:  # a GPU is at the steps meanwhile
+                metrics |= _batch_metrics(source, stream.head, self._group)
+            metrics |= zip(names, means.tolist(), strict=True)
+            bad = [name for name in names if not math.isfinite(metrics[name])]
             if bad:
                 raise ContractError(
                     f"ppo: {', '.join(bad)} not finite; the update was dropped — check observations and rewards for "
@@ -306,7 +305,7 @@ class PPOTrainer:
         network = self._model.network
 
         def leaves(group: str, names: Iterable[str]) -> LazyLeaves:
-            return LazyLeaves(names, lambda name: source.pick(f"{group}/{name}").to(self._device))
+            return LazyLeaves(names, lambda name: source.pick(f"{group}/{name}", self._device))
 
         def count() -> None:
             update_statistics(network, leaves("observation", batch.observation), leaves("privileged", batch.privileged))
@@ -319,7 +318,7 @@ class PPOTrainer:
         moments = self._state["value_moments"]
         for index, stream in enumerate(self._streams):
             returns = source.pick(f"returns/{stream.head}").double()
-            now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())]).cpu()
+            now = torch.stack([returns.mean(), returns.square().mean(), returns.new_ones(())])
             self._group.mean([now], weight=len(returns))
             moments[index] = _MOMENTS_DECAY * moments[index] + (1 - _MOMENTS_DECAY) * now
             mean, square = moments[index, :2] / moments[index, 2]
@@ -328,8 +327,8 @@ class PPOTrainer:
 
     # -- gradient steps --------------------------------------------------------------------------------------------
 
-    def _passes(self, source: Source, schedules: Schedules) -> tuple[_Metrics, int, int]:
-        """Make all gradient steps and return the means of their metrics, the rows of all, and how many they were."""
+    def _passes(self, source: Source, schedules: Schedules) -> tuple[tuple[str, ...], Tensor, int, int]:
+        """Make all gradient steps; return names and means of their metrics, the rows of all, and how many they were."""
         config, knobs = self._config, self._knobs(schedules)
         rng = np.random.default_rng([int(self._state["seed"]), int(self._state["updates"])])
         names = (*_LOSSES, *(["auxiliary_loss"] if self._auxiliary is not None else []), *_STEPS)
@@ -342,22 +341,24 @@ class PPOTrainer:
             fewest = int(self._group.least(len(parts)))
             if fewest < len(parts):
                 parts = np.array_split(np.concatenate(parts), fewest)
-            passed_samples = 0
+            passed, passed_samples = [], 0
             for chosen in source.choose(parts):
-                steps.append(self._step(_Minibatch(chosen, knobs)))
+                passed.append(self._steps(_Asked(chosen, knobs)))
                 passed_samples += chosen.count
+            steps += passed
             samples += passed_samples
             if config.target_kl:
-                moved = torch.stack(steps[-len(parts) :])[:, names.index("approx_kl")].mean()
+                moved = torch.cat(passed)[:, names.index("approx_kl")].mean()
                 self._group.mean([moved], weight=passed_samples)
                 if not moved.item() <= config.target_kl:
                     break
-        means = torch.stack(steps).mean(dim=0)
+        made = torch.cat(steps)
+        means = made.mean(dim=0)
         counted = torch.tensor(float(samples), dtype=torch.float64)
         self._group.mean([means], weight=samples)
         self._group.mean([counted])
         samples = round(counted.item() * self._group.size)
-        return (names, means), samples, len(steps)
+        return names, means, samples, len(made)
 
     def _knobs(self, schedules: Schedules) -> _Knobs:
         numbers = torch.tensor([schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate])
@@ -365,15 +366,17 @@ class PPOTrainer:
             return _Knobs(*self._recorded_knobs.copy_(numbers).unbind())
         return _Knobs(numbers[0].to(self._device), schedules.ent_coef, schedules.learning_rate)
 
-    def _step(self, minibatch: _Minibatch) -> Tensor:
-        """Make a gradient step and return its metrics."""
-        step = self._recorded if self._records else self._gradient_step
-        (metrics,) = step(minibatch)
+    def _steps(self, asked: _Asked) -> Tensor:
+        """Make gradient steps and return their metrics, ``[steps, 6 or 7]``."""
+        steps = self._recorded if self._records else self._gradient_steps
+        (metrics,) = steps(asked)
         return metrics
 
-    def _gradient_step(self, minibatch: _Minibatch) -> tuple[Tensor]:
+    def _gradient_steps(self, asked: _Asked) -> tuple[Tensor]:
+        return (torch.stack([self._gradient_step(rows, asked.knobs) for rows in asked.chosen.parts()]),)
+
+    def _gradient_step(self, rows: Rows, knobs: _Knobs) -> Tensor:
         """Step along the gradient of a minibatch and return the metrics, ``[6 or 7]``."""
-        rows, knobs = minibatch.chosen.rows(), minibatch.knobs
 
         def differentiated(losses_of: _LossFunction) -> _Losses:
             self._optimizer.zero_grad()
@@ -386,7 +389,7 @@ class PPOTrainer:
         losses, moved = self._losses_of.used_by(differentiated)
         mean_gradients(self._group, self._parameters, weight=len(rows.action))
         norm = self._optimizer.step(learning_rate=knobs.learning_rate, max_norm=self._config.max_grad_norm)
-        return (torch.stack([*losses, norm, *moved]).detach(),)
+        return torch.stack([*losses, norm, *moved]).detach()
 
     def _losses(self, rows: Rows, clip_epsilon: Tensor) -> _Losses:
         """Return the losses of `_LOSSES` and the auxiliary one, and how far the policy has moved."""
@@ -453,7 +456,7 @@ class PPOTrainer:
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return a copy of the weights."""
-        return get_weights(self._model)
+        return to_arrays(self._weights)
 
     def load_weights(self, weights: Weights) -> None:
         """Start from the weights of a model.
@@ -476,9 +479,14 @@ class PPOTrainer:
         copy_arrays(state, into=self._state)
 
     @cached_property
+    def _weights(self) -> dict[str, Tensor]:
+        """Return the weights by name; they stay in the same memory."""
+        return dict(self._model.state_dict())
+
+    @property
     def _live(self) -> list[Tensor]:
         """Return all that an update changes; it stays in the same memory."""
-        return [*self._model.state_dict().values(), *self._state.values()]
+        return [*self._weights.values(), *self._state.values()]
 
 
 def _moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
@@ -490,7 +498,7 @@ def _moments(numbers: Tensor, group: Group) -> tuple[Tensor, Tensor]:
     return mean, variance
 
 
-def _batch_metrics(source: Source, head: str, group: Group) -> _Metrics:
+def _batch_metrics(source: Source, head: str, group: Group) -> dict[str, float]:
     """Describe the batch as it was played; the metrics of a head ``x`` or ``x_value`` begin with ``x_``."""
     value, returns = source.pick(f"extras/{head}").double(), source.pick(f"returns/{head}").double()
     return_mean, variance = _moments(returns, group)
@@ -498,4 +506,4 @@ def _batch_metrics(source: Source, head: str, group: Group) -> _Metrics:
     numbers = torch.stack([explained_variance(unexplained, variance), return_mean - error_mean, return_mean])
     kind = head.removesuffix("value").removesuffix("_")
     names = ("explained_variance", "value_mean", "return_mean")
-    return tuple(f"{kind}_{name}".lstrip("_") for name in names), numbers
+    return {f"{kind}_{name}".lstrip("_"): number for name, number in zip(names, numbers.tolist(), strict=True)}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
 __all__ = ["Landing", "Transfer", "borrow"]
+
+_Layout: TypeAlias = dict[str, tuple[torch.dtype, tuple[int, ...]]]
 
 _MOST_WHOLE = 1 << 28  # bytes of a batch that is sent to a GPU whole; of a larger one, one minibatch after another
 _ALIGNED = 64  # bytes: where tensors begin in a landing
@@ -32,7 +34,10 @@ class Landing:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._memory = torch.empty(0, dtype=torch.uint8, device=device)
+        self._layout: _Layout = {}
+        self._packed, self._memory = (torch.empty(0, dtype=torch.uint8, device=place) for place in ("cpu", device))
+        self._views: tuple[dict[str, Tensor], ...] = ({}, {})  # of tensors in both
+        self._sent: torch.cuda.Event | None = None  # when what was packed had been read
 
     def land(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return copies of tensors there, made by a single copy to the device.
@@ -43,27 +48,41 @@ class Landing:
         Args:
             tensors: ``[N, …]`` where the name begins with ``state/``, else ``[T, N, …]``.
         """
-        places, size = {}, 0
-        for name, tensor in tensors.items():
-            axis, shape = _segment_axis(name), list(tensor.shape)
-            shape[axis] = 1 << (shape[axis] - 1).bit_length()
-            places[name] = size, tensor.dtype, shape
-            size += -(-math.prod(shape) * tensor.itemsize // _ALIGNED) * _ALIGNED
-
-        def views(memory: Tensor) -> dict[str, Tensor]:
-            return {
-                name: memory[start : start + math.prod(shape) * dtype.itemsize].view(dtype).view(shape)
-                for name, (start, dtype, shape) in places.items()
-            }
-
-        packed = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
-        for name, view in views(packed).items():
+        layout = {name: (tensor.dtype, _widened(tensor.shape, _segment_axis(name))) for name, tensor in tensors.items()}
+        if layout != self._layout:
+            self._lay_out(layout)
+        if self._sent is not None:
+            self._sent.synchronize()
+        packed, landed = self._views
+        for name, view in packed.items():
             axis, tensor = _segment_axis(name), tensors[name]
             view.narrow(axis, 0, tensor.shape[axis]).copy_(tensor)
+        size = len(self._packed)
+        self._memory[:size].copy_(self._packed, non_blocking=True)
+        if self._device.type == "cuda":
+            self._sent = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._sent.record(torch.cuda.current_stream(self._device))
+        return dict(landed)
+
+    def _lay_out(self, layout: _Layout) -> None:
+        """Divide the memory among tensors."""
+        size, places = 0, {}
+        for name, (dtype, shape) in layout.items():
+            places[name] = slice(size, size + math.prod(shape) * dtype.itemsize)
+            size = -(-places[name].stop // _ALIGNED) * _ALIGNED
+        self._packed = torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
         if size > len(self._memory):
             self._memory = torch.empty(size, dtype=torch.uint8, device=self._device)
-        self._memory[:size].copy_(packed, non_blocking=True)
-        return views(self._memory)
+        self._views = tuple(
+            {name: memory[places[name]].view(dtype).view(shape) for name, (dtype, shape) in layout.items()}
+            for memory in (self._packed, self._memory)
+        )
+        self._layout = layout
+
+
+def _widened(shape: Sequence[int], axis: int) -> tuple[int, ...]:
+    """Return a shape with a power of two at one axis, at least what is there."""
+    return (*shape[:axis], 1 << (shape[axis] - 1).bit_length(), *shape[axis + 1 :])
 
 
 def _segment_axis(name: str) -> int:
@@ -105,10 +124,6 @@ class Transfer:
         if not self.whole or self._device.type != "cuda":
             return index
         return index.pin_memory().to(self._device, non_blocking=True)
-
-    def indices(self, numbers: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
-        """Return several of them, by one copy."""
-        return torch.split(self.index(np.concatenate(numbers)), [len(part) for part in numbers])
 
     def select(self, tensor: Tensor, dim: int, index: Tensor) -> Tensor:
         """Return `tensor.index_select`, in memory from which can be sent without waiting."""
