@@ -335,6 +335,8 @@ class Learner:
             return self.options.credits
         part = self.trainer.batch_decisions / len(self._queue.senders) / sender.block_decisions
         wanted = max(self.options.credits, math.ceil(part) + 1)
+        if not self._ready:  # nothing becomes old by waiting
+            return wanted
         # what is learned from with one of so many updates began as many less one ago, by Little's law
         most = self._max_staleness + 1
         in_time = min(most, max(2.0, _IN_TIME * most))
