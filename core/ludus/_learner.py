@@ -127,6 +127,7 @@ class Learner:
     _order: Order | None = field(init=False, default=None)  # to start anew, once the model before it is committed
     _next: Trainer | None = field(init=False, default=None)  # with which that will be
     _bad_updates: int = field(init=False, default=0)
+    _explained: bool = field(init=False, default=False)  # why segments are too old
     _meter: LearnerMeter = field(init=False, factory=LearnerMeter)
     _helpers: Helpers = field(init=False)
 
@@ -289,7 +290,24 @@ class Learner:
             return batch
         self._meter.drops["stale"] += int(stale.sum())
         self._meter.drops["reset"] += int(others.sum())
+        if stale.any():
+            self._explain_stale()
         return evolve(batch, length=np.where(stale | others, 0, batch.length).astype(np.int32))
+
+    def _explain_stale(self) -> None:
+        """Say once that samplers are too many, where one block of each is more than is learned from in time."""
+        senders = self._queue.senders
+        under_way = sum(sender.block_decisions for sender in senders.values())
+        batch = self.trainer.batch_decisions
+        if self._explained or under_way <= (self._max_staleness + 1) * batch:
+            return
+        self._explained = True
+        _log.warning(
+            "player %r: segments are dropped as too old: %d samplers have blocks of %d decisions in all under way, an "
+            "update takes %d, and max_staleness is %d — let fewer samplers play (run.workers) or fewer matches in each "
+            "(sampling.matches), or raise sampling.max_staleness",
+            *(self.player, len(senders), under_way, batch, self.options.max_staleness),
+        )
 
     def _is_surplus(self, sender: Sender) -> bool:
         """Return whether far more waits of a sampler than its credits allow; such a block is counted as dropped."""

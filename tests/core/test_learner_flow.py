@@ -102,6 +102,20 @@ def test_no_more_is_under_way_than_is_learned_from_in_time(new_desk, max_stalene
     assert granted(desk, "sampler-0") == 2
 
 
+@pytest.mark.parametrize("samplers", [8, 9])
+def test_samplers_that_are_too_many_are_told_of_once(new_desk, caplog, samplers):
+    """With blocks of an update each and a staleness of seven, eight can be learned from in time."""
+    desk = new_desk(max_staleness=7)
+    desk.welcome()
+    for number in range(1, 12):
+        for sampler in range(samplers):
+            desk.block(number, decisions=11, peer=f"sampler-{sampler}")
+        desk.learner.work()
+    assert desk.learner._meter.drops["stale"]
+    expected = "9 samplers have blocks of 99 decisions in all under way, an update takes 11, and max_staleness is 7"
+    assert [expected in record.message for record in caplog.records] == [True] * (samplers - 8)
+
+
 def test_what_replay_memories_take_is_never_too_old(desk):
     """Samplers of players that learn off-policy have as much under way as ever."""
     desk.trainer.off_policy = True
