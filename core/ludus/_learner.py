@@ -3,12 +3,12 @@
 A worker like `ludus._sampler.Sampler`: ``handle(peer, message)`` and ``work()``.
 
 Flow control: every sampler may have some blocks under way, at least its part of an update and one more: so it goes on
-while an update is computed, and the next one finds its data. Of many samplers each may have fewer, down to one: what is
-under way of all would be too old once its turn comes. A block is acknowledged when an update has consumed it, or at
-once while the learner still lacks data for its next update; so the queue is bounded by the credits and no sampler can
-starve the learner of a batch that is larger than all credits together. Blocks of a sampler that keeps to no credits are
-dropped once far more of it waits than it was granted. A block is *released* when nothing of it waits any more, whenever
-it was acknowledged; until then nobody writes to its memory.
+while an update is computed, and the next one finds its data. Of many samplers each has fewer, down to one, while blocks
+wait: what is under way of all would be too old once its turn comes. A block is acknowledged when an update has consumed
+it, or at once while the learner still lacks data for its next update; so the queue is bounded by the credits and no
+sampler can starve the learner of a batch that is larger than all credits together. Blocks of a sampler that keeps to no
+credits are dropped once far more of it waits than it was granted. A block is *released* when nothing of it waits any
+more, whenever it was acknowledged; until then nobody writes to its memory.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ class Learner:
         wanted = max(self.options.credits, math.ceil(part) + 1)
         if not self._ready:  # nothing becomes old by waiting
             return wanted
-        # what is learned from with one of so many updates began as many less one ago, by Little's law
+        # Little's law: where so many updates are under way, segments are as many less one old when their turn comes
         most = self._max_staleness + 1
         in_time = min(most, max(2.0, _IN_TIME * most))
         return max(1, math.floor(min(wanted, in_time * part)))

@@ -69,10 +69,8 @@ def granted(desk, peer):
     return credits_of(desk, peer)[-1].credits
 
 
-def test_credits_suffice_for_what_an_update_takes(new_desk):
+def test_credits_suffice_for_what_an_update_takes(desk):
     """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
-    desk = new_desk(max_staleness=16)
-    desk.welcome()
     desk.block(1, decisions=2)
     assert granted(desk, "sampler-0") == 1 + 6
     desk.block(1, decisions=2, peer="sampler-1")

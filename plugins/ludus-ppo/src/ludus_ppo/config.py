@@ -112,6 +112,6 @@ class PPOConfig:
     )
     cuda_graphs: bool = option(
         True,
-        help="on a GPU, gradient steps are recorded, and repeated by one launch each; they are launched piece by piece "
-        "where that fails, with several learner_processes, or with compile",
+        help="on a GPU, passes over a batch are recorded, and repeated by one launch each; they are launched piece by "
+        "piece where that fails, with several learner_processes, or with compile",
     )

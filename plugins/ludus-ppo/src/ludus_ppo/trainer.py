@@ -72,7 +72,7 @@ class _Knobs:
 
 
 @frozen
-class _Asked:
+class _Minibatches:
     """What gradient steps depend on."""
 
     chosen: Chosen
@@ -343,7 +343,7 @@ class PPOTrainer:
                 parts = np.array_split(np.concatenate(parts), fewest)
             passed, passed_samples = [], 0
             for chosen in source.choose(parts):
-                passed.append(self._steps(_Asked(chosen, knobs)))
+                passed.append(self._steps(_Minibatches(chosen, knobs)))
                 passed_samples += chosen.count
             steps += passed
             samples += passed_samples
@@ -352,13 +352,13 @@ class PPOTrainer:
                 self._group.mean([moved], weight=passed_samples)
                 if not moved.item() <= config.target_kl:
                     break
-        made = torch.cat(steps)
-        means = made.mean(dim=0)
+        metrics = torch.cat(steps)
+        means = metrics.mean(dim=0)
         counted = torch.tensor(float(samples), dtype=torch.float64)
         self._group.mean([means], weight=samples)
         self._group.mean([counted])
         samples = round(counted.item() * self._group.size)
-        return names, means, samples, len(made)
+        return names, means, samples, len(metrics)
 
     def _knobs(self, schedules: Schedules) -> _Knobs:
         numbers = torch.tensor([schedules.clip_epsilon, schedules.ent_coef, schedules.learning_rate])
@@ -366,14 +366,15 @@ class PPOTrainer:
             return _Knobs(*self._recorded_knobs.copy_(numbers).unbind())
         return _Knobs(numbers[0].to(self._device), schedules.ent_coef, schedules.learning_rate)
 
-    def _steps(self, asked: _Asked) -> Tensor:
+    def _steps(self, minibatches: _Minibatches) -> Tensor:
         """Make gradient steps and return their metrics, ``[steps, 6 or 7]``."""
         steps = self._recorded if self._records else self._gradient_steps
-        (metrics,) = steps(asked)
+        (metrics,) = steps(minibatches)
         return metrics
 
-    def _gradient_steps(self, asked: _Asked) -> tuple[Tensor]:
-        return (torch.stack([self._gradient_step(rows, asked.knobs) for rows in asked.chosen.parts()]),)
+    def _gradient_steps(self, minibatches: _Minibatches) -> tuple[Tensor]:
+        steps = [self._gradient_step(rows, minibatches.knobs) for rows in minibatches.chosen.parts()]
+        return (torch.stack(steps),)
 
     def _gradient_step(self, rows: Rows, knobs: _Knobs) -> Tensor:
         """Step along the gradient of a minibatch and return the metrics, ``[6 or 7]``."""
