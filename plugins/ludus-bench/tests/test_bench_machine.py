@@ -11,14 +11,8 @@ import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError
-from ludus_bench.machine import describe, limit_threads, oversubscription, process_tree, to_device
+from ludus_bench.machine import describe, limit_threads, process_tree, to_device
 from threadpoolctl import threadpool_info
-
-
-def test_oversubscription_is_said():
-    """Only where there are more threads than cores."""
-    assert oversubscription(2, 2.0) == ""
-    assert "3 computing threads on 2.5 cores" in oversubscription(3, 2.5)
 
 
 def test_threads_of_numpy_and_torch_are_limited_for_a_while():

@@ -107,6 +107,12 @@ def test_a_quota_of_version_2_counts(tmp_path, text, cores):
     assert _process.available_cores(cgroup=tmp_path) == cores
 
 
+def test_oversubscription_is_said():
+    """Only where there are more threads than cores."""
+    assert _process.oversubscription(2, 2.0) == ""
+    assert "3 computing threads on 2.5 cores" in _process.oversubscription(3, 2.5)
+
+
 @pytest.mark.parametrize("place", ["memory.max", "memory/memory.limit_in_bytes"])
 def test_a_container_limits_memory(tmp_path, place):
     """In either version of control groups, where there is a limit below what the machine has."""

@@ -32,6 +32,7 @@ SPEC = WorkerSpec(name="sampler-0", threads=2)
 def patience(monkeypatch):
     """Take the silence of an ended worker for its last word at once, and return how to wait for what comes late."""
     monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", 0.0)
+    monkeypatch.setattr("ludus_local.supervisor.available_cores", lambda: 64.0)
     return lambda seconds: monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", seconds)
 
 
@@ -99,6 +100,44 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
+
+
+@pytest.fixture
+def cores(monkeypatch):
+    """Say how many cores there are, and take care that nobody has decided how threads wait."""
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+    return lambda count: monkeypatch.setattr("ludus_local.supervisor.available_cores", lambda: count)
+
+
+def test_threads_of_more_than_the_cores_sleep_while_they_wait(supervise, cores):
+    """Where they spin, they keep each other from computing; it is said, and a restarted worker does likewise."""
+    cores(1.0)
+    supervisor, said = supervise(LEAVE)
+    wait_dead(supervisor)
+    supervisor.check(heard_s={}, errors={})
+    assert [command.environment.get("OMP_WAIT_POLICY") for command in supervisor.launch.commands] == ["PASSIVE"] * 2
+    assert said[0].startswith("oversubscribed: 2 computing threads on 1 cores")
+
+
+@pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"])
+def test_how_threads_wait_is_left_to_whoever_decides_it(supervise, cores, monkeypatch, name):
+    """By one of the variables of the libraries."""
+    cores(1.0)
+    monkeypatch.setenv(name, "1")
+    supervisor, said = supervise()
+    assert "OMP_WAIT_POLICY" not in supervisor.launch.commands[0].environment
+    assert len(said) == 1
+
+
+def test_threads_that_have_a_core_each_spin(supervise, cores):
+    """An evaluator counts for nothing; single threads wait for nobody, however many there are."""
+    cores(2.0)
+    supervisor, said = supervise()
+    supervisor.start([evolve(SPEC, name="sampler-1"), WorkerSpec(name="evaluator-0", threads=1)])
+    supervisor.start([WorkerSpec(name=f"sampler-{number}", threads=1) for number in (2, 3, 4)])
+    assert all("OMP_WAIT_POLICY" not in command.environment for command in supervisor.launch.commands)
+    assert said == []
 
 
 def test_workers_may_open_as_many_files_as_the_system_grants(supervise):

@@ -28,7 +28,7 @@ from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
 from ludus.runs import open_run
 from ludus.service import Network
-from ludus_local.process import available_cores
+from ludus_local.process import available_cores, oversubscription
 
 from ludus_bench._sampling import Dealer, Opponents, Sampling
 
@@ -43,6 +43,7 @@ __all__ = [
     "device_problem",
     "open_environment",
     "open_setup",
+    "oversubscription",
     "prepare_to_compute",
     "read_metrics",
 ]

@@ -18,25 +18,9 @@ __all__ = [
     "ProcessUse",
     "describe",
     "limit_threads",
-    "oversubscription",
     "process_tree",
     "to_device",
 ]
-
-
-def oversubscription(threads: int, cores: float) -> str:
-    """Return a sentence where more threads compute than there are cores, else nothing.
-
-    Args:
-        threads: Of all processes together.
-        cores: From `available_cores`.
-    """
-    if threads <= cores:
-        return ""
-    return (
-        f"oversubscribed: {threads} computing threads on {cores:g} cores; they wait for each other — "
-        f"fewer run.workers, run.sampler_threads, run.learner_threads or learner_processes would help"
-    )
 
 
 def describe() -> dict[str, str | float]:

@@ -10,8 +10,8 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from ludus_bench._pieces import Setup, available_cores
-from ludus_bench.machine import describe, limit_threads, oversubscription
+from ludus_bench._pieces import Setup, available_cores, oversubscription
+from ludus_bench.machine import describe, limit_threads
 from ludus_bench.parts import Rates, rate_parts
 from ludus_bench.report import Figure, Limit, Report
 from ludus_bench.running import WatchedRun, cores_between, gauge, rates, start_run

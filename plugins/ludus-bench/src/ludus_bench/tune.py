@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing
 
 from attrs import evolve, frozen
 
-from ludus_bench._pieces import Setup, available_cores, table_of
-from ludus_bench.machine import describe, limit_threads, oversubscription
+from ludus_bench._pieces import Setup, available_cores, oversubscription, table_of
+from ludus_bench.machine import describe, limit_threads
 from ludus_bench.parts import Updating
 from ludus_bench.report import Figure, Limit, Report, figure_of
 from ludus_bench.selfplay import Shape, played

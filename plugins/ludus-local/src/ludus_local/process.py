@@ -85,6 +85,21 @@ def available_cores(*, cgroup: Path = _CGROUP) -> float:
     return min(float(affinity), _quota(cgroup))
 
 
+def oversubscription(threads: int, cores: float) -> str:
+    """Return a sentence where more threads compute than there are cores, else nothing.
+
+    Args:
+        threads: Of all processes together.
+        cores: From `available_cores`.
+    """
+    if threads <= cores:
+        return ""
+    return (
+        f"oversubscribed: {threads} computing threads on {cores:g} cores; they wait for each other — "
+        f"fewer run.workers, run.sampler_threads, run.learner_threads or learner_processes would help"
+    )
+
+
 def memory_bytes(*, cgroup: Path = _CGROUP) -> int:
     """Return how much memory the processes of this run can have at most: that of the machine, or of a container.
 
