@@ -32,8 +32,20 @@ SPEC = WorkerSpec(name="sampler-0", threads=2)
 def patience(monkeypatch):
     """Take the silence of an ended worker for its last word at once, and return how to wait for what comes late."""
     monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", 0.0)
-    monkeypatch.setattr("ludus_local.supervisor.available_cores", lambda: 64.0)
     return lambda seconds: monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", seconds)
+
+
+@pytest.fixture(autouse=True)
+def cores(monkeypatch):
+    """Have more cores than any test has threads, and no say in how these wait; return how to have others."""
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def have(count):
+        monkeypatch.setattr("ludus_local.supervisor.available_cores", lambda: count)
+
+    have(64.0)
+    return have
 
 
 def make_crew(folder):
@@ -100,14 +112,6 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert f"--parent {os.getpid()}" in line
     assert command.environment["OMP_NUM_THREADS"] == "2"
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
-
-
-@pytest.fixture
-def cores(monkeypatch):
-    """Say how many cores there are, and take care that nobody has decided how threads wait."""
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
-        monkeypatch.delenv(name, raising=False)
-    return lambda count: monkeypatch.setattr("ludus_local.supervisor.available_cores", lambda: count)
 
 
 def test_threads_of_more_than_the_cores_sleep_while_they_wait(supervise, cores):

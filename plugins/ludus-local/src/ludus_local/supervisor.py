@@ -25,10 +25,10 @@ _START_S = 300.0  # a worker is silent while it imports, and on a busy machine t
 _EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
 _LEAST_BYTES = 100 * 2**20  # less memory no worker of its own has: Python, NumPy and torch without a game
 _LAST_WORDS_S = 0.5  # after its end, what a worker said last may still be on its way
-_HOW_TO_WAIT = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}  # who set one of these has decided
-_BUSY = ("learner-", "helper-", "service-", "sampler-")  # who computes all the time
 _SHOW_S = 0.5  # what a silent worker gets to write its traceback to the log
 _ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
+_COMPUTING = ("learner-", "helper-", "service-", "sampler-")  # all the time; evaluators and gateways do now and then
+_WAIT_POLICIES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}  # whoever set one of these has decided
 
 
 @define
@@ -61,7 +61,7 @@ class Supervisor:
     launch: Callable[[WorkerCommand], LocalProcess] = launch
     restarts: int = field(init=False, default=0)
     _processes: dict[str, _Process] = field(init=False, factory=dict)
-    _waiting: dict[str, str] = field(init=False, factory=dict)  # variables, see `_choose_waiting`
+    _wait_policy: dict[str, str] = field(init=False, factory=dict)  # an environment variable
     _checked_s: float = field(init=False, factory=time.monotonic)
     _back_s: float = field(init=False, default=0.0)
     _served_s: float = field(init=False, default=0.0)  # when a service was last away
@@ -77,31 +77,32 @@ class Supervisor:
         check_room(len(specs))
         allow_open_files()
         self._logs.mkdir(exist_ok=True)
-        self._waiting = self._choose_waiting(specs)
+        self._wait_policy = self._choose_wait_policy(specs)
         for spec in specs:
             self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
 
-    def _choose_waiting(self, specs: Sequence[WorkerSpec]) -> dict[str, str]:
-        """Return the variables that say how the threads of one worker wait for each other.
+    def _choose_wait_policy(self, specs: Sequence[WorkerSpec]) -> dict[str, str]:
+        """Return the variable that says how the threads of one worker wait for each other.
 
         They spin, which is quickest where each has a core of its own. Where there are more threads than cores, who
         spins keeps the one it waits for, or another worker, from computing: there they sleep.
         """
-        threads = [spec.threads for spec in specs if spec.name.startswith(_BUSY)]
+        threads = [spec.threads for spec in specs if spec.name.startswith(_COMPUTING)]
         excess = oversubscription(sum(threads), available_cores())
         if not excess or max(threads) == 1:
             return {}
         self.session.say(excess)
-        return {} if _HOW_TO_WAIT & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}
+        return {} if _WAIT_POLICIES & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
         module, *more = self.modules.get(spec.name, ("ludus_local.worker",))
         argv = [sys.executable, "-m", module, "--run", str(self.session.run_dir), "--name", spec.name]
         argv += ["--threads", str(spec.threads), "--session", str(self.session.number + 1000 * self.restarts)]
         argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *more]
-        threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        variables = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        variables |= self._wait_policy
         log = str(self._log(spec.name))
-        return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=threads | self._waiting, log_path=log))
+        return self.launch(WorkerCommand(name=spec.name, argv=argv, environment=variables, log_path=log))
 
     @property
     def _logs(self) -> Path:
