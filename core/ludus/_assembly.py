@@ -396,7 +396,12 @@ class Assembly:
         """Return a player's role as it sees it, the interface before it, and its algorithm."""
         chosen = self.config.players[player]
         role, interface = player_role(chosen, learned_role(chosen, spec))
-        return role, interface, make_algorithm(chosen, role, runtime=self.config.inference, site=site)
+        cached = self.config.sampling.evaluation_cache
+        return (
+            role,
+            interface,
+            make_algorithm(chosen, role, runtime=self.config.inference, site=site, evaluation_cache=cached),
+        )
 
     def _site(self, worker: str, player: str) -> Site | None:
         """Return where a worker's runtimes for a player run; None where they have no service."""

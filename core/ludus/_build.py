@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludus._blame import blamed
 from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, part_key, section_path
+from ludus._evaluation_cache import EvaluationCache
 from ludus._plugins import Plugins
 from ludus._sections import Chosen
 from ludus.agent import Agent
@@ -23,7 +24,7 @@ from ludus.inference import Eager, Inference
 from ludus.interface import Interface, bind_role, stack
 from ludus.launcher import Worker
 from ludus.matchmaker import Matchmaker
-from ludus.network import NetworkRequest
+from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.service import Network, ServiceContext, Site
 
 if TYPE_CHECKING:
@@ -97,7 +98,12 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
 
 
 def make_algorithm(
-    player: PlayerConfig, role: Role, *, runtime: Chosen | None = None, site: Site | None = None
+    player: PlayerConfig,
+    role: Role,
+    *,
+    runtime: Chosen | None = None,
+    site: Site | None = None,
+    evaluation_cache: bool = False,
 ) -> Algorithm:
     """Make a player's algorithm.
 
@@ -106,11 +112,13 @@ def make_algorithm(
         role: The role as the player sees it, from `player_role`.
         runtime: What its policies run networks by; torch where None.
         site: Where they run, for a runtime with a service; without, it does without the service.
+        evaluation_cache: Whether networks are not asked twice about the same.
 
     Raises:
         PluginError: Its factory raised.
     """
-    return _algorithm(player, role, partial(make_inference, runtime, site=site))
+    build_inference = partial(make_inference, runtime, site=site, evaluation_cache=evaluation_cache)
+    return _algorithm(player, role, build_inference)
 
 
 def make_networks(player: PlayerConfig, role: Role) -> list[Network]:
@@ -154,7 +162,12 @@ def _algorithm(
 
 
 def make_inference(
-    chosen: Chosen | None, module: nn.Module, request: NetworkRequest, *, site: Site | None = None
+    chosen: Chosen | None,
+    module: nn.Module,
+    request: NetworkRequest,
+    *,
+    site: Site | None = None,
+    evaluation_cache: bool = False,
 ) -> Inference:
     """Make a runtime for a network: the one chosen if it can run the network, else torch.
 
@@ -163,6 +176,13 @@ def make_inference(
     Raises:
         PluginError: Its factory raised anything but `UnsupportedNetwork`.
     """
+    inference = _runtime(chosen, module, request, site=site)
+    if not evaluation_cache or isinstance(module, RecurrentNetwork):
+        return inference
+    return EvaluationCache(inference, parameters=sum(parameter.numel() for parameter in module.parameters()))
+
+
+def _runtime(chosen: Chosen | None, module: nn.Module, request: NetworkRequest, *, site: Site | None) -> Inference:
     if chosen is not None:
         try:
             where = {} if chosen.component.service is None else {"site": site}

@@ -94,6 +94,11 @@ class SamplingSection:
         name(),
         help="Component that runs networks in samplers; eager: torch; auto: lean where installed, else eager.",
     )
+    evaluation_cache: bool = option(
+        True,
+        help="Whether networks are asked about equal observations once, until their weights change, where that pays; "
+        "false for networks whose answers are random.",
+    )
     opponent_cache_mb: int = option(64, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
 
     @property

@@ -24,7 +24,7 @@ from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import process_tree
-from ludus_bench.parts import Acting, Rates, Updating, harmonic, rows_of
+from ludus_bench.parts import Acting, Rates, Updating, as_played, harmonic, rows_of
 from ludus_bench.play import RandomPlay
 from ludus_bench.report import Limit
 from ludus_bench.single import on_device
@@ -382,7 +382,7 @@ def setup_of(*overrides, algorithm="ppo"):
 def acting_of(setup, **how):
     """Return six decisions of a configuration."""
     with closing(setup.sampling(matches=4)) as sampling:
-        return Acting(learned=setup.learned(**how), rows=rows_of(sampling.record(8), 6))
+        return Acting(learned=setup.learned(**how), batches=[rows_of(sampling.record(8), 6)])
 
 
 def updating_of(setup, **how):
@@ -415,6 +415,14 @@ def test_rows_are_decisions_repeated_where_there_are_fewer():
     assert few["decided"].all()
 
 
+def test_samplers_get_new_weights_after_every_block():
+    """Or what a network answered before would be remembered for ever."""
+    with closing(setup_of().sampling(matches=4)) as sampling:
+        versions = [block.version.max() for block in sampling.record(1000)]
+    assert len(versions) > 3
+    assert versions[1:] == sorted(set(versions))  # the second is begun before the first has arrived
+
+
 def test_what_is_played_before_is_not_recorded(monkeypatch):
     """So that matches that began together are out of step."""
     with closing(setup_of().sampling(matches=4)) as sampling:
@@ -440,7 +448,30 @@ def test_acting_decides_for_all_rows():
     """And says for how many."""
     acting = acting_of(setup_of())
     assert acting.work() == 6.0
-    assert len(acting.rows["action"]) == 6
+    assert [len(rows["action"]) for rows in acting.batches] == [6]
+
+
+def test_decisions_as_played_meet_new_weights_after_every_block(monkeypatch):
+    """Tick by tick, each block by itself; the rest of a tick that a block ends with is left out."""
+    setup = setup_of()
+    with closing(setup.sampling(matches=4)) as sampling:
+        recorded = sampling.record(400)
+    learned, rows, done = setup.learned(), 3, []
+    monkeypatch.setattr(learned.policy, "load", lambda weights: done.append("load"))
+    act = learned.policy.act
+    monkeypatch.setattr(learned.policy, "act", lambda seen, **how: done.append(len(seen["obs"])) or act(seen, **how))
+    acting = as_played(learned, recorded, rows)
+    assert acting.work() == acting.count
+    assert done == [x for block in recorded for x in ("load", *[rows] * (block.num_decisions // rows))]
+    assert len(recorded) > 1
+
+
+def test_policies_have_a_cache_only_where_they_are_to_be_as_in_a_run():
+    """By themselves they are asked about every row."""
+    for on in ("true", "false"):
+        setup = setup_of(f"sampling.evaluation_cache={on}")
+        cached = [hasattr(setup.learned(cached=how).policy._inference, "parameters") for how in (True, False)]
+        assert cached == [on == "true", False]
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])

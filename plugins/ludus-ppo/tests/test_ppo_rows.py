@@ -146,6 +146,32 @@ def test_few_shapes_occur_where_rows_are_merged(make_ppo, make_batch):
     assert all(len(taken.observation["obs"]) < len(taken.action) for taken in rows)
 
 
+def test_minibatches_hold_what_is_equal_together(make_ppo, make_batch):
+    """Each decision once, in new places every time; what very many saw is spread over all minibatches."""
+    batch = make_batch(make_ppo(), steps=1, segments=4000)
+    often, seldom = np.arange(4000) < 1000, (np.arange(4000) - 1000) // 3  # 1,000 saw the same, the others three each
+    batch.observation["obs"][0] = np.where(often, -1, seldom)[:, None]
+    source, rng = source_of(batch, merged=True), np.random.default_rng(0)
+    first, second = (source.minibatches(rng, count=4) for _ in range(2))
+    for parts in (first, second):
+        assert sorted(np.concatenate(parts)) == list(range(4000))
+        assert {part.size for part in parts} == {1000}
+        assert all(150 < np.count_nonzero(often[part]) < 350 for part in parts)
+        different = [len(source.take(part).observation["obs"]) - 1 for part in parts]
+        assert 1000 <= sum(different) <= 1000 + 3  # at most three are cut in two
+    assert set(first[0]) != set(second[0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_many_saw_comes_no_earlier(make_ppo, make_batch, seed):
+    """Every place in the order is as likely for it as for what few saw."""
+    batch = make_batch(make_ppo(), steps=1, segments=3000)
+    often = np.arange(3000) < 1000
+    batch.observation["obs"][0] = np.where(often, np.arange(3000) // 10, 1000 + np.arange(3000) // 2)[:, None]
+    (order,) = source_of(batch, merged=True).minibatches(np.random.default_rng(seed), count=1)
+    assert abs(np.flatnonzero(often[order]).mean() / 1500 - 1) < 0.25
+
+
 def test_a_leaf_that_tells_decisions_apart_is_heard(batch):
     """Equal observations before different privileged leaves are two things to a critic."""
     repeat(batch, 3)

@@ -217,18 +217,24 @@ class Setup:
         finally:
             environment.close()
 
-    def learned(self, *, device: str = "cpu", plain: bool = False) -> Learned:
+    def learned(self, *, device: str = "cpu", plain: bool = False, cached: bool = False) -> Learned:
         """Make policy and trainer of the first player.
 
         Args:
             device: The trainer's torch device.
             plain: They compute in plain torch, so that `trace_gemms` sees all that they multiply.
+            cached: The policy remembers what it was asked if that is configured, as in a run.
         """
         name, player = next(iter(self.config.players.items()))
         role, _ = player_role(player, learned_role(player, self.spec()))
         if plain:
             player = _in_plain_torch(player)
-        algorithm = make_algorithm(player, role, runtime=None if plain else self.config.inference)
+        algorithm = make_algorithm(
+            player,
+            role,
+            runtime=None if plain else self.config.inference,
+            evaluation_cache=cached and self.config.sampling.evaluation_cache,
+        )
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         if name in self.weights:
             trainer.load_weights(self.weights[name])

@@ -146,12 +146,12 @@ class Sampling:
                 if self._keep is not None and message.player == self._players[0]:
                     copied = {name: np.array(array) for name, array in message.arrays.items()}
                     self._keep.append(SegmentBatch.from_arrays(copied))
-                return _credit(message.player, message.block)
+                return _credit(message.player, message.block, self._weights[message.player])
         return None
 
 
-def _credit(player: str, acked: int, weights: Weights | None = None) -> Credit:
-    """Return an answer of a learner that takes everything at once."""
+def _credit(player: str, acked: int, weights: Weights) -> Credit:
+    """Return an answer of a learner that takes everything at once and has weights that nobody had before."""
     return Credit(
-        player=player, acked=acked, released=acked, credits=2, version=1, pid=os.getpid(), weights=weights or {}
+        player=player, acked=acked, released=acked, credits=2, version=1 + acked, pid=os.getpid(), weights=weights
     )

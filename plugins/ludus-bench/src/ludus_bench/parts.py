@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from statistics import median
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ __all__ = [
     "EnvironmentAlone",
     "Rates",
     "Updating",
+    "as_played",
     "gemm_limit",
     "gemm_works",
     "harmonic",
@@ -71,32 +72,38 @@ class EnvironmentAlone:
 
 @frozen(kw_only=True)
 class Acting:
-    """The way from what n seats see to what they do.
+    """The way from what seats see to what they do.
 
     Args:
         learned: The player.
-        rows: Arrays ``[n, …]`` by flat name, see `rows_of`.
+        batches: What is decided at once, each arrays ``[n, …]`` by flat name, see `rows_of`.
+        renewed: Numbers of batches before which the weights are loaded again, as in a run between segments.
         rng: For sampling actions.
     """
 
     learned: Learned
-    rows: Mapping[str, np.ndarray]
+    batches: Sequence[Mapping[str, np.ndarray]]
+    renewed: Collection[int] = ()
     rng: np.random.Generator = field(factory=lambda: np.random.default_rng(0))
 
     @property
     def count(self) -> int:
-        """Return n."""
-        return len(next(iter(self.rows.values())))
+        """Return how many decisions a work is."""
+        return sum(map(_count, self.batches))
 
     def work(self) -> float:
         """Decide once for all rows."""
-        self.learned.policy.act(
-            _group(self.rows, "observation"),
-            action_mask=self.rows.get("action_mask"),
-            privileged=_group(self.rows, "privileged"),
-            state=self.learned.policy.initial_state(self.count),
-            rng=self.rng,
-        )
+        policy, weights = self.learned.policy, self.learned.trainer.weights() if self.renewed else {}
+        for number, rows in enumerate(self.batches):
+            if number in self.renewed:
+                policy.load(weights)
+            policy.act(
+                _group(rows, "observation"),
+                action_mask=rows.get("action_mask"),
+                privileged=_group(rows, "privileged"),
+                state=policy.initial_state(_count(rows)),
+                rng=self.rng,
+            )
         return float(self.count)
 
     def gemms(self) -> list[Gemm]:
@@ -104,13 +111,18 @@ class Acting:
         return trace_gemms(self.work)
 
     def inputs(self, request: NetworkRequest, device: torch.device | str) -> tuple[dict[str, torch.Tensor], ...]:
-        """Return the observation, the privileged leaves and the state of these rows as a network reads them."""
+        """Return the observation, the privileged leaves and the state of the first batch as a network reads them."""
+        rows = self.batches[0]
         groups = (
-            {name: self.rows[f"observation/{name}"] for name in request.observation},
-            {name: self.rows[f"privileged/{name}"] for name in request.privileged},
-            self.learned.policy.initial_state(self.count),
+            {name: rows[f"observation/{name}"] for name in request.observation},
+            {name: rows[f"privileged/{name}"] for name in request.privileged},
+            self.learned.policy.initial_state(_count(rows)),
         )
         return tuple({name: torch.from_numpy(a).to(device) for name, a in leaves.items()} for leaves in groups)
+
+
+def _count(rows: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(rows.values())))
 
 
 #: Of a trainer that fills a memory before it learns.
@@ -226,9 +238,9 @@ class Rates:
 
     Args:
         env: Inside the environment.
-        forward: Of the policy, at as many rows as sit in seats that act at once.
+        forward: Of the policy, tick by tick; see `as_played`.
         update: Of the trainer.
-        rows: How many rows that are.
+        rows: Of seats that act at once.
         minibatch: Rows of one gradient step.
         limits: Of forward and update: their matrix products alone.
     """
@@ -284,19 +296,19 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
         matches: Matches at once.
         plan: How long.
     """
-    learned, plain = (setup.learned(device=setup.device, plain=plain) for plain in (False, True))
+    learned, plain = (setup.learned(device=setup.device, plain=plain, cached=True) for plain in (False, True))
     with closing(setup.sampling(matches=matches)) as sampling:
         wanted = learned.trainer.batch_decisions
         recorded = sampling.record(wanted, after=wanted)
     with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
         rows = alone.rows_at_once()
-        acting = Acting(learned=learned, rows=rows_of(recorded, rows))
+        acting = as_played(learned, recorded, rows)
         updating = Updating.of(learned, recorded)
         works = {
             "env": alone.play.step,
             "forward": acting.work,
             "update": updating.work,
-            **gemm_works(evolve(acting, learned=plain).gemms(), rows, prefix="forward "),
+            **gemm_works(evolve(acting, learned=plain).gemms(), acting.count, prefix="forward "),
             **gemm_works(
                 Updating.of(plain, recorded).gemms(), updating.decisions, device=setup.device, prefix="update "
             ),
@@ -310,6 +322,26 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
             minibatch=updating.minibatch,
             limits={name: gemm_limit(rates, prefix=f"{name} ") for name in ("forward", "update")},
         )
+
+
+def as_played(learned: Learned, recorded: Sequence[SegmentBatch], rows: int) -> Acting:
+    """Return the decisions of segments in the order in which they were made, with new weights after every segment.
+
+    Where a policy remembers what it was asked, that says how often it is asked the same, as in a run.
+
+    Args:
+        learned: The player.
+        recorded: Segments, by blocks as they were played.
+        rows: Decisions at once.
+    """
+    batches: list[Mapping[str, np.ndarray]] = []
+    renewed = set()
+    for block in recorded:
+        ticks = max(1, block.num_decisions // rows)
+        every = rows_of([block], ticks * rows)
+        renewed.add(len(batches))
+        batches += [{name: array[i * rows : (i + 1) * rows] for name, array in every.items()} for i in range(ticks)]
+    return Acting(learned=learned, batches=batches, renewed=renewed)
 
 
 def rows_of(batches: Iterable[SegmentBatch], rows: int) -> dict[str, np.ndarray]:

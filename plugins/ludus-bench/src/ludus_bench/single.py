@@ -19,6 +19,7 @@ from ludus_bench.parts import (
     Acting,
     EnvironmentAlone,
     Updating,
+    as_played,
     gemm_limit,
     gemm_works,
     harmonic,
@@ -111,7 +112,7 @@ def bench_forward(setup: Setup, *, rows: Sequence[int], settings: Settings) -> R
         network = None if settings.device == "cpu" else setup.network()
         recorded = record(setup, max(rows))
         for count in rows:
-            acting = Acting(learned=learned, rows=rows_of(recorded, count))
+            acting = Acting(learned=learned, batches=[rows_of(recorded, count)])
             if network is None:
                 work, gemms = acting.work, evolve(acting, learned=plain).gemms()
             else:
@@ -193,14 +194,14 @@ def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) 
     figures: list[Figure] = []
     notes: list[str] = []
     with limit_threads(settings.threads):
-        learned = setup.learned()
+        learned = setup.learned(cached=True)
         for count in matches:
             with (
                 closing(setup.sampling(matches=count)) as sampling,
                 closing(EnvironmentAlone.of(setup, count, settings.plan.clock)) as alone,
             ):
                 rows = alone.rows_at_once()
-                acting = Acting(learned=learned, rows=rows_of(sampling.record(rows), rows))
+                acting = as_played(learned, sampling.record(rows, after=rows), rows)
                 works = {"sampling": sampling.work, "env": alone.play.step, "forward": acting.work}
                 rates = measure(works, settings.plan, inside={"env": alone.play.inside})
             env = rates["env inside"].median * alone.play.decisions_per_tick

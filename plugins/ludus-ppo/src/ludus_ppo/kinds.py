@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from typing import TypeAlias
 
 import numpy as np
+from ludus.row_keys import hashes_of, keys_of
 
 __all__ = ["kinds_of", "one_of_each"]
 
@@ -30,7 +29,7 @@ def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
     def chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
         return (rows[start : start + at_once] for start in range(0, rows.size, at_once))
 
-    hashes = np.concatenate([_hashes(read(entries[rows])) for rows in chunks(np.arange(entries.size))])
+    hashes = np.concatenate([hashes_of(keys_of(read(entries[rows]))) for rows in chunks(np.arange(entries.size))])
     kinds = np.arange(entries.size)
     bits = (_PLACES * kinds.size).bit_length()
     places, table = hashes >> np.uint64(64 - bits), np.empty(1 << bits, np.int64)
@@ -41,9 +40,8 @@ def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
     first[crowded] = crowded[one][of_row]
     alike = np.flatnonzero(first != kinds)
     for rows in chunks(alike):
-        for ours, theirs in zip(read(entries[rows]), read(entries[first[rows]]), strict=True):
-            if not np.array_equal(_bytes(ours), _bytes(theirs)):
-                return kinds  # one hash for different rows: hardly ever
+        if not np.array_equal(keys_of(read(entries[rows])), keys_of(read(entries[first[rows]]))):
+            return kinds  # one hash for different rows: hardly ever
     kinds[alike] = first[alike]
     return kinds
 
@@ -62,24 +60,3 @@ def one_of_each(kinds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     kept = np.flatnonzero(place[kinds] == order)
     place[kinds[kept]] = np.arange(kept.size)
     return kept, place[kinds]
-
-
-def _hashes(leaves: Sequence[np.ndarray]) -> np.ndarray:
-    """Return a hash ``[m] uint64`` of every row: the sum of its words of 32 bits, each times a number of 64."""
-    words = np.concatenate([_words(_bytes(leaf)) for leaf in leaves], axis=1)
-    return np.asarray(words @ _numbers(words.shape[1]))
-
-
-@cache
-def _numbers(count: int) -> np.ndarray:
-    return np.random.default_rng(0).integers(1 << 64, size=count, dtype=np.uint64)
-
-
-def _bytes(leaf: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(leaf).reshape(len(leaf), math.prod(leaf.shape[1:])).view(np.uint8)
-
-
-def _words(rows: np.ndarray) -> np.ndarray:
-    """Return bytes ``[m, b]`` as words ``[m, b/4]``, filled up with 0."""
-    missing = -rows.shape[1] % 4
-    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, missing))) if missing else rows).view(np.uint32)

@@ -28,6 +28,9 @@ _READ = ("observation/", "privileged/")  # by the network
 _SAMPLE = 512
 _FEWEST_EQUAL = 0.05
 
+# Of the rows of a minibatch, the largest share that is taken into it because they are equal: its inverse.
+_SHARE_TOGETHER = 64
+
 
 @frozen(kw_only=True)
 class Rows:
@@ -196,6 +199,8 @@ class RowSource:
         order = self._chosen[rng.permutation(self._chosen.size)]
         order = order[: max(1, round(share * order.size))]
         count = min(count, order.size)
+        if self._kinds is not None:
+            order = order[_gathered(self._kinds[order], rng, most=order.size // count // _SHARE_TOGETHER)]
         unit = self._unit(order.size // count)
         bounds = np.arange(1, count) * (order.size // unit) // count * unit
         return np.split(order, bounds)
@@ -397,6 +402,18 @@ class _Column:
         self.pitch = step // row
         count = (tensor.shape[0] - 1) * self.pitch + tensor.shape[1]
         self.rows = tensor.as_strided((count, *inner.shape), (row, *tensor.stride()[2:]))
+
+
+def _gathered(kinds: np.ndarray, rng: np.random.Generator, *, most: int) -> np.ndarray:
+    """Return a random order ``[n] int64`` in which rows of a kind follow one another, where they are not too many.
+
+    Args:
+        kinds: Of every row, ``[n] int64``.
+        rng: Draws the order.
+        most: A kind of more rows is spread over the whole order like rows of many kinds.
+    """
+    of_kind, of_row = rng.random(kinds.max() + 1), rng.random(kinds.size)
+    return np.argsort(np.where(np.bincount(kinds)[kinds] <= most, of_kind[kinds], of_row))
 
 
 def _as_rows(taken: Mapping[str, Tensor], *, weight: Tensor | None, count: int, burn_in: int = 0) -> Rows:
