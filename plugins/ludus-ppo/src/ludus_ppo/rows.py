@@ -29,7 +29,7 @@ _SAMPLE = 512
 _FEWEST_EQUAL = 0.05
 
 # Of the rows of a minibatch, the largest share that is taken into it because they are equal: its inverse.
-_SHARE_TOGETHER = 64
+_SHARE_TOGETHER = 256
 
 
 @frozen(kw_only=True)
