@@ -397,11 +397,8 @@ class Assembly:
         chosen = self.config.players[player]
         role, interface = player_role(chosen, learned_role(chosen, spec))
         cached = self.config.sampling.evaluation_cache
-        return (
-            role,
-            interface,
-            make_algorithm(chosen, role, runtime=self.config.inference, site=site, evaluation_cache=cached),
-        )
+        algorithm = make_algorithm(chosen, role, runtime=self.config.inference, site=site, evaluation_cache=cached)
+        return role, interface, algorithm
 
     def _site(self, worker: str, player: str) -> Site | None:
         """Return where a worker's runtimes for a player run; None where they have no service."""

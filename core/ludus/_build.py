@@ -112,7 +112,7 @@ def make_algorithm(
         role: The role as the player sees it, from `player_role`.
         runtime: What its policies run networks by; torch where None.
         site: Where they run, for a runtime with a service; without, it does without the service.
-        evaluation_cache: Whether networks are not asked twice about the same.
+        evaluation_cache: Whether its policies ask their networks about equal rows once.
 
     Raises:
         PluginError: Its factory raised.
@@ -171,7 +171,8 @@ def make_inference(
 ) -> Inference:
     """Make a runtime for a network: the one chosen if it can run the network, else torch.
 
-    A component with a service is told where it runs, if there is a service.
+    A component with a service is told where it runs, if there is a service. With `evaluation_cache`, one stands before
+    the runtime, unless the network has a memory.
 
     Raises:
         PluginError: Its factory raised anything but `UnsupportedNetwork`.

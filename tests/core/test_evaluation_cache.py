@@ -21,7 +21,7 @@ LARGE = 10**9  # parameters: whatever is saved is worth it
 
 
 class Sum:
-    """Answers with sums of rows, plus what was loaded into their slot, and counts whom it was asked about."""
+    """Answers with sums of rows, plus what was loaded into their slot, and counts the rows of every call."""
 
     def __init__(self):
         self.rows = []

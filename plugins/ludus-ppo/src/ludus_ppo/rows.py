@@ -28,8 +28,8 @@ _READ = ("observation/", "privileged/")  # by the network
 _SAMPLE = 512
 _FEWEST_EQUAL = 0.05
 
-# Of the rows of a minibatch, the largest share that is taken into it because they are equal: its inverse.
-_SHARE_TOGETHER = 256
+# Equal rows come into one minibatch if they are at most so much of it; more of them are spread over all.
+_MOST_TOGETHER = 1 / 256
 
 
 @frozen(kw_only=True)
@@ -200,7 +200,7 @@ class RowSource:
         order = order[: max(1, round(share * order.size))]
         count = min(count, order.size)
         if self._kinds is not None:
-            order = order[_gathered(self._kinds[order], rng, most=order.size // count // _SHARE_TOGETHER)]
+            order = order[_gathered(self._kinds[order], rng, most=int(_MOST_TOGETHER * (order.size // count)))]
         unit = self._unit(order.size // count)
         bounds = np.arange(1, count) * (order.size // unit) // count * unit
         return np.split(order, bounds)
