@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from ludus._actors import AgentActor, LiveActor, PolicyAgent
 from ludus._blame import close_environment
@@ -26,6 +26,7 @@ from ludus._build import (
 )
 from ludus._config import RunConfig, load_config
 from ludus._coordinator import Coordinator
+from ludus._evaluation_cache import Evaluations
 from ludus._helpers import Helper, Meeting
 from ludus._league import League
 from ludus._learner import Learner, LearnerOptions
@@ -74,6 +75,7 @@ class Assembly:
     run_dir: Path
     session: int = 0
     sockets: Path | None = None
+    _evaluations: Evaluations = field(init=False, factory=Evaluations)  # by all workers that it makes
 
     @classmethod
     def at(cls, place: Place) -> Assembly:
@@ -155,6 +157,7 @@ class Assembly:
                 rows_per_fixture=min(rows, rating.fixture_matches) if rates else sampling.rows_per_fixture,
                 memory=context.memory,
                 opponents_learn=sampling.opponents_learn,
+                evaluations=self._evaluations,
             )
         except BaseException:  # it may have processes of its own
             close_environment(environment)
@@ -396,8 +399,8 @@ class Assembly:
         """Return a player's role as it sees it, the interface before it, and its algorithm."""
         chosen = self.config.players[player]
         role, interface = player_role(chosen, learned_role(chosen, spec))
-        cached = self.config.sampling.evaluation_cache
-        algorithm = make_algorithm(chosen, role, runtime=self.config.inference, site=site, evaluation_cache=cached)
+        counted = self._evaluations if self.config.sampling.evaluation_cache else None
+        algorithm = make_algorithm(chosen, role, runtime=self.config.inference, site=site, evaluations=counted)
         return role, interface, algorithm
 
     def _site(self, worker: str, player: str) -> Site | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ludus._blame import blamed
 from ludus._config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, part_key, section_path
-from ludus._evaluation_cache import EvaluationCache
+from ludus._evaluation_cache import EvaluationCache, Evaluations
 from ludus._plugins import Plugins
 from ludus._sections import Chosen
 from ludus.agent import Agent
@@ -103,7 +103,7 @@ def make_algorithm(
     *,
     runtime: Chosen | None = None,
     site: Site | None = None,
-    evaluation_cache: bool = False,
+    evaluations: Evaluations | None = None,
 ) -> Algorithm:
     """Make a player's algorithm.
 
@@ -112,12 +112,12 @@ def make_algorithm(
         role: The role as the player sees it, from `player_role`.
         runtime: What its policies run networks by; torch where None.
         site: Where they run, for a runtime with a service; without, it does without the service.
-        evaluation_cache: Whether its policies ask their networks about equal rows once.
+        evaluations: Where its policies count them, which ask their networks about equal rows once; None: about all.
 
     Raises:
         PluginError: Its factory raised.
     """
-    build_inference = partial(make_inference, runtime, site=site, evaluation_cache=evaluation_cache)
+    build_inference = partial(make_inference, runtime, site=site, evaluations=evaluations)
     return _algorithm(player, role, build_inference)
 
 
@@ -167,20 +167,20 @@ def make_inference(
     request: NetworkRequest,
     *,
     site: Site | None = None,
-    evaluation_cache: bool = False,
+    evaluations: Evaluations | None = None,
 ) -> Inference:
     """Make a runtime for a network: the one chosen if it can run the network, else torch.
 
-    A component with a service is told where it runs, if there is a service. With `evaluation_cache`, one stands before
-    the runtime, unless the network has a memory.
+    A component with a service is told where it runs, if there is a service. With `evaluations`, an evaluation cache
+    stands before the runtime, unless the network has a memory.
 
     Raises:
         PluginError: Its factory raised anything but `UnsupportedNetwork`.
     """
     inference = _runtime(chosen, module, request, site=site)
-    if not evaluation_cache or isinstance(module, RecurrentNetwork):
+    if evaluations is None or isinstance(module, RecurrentNetwork):
         return inference
-    return EvaluationCache(inference, parameters=sum(parameter.numel() for parameter in module.parameters()))
+    return EvaluationCache(inference, sum(parameter.numel() for parameter in module.parameters()), evaluations)
 
 
 def _runtime(chosen: Chosen | None, module: nn.Module, request: NetworkRequest, *, site: Site | None) -> Inference:

@@ -7,7 +7,6 @@ Samplers play many matches by the same weights for a whole segment. Of the board
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import numpy as np
 from attrs import define, field
@@ -16,7 +15,7 @@ from ludus.environment import Leaves
 from ludus.inference import Inference, Outputs, Span
 from ludus.row_keys import hashes_of, keys_of
 
-__all__ = ["EvaluationCache"]
+__all__ = ["EvaluationCache", "Evaluations"]
 
 _PLACES = 8  # of the table for every answer, at least: few different rows meet in one
 _MOST_ANSWERS = 1 << 15
@@ -29,6 +28,25 @@ _TRIAL_CALLS, _REST_CALLS = 64, 2048
 _COST_OF_ROW, _COST_OF_CALL = 10_000, 2_000_000
 
 
+@define
+class Evaluations:
+    """How many rows were to be evaluated, and how many of these networks did evaluate; of any number of caches.
+
+    Args:
+        wanted: Rows.
+        made: Rows among them.
+    """
+
+    wanted: int = 0
+    made: int = 0
+
+    def taken(self) -> dict[str, float]:
+        """Return the share of the latter for the metrics, if there is any, and count anew."""
+        share = {"evaluated_share": self.made / self.wanted} if self.wanted else {}
+        self.wanted = self.made = 0
+        return share
+
+
 @define(eq=False)
 class EvaluationCache:
     """Runs a network only for rows of which it has no answer; see `ludus.inference.Inference`.
@@ -39,10 +57,12 @@ class EvaluationCache:
     Args:
         inference: The runtime. Its answers depend on weights and rows alone.
         parameters: Of the network: what a row costs at least.
+        evaluations: Where rows are counted.
     """
 
     inference: Inference
     parameters: int
+    evaluations: Evaluations = field(factory=Evaluations)
     _generations: dict[int, int] = field(init=False, factory=dict)  # by slot: which weights it holds, none of them 0
     _generation: int = field(init=False, default=0)
     _tables: dict[tuple[str, ...], _Answers] = field(init=False, factory=dict)  # by what was asked with
@@ -62,13 +82,17 @@ class EvaluationCache:
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `Inference.run`."""
-        plain = partial(self.inference.run, observation, privileged=privileged, state=state, spans=spans)
-        if state or self._rests():
-            return plain()
         leaves = {f"observation/{name}": leaf for name, leaf in observation.items()}
         leaves |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
-        answers = self._tables.setdefault(tuple(leaves), _Answers())
         rows = len(next(iter(leaves.values())))
+
+        def plain() -> Outputs:
+            self._count(rows, evaluated=rows)
+            return self.inference.run(observation, privileged=privileged, state=state, spans=spans)
+
+        if state or self._rests():
+            return plain()
+        answers = self._tables.setdefault(tuple(leaves), _Answers())
         if not answers.makes_room(rows, row_bytes=sum(leaf[:1].nbytes for leaf in leaves.values())):
             return plain()
         keys = keys_of([*leaves.values()], more=1)
@@ -83,8 +107,13 @@ class EvaluationCache:
                 self._tables.clear()  # one has numbers for answers that nobody gave
                 raise
             answers.add(keys.take(asked, axis=0), heads)
+        self._count(rows, evaluated=asked.size)
         self._gain += (rows - asked.size) * self.parameters - rows * _COST_OF_ROW - _COST_OF_CALL
         return Outputs(answers.take(numbers), after)
+
+    def _count(self, rows: int, *, evaluated: int) -> None:
+        self.evaluations.wanted += rows
+        self.evaluations.made += evaluated
 
     def _rests(self) -> bool:
         """Count a call, and return whether the network is asked about every row now."""

@@ -16,6 +16,7 @@ import numpy as np
 from attrs import define, field
 
 from ludus._actors import LiveActor, PolicyActor
+from ludus._evaluation_cache import Evaluations
 from ludus._messages import (
     Credit,
     Fixture,
@@ -75,6 +76,7 @@ class Sampler:
         rows_per_fixture: Rows that play one fixture together.
         memory: Shared with learners; None without.
         opponents_learn: Whether live opponents learn too, besides the player that a fixture was made for.
+        evaluations: Where those that networks were to make are counted, unless they make each.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Sampler:
     rows_per_fixture: int
     memory: Memory | None
     opponents_learn: bool
+    evaluations: Evaluations
     stopped: bool = field(init=False, default=False)
     _lanes: dict[str, _Lane] = field(init=False)
     _quiet: dict[str, PolicyActor] = field(init=False, factory=dict)
@@ -295,6 +298,7 @@ class Sampler:
                 "decisions_per_s": (self._play.decisions - decisions) / (now - since),
                 "waiting": float(not all(lane.open for lane in self._lanes.values())),
             }
+            values |= self.evaluations.taken()
             values |= {name: total / self._ended for name, total in self._sums.items()}
             self.link.send(COORDINATOR, MetricsReport(values=values))
         self._metered = (now, self._play.ticks, self._play.decisions)

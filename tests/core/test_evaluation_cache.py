@@ -11,7 +11,7 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import _evaluation_cache as module
 from ludus._build import make_inference
-from ludus._evaluation_cache import EvaluationCache
+from ludus._evaluation_cache import EvaluationCache, Evaluations
 from ludus.inference import Eager, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.testing import check_inference
@@ -142,6 +142,21 @@ def test_it_steps_aside_where_nothing_repeats():
     assert cached.inference.rows[trial + rest :] == [1]
 
 
+def test_the_share_that_is_evaluated_is_told():
+    """Of all that was asked for since the last time, also where it steps aside or does not keep answers."""
+    cached = cache()
+    assert cached.evaluations.taken() == {}
+    ask(cached, 1, 2, 2, 3)
+    ask(cached, 1, 2, 2, 3)
+    assert cached.evaluations.taken() == {"evaluated_share": 3 / 8}
+    ask(cached, *[0] * (module._MOST_ANSWERS // 2))
+    assert cached.evaluations.taken() == {"evaluated_share": 1.0}
+    cached._resting, cached._calls = True, 0
+    ask(cached, 1, 2)
+    assert cached.evaluations.taken() == {"evaluated_share": 1.0}
+    assert cached.evaluations.taken() == {}
+
+
 def test_a_network_that_costs_nothing_is_asked_about_everything():
     """Though all of it repeats."""
     cached = cache(parameters=10)
@@ -183,10 +198,12 @@ def test_networks_with_a_memory_have_none():
     """What they answer depends on more than they see."""
     board = {"board": spaces.Box(-1, 1, (4,))}
     request = NetworkRequest(observation=board, privileged={}, heads={"policy": 2}, critic_heads={})
+    counted = Evaluations()
     plain, remembering = (
-        make_inference(None, network(request), request, evaluation_cache=True) for network in (TinyNetwork, Remembering)
+        make_inference(None, network(request), request, evaluations=counted) for network in (TinyNetwork, Remembering)
     )
     assert isinstance(plain, EvaluationCache)
+    assert plain.evaluations is counted
     assert plain.parameters == sum(array.size for array in get_weights(plain.inference._module).values())
     assert isinstance(remembering, Eager)
     assert isinstance(make_inference(None, TinyNetwork(request), request), Eager)

@@ -24,7 +24,7 @@ from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
 from ludus_bench.machine import process_tree
-from ludus_bench.parts import Acting, Rates, Updating, as_played, harmonic, rows_of
+from ludus_bench.parts import AS_PLAYED, Acting, Computing, Rates, Updating, all_different, as_played, harmonic, rows_of
 from ludus_bench.play import RandomPlay
 from ludus_bench.report import Limit
 from ludus_bench.single import on_device
@@ -258,12 +258,18 @@ def test_selfplay_prints_what_is_promised(capsys, caplog, workers):
     """Of a whole run, in one process or several; every step is told to whoever waits."""
     caplog.set_level("INFO", "ludus_bench")
     found = result_of(capsys, "selfplay", *PPO, *SMALL, "--seconds", "1", "--warmup", "0", "--workers", workers)
-    checked(found, "selfplay", ["decisions_per_s", "env_per_s", "forward_per_s", "update_per_s"])
+    both = ["decisions_per_s", "forward_per_s", "update_per_s"]
+    checked(found, "selfplay", ["env_per_s", *both, *(f"{name}{AS_PLAYED}" for name in both)])
     assert found.keys() >= SELFPLAY
     assert found["ratio"] == pytest.approx(found["decisions_per_s"] / found["limit_per_s"])
     parts = found["parts"]
     whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
     assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
+    as_played = found["as_played"]
+    assert as_played.keys() == {"limit_per_s", "ratio", "ratios", "parts"}
+    assert as_played["ratio"] == pytest.approx(found["decisions_per_s"] / as_played["limit_per_s"])
+    whole = harmonic(found["parts"]["env_per_s"], *as_played["parts"].values())
+    assert as_played["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
     assert found["peak_rss_mb"] > 50
     *others, measuring = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
     assert others == ["starting a run", "it learns; measuring it"]
@@ -466,6 +472,34 @@ def test_decisions_as_played_meet_new_weights_after_every_block(monkeypatch):
     assert len(recorded) > 1
 
 
+def test_decisions_that_are_all_different_hold_what_was_seen():
+    """Every element has the values that it had, mostly beside others; where nothing was decided nothing changes."""
+    pytest.importorskip("ludus_board")
+    setup = open_setup(Source(environment="connect4"))
+    with closing(setup.sampling(matches=64)) as sampling:
+        recorded = sampling.record(4000, after=4000)
+    changed = all_different(recorded)
+    for before, since in zip(recorded, changed, strict=True):
+        chosen = before.trainable()
+        assert since.observation.keys() == before.observation.keys()
+        for name, leaf in before.observation.items():
+            dealt = since.observation[name]
+            assert (dealt.dtype, dealt.shape) == (leaf.dtype, leaf.shape)
+            np.testing.assert_array_equal(np.sort(dealt[chosen], axis=0), np.sort(leaf[chosen], axis=0))
+            np.testing.assert_array_equal(dealt[~chosen], leaf[~chosen])
+        np.testing.assert_array_equal(since.action, before.action)
+    assert share_of_different(recorded) < 0.9
+    assert share_of_different(changed) > 0.99
+
+
+def share_of_different(batches):
+    """Return which share of observations are the first of their kind."""
+    seen = rows_of(batches, sum(np.count_nonzero(batch.trainable()) for batch in batches))
+    leaves = [leaf.reshape(len(leaf), -1) for name, leaf in seen.items() if name.startswith("observation/")]
+    rows = np.concatenate(leaves, axis=1)
+    return len(np.unique(rows, axis=0)) / len(rows)
+
+
 def test_policies_have_a_cache_only_where_they_are_to_be_as_in_a_run():
     """By themselves they are asked about every row."""
     for on in ("true", "false"):
@@ -628,23 +662,31 @@ def test_rates_measured_in_turns_are_joined():
     """Repeats of all turns count, and medians of what there is one of in each."""
 
     def turn(env, update, limit):
-        rate = Rate(per_s=(update,), cores=update / 10)
         limits = {"forward": None, "update": Limit(value=limit, of="products")}
-        return Rates(env=env, forward=rate, update=rate, rows=4, minibatch=8, limits=limits)
+        each, played = (computing(x * update, cores=update / 10) for x in (1, 2))
+        return Rates(env=env, each=each, played=played, rows=4, minibatch=8, limits=limits)
 
     joined = Rates.joined([turn(1.0, 5.0, 30.0), turn(2.0, 7.0, 10.0), turn(6.0, 9.0, 20.0)])
     assert (joined.env, joined.rows, joined.minibatch) == (2.0, 4, 8)
-    assert joined.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
+    assert joined.each.update == Rate(per_s=(5.0, 7.0, 9.0), cores=pytest.approx(0.7))
+    assert joined.played.forward == Rate(per_s=(10.0, 14.0, 18.0), cores=pytest.approx(0.7))
     assert joined.limits == {"forward": None, "update": Limit(value=20.0, of="products")}
+
+
+def computing(per_s, cores=1.0):
+    """Return equal rates of forward and update."""
+    rate = Rate(per_s=(per_s,), cores=cores)
+    return Computing(forward=rate, update=rate)
 
 
 def test_a_gpu_bounds_what_all_cores_play():
     """It updates no faster for there being more of them."""
-    rate = Rate(per_s=(6.0,), cores=1.0)
-    rates = Rates(env=6.0, forward=rate, update=rate, rows=4, minibatch=8, limits={})
+    rates = Rates(env=6.0, each=computing(6.0), played=computing(12.0), rows=4, minibatch=8, limits={})
     assert rates.selfplay(2) == rates.selfplay(2, gpus=1) == pytest.approx(4)
     assert rates.selfplay(16) == rates.selfplay(16, gpus=9) == pytest.approx(32)
     assert (rates.selfplay(16, gpus=1), rates.selfplay(16, gpus=2)) == (6, 12)
+    assert rates.selfplay(2, as_played=True) == pytest.approx(6)
+    assert rates.selfplay(16, gpus=1, as_played=True) == 12
 
 
 def test_gpus_are_those_that_learners_get(monkeypatch):

@@ -19,6 +19,7 @@ from ludus._assembly import Assembly
 from ludus._build import learned_role, make_algorithm, make_environment, make_networks, player_role
 from ludus._compute import device_problem, prepare_to_compute
 from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._evaluation_cache import Evaluations
 from ludus._metrics import read_metrics
 from ludus._models import load_arrays, save_arrays
 from ludus._seeding import seed_for
@@ -233,7 +234,7 @@ class Setup:
             player,
             role,
             runtime=None if plain else self.config.inference,
-            evaluation_cache=cached and self.config.sampling.evaluation_cache,
+            evaluations=Evaluations() if cached and self.config.sampling.evaluation_cache else None,
         )
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         if name in self.weights:

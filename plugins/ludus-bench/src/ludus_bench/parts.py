@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from ludus.network import NetworkRequest
 
 __all__ = [
+    "AS_PLAYED",
     "Acting",
     "EnvironmentAlone",
     "Rates",
     "Updating",
+    "all_different",
     "as_played",
     "gemm_limit",
     "gemm_works",
@@ -35,6 +37,10 @@ __all__ = [
     "rate_parts",
     "rows_of",
 ]
+
+
+#: Follows the names of figures for which equal decisions need not all be computed.
+AS_PLAYED = ", as played"
 
 
 def harmonic(*rates: float) -> float:
@@ -233,21 +239,46 @@ def _group(rows: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
 
 
 @frozen(kw_only=True)
+class Computing:
+    """Decisions per second and core of what computes; of the trainer per GPU, where it computes on one.
+
+    Args:
+        forward: Of the policy, tick by tick; see `as_played`.
+        update: Of the trainer.
+    """
+
+    forward: Rate
+    update: Rate
+
+    @classmethod
+    def joined(cls, several: Sequence[Computing]) -> Computing:
+        """Return several measurements of the same, one after another, as one."""
+        return cls(
+            forward=Rate.joined([rates.forward for rates in several]),
+            update=Rate.joined([rates.update for rates in several]),
+        )
+
+    def values(self) -> dict[str, float]:
+        """Return the medians by name."""
+        return {"forward_per_s": self.forward.median, "update_per_s": self.update.median}
+
+
+@frozen(kw_only=True)
 class Rates:
-    """Decisions per second and core of every part; of the trainer per GPU, where it computes on one.
+    """Decisions per second and core of every part.
 
     Args:
         env: Inside the environment.
-        forward: Of the policy, tick by tick; see `as_played`.
-        update: Of the trainer.
+        each: Of decisions that are all different, so that each is computed.
+        played: Of decisions as they were played, among which some are equal and need not be.
         rows: Of seats that act at once.
         minibatch: Rows of one gradient step.
-        limits: Of forward and update: their matrix products alone.
+        limits: Of forward and update where each is computed: their matrix products alone.
     """
 
     env: float
-    forward: Rate
-    update: Rate
+    each: Computing
+    played: Computing
     rows: int
     minibatch: int
     limits: Mapping[str, Limit | None]
@@ -263,28 +294,32 @@ class Rates:
         return evolve(
             several[0],
             env=median(rates.env for rates in several),
-            forward=Rate.joined([rates.forward for rates in several]),
-            update=Rate.joined([rates.update for rates in several]),
+            each=Computing.joined([rates.each for rates in several]),
+            played=Computing.joined([rates.played for rates in several]),
             limits={name: limit(name) for name in several[0].limits},
         )
 
-    def selfplay(self, cores: float, *, gpus: int = 0) -> float:
+    def selfplay(self, cores: float, *, gpus: int = 0, as_played: bool = False) -> float:
         """Return the most decisions per second that a machine can play and learn from.
 
         Args:
             cores: That play, and learn or keep GPUs busy.
             gpus: That learn; 0: the cores do.
+            as_played: Equal decisions need not all be computed.
         """
-        most = cores * harmonic(self.env, self.forward.median, self.update.median)
-        return min(most, gpus * self.update.median) if gpus else most
+        computing = self.played if as_played else self.each
+        most = cores * harmonic(self.env, computing.forward.median, computing.update.median)
+        return min(most, gpus * computing.update.median) if gpus else most
 
     def figures(self) -> tuple[Figure, ...]:
-        """Return the three rates as figures of their own."""
-        env = Rate(per_s=(self.env,), cores=1.0)
+        """Return the rates as figures of their own."""
+        rows, minibatch = {"rows": self.rows}, {"rows": self.minibatch}
         return (
-            figure_of("env_per_s", env, at={"rows": self.rows}),
-            figure_of("forward_per_s", self.forward, at={"rows": self.rows}, limit=self.limits["forward"]),
-            figure_of("update_per_s", self.update, at={"rows": self.minibatch}, limit=self.limits["update"]),
+            figure_of("env_per_s", Rate(per_s=(self.env,), cores=1.0), at=rows),
+            figure_of("forward_per_s", self.each.forward, at=rows, limit=self.limits["forward"]),
+            figure_of("update_per_s", self.each.update, at=minibatch, limit=self.limits["update"]),
+            figure_of(f"forward_per_s{AS_PLAYED}", self.played.forward, at=rows),
+            figure_of(f"update_per_s{AS_PLAYED}", self.played.update, at=minibatch),
         )
 
 
@@ -296,32 +331,66 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
         matches: Matches at once.
         plan: How long.
     """
-    learned, plain = (setup.learned(device=setup.device, plain=plain, cached=True) for plain in (False, True))
+    learned, cached, plain = (
+        setup.learned(device=setup.device, **how) for how in ({}, {"cached": True}, {"plain": True})
+    )
     with closing(setup.sampling(matches=matches)) as sampling:
         wanted = learned.trainer.batch_decisions
         recorded = sampling.record(wanted, after=wanted)
+    different = all_different(recorded)
     with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
         rows = alone.rows_at_once()
-        acting = as_played(learned, recorded, rows)
-        updating = Updating.of(learned, recorded)
+        acting, acting_played = as_played(learned, different, rows), as_played(cached, recorded, rows)
+        updating, updating_played = Updating.of(learned, different), Updating.of(cached, recorded)
         works = {
             "env": alone.play.step,
             "forward": acting.work,
             "update": updating.work,
+            f"forward{AS_PLAYED}": acting_played.work,
+            f"update{AS_PLAYED}": updating_played.work,
             **gemm_works(evolve(acting, learned=plain).gemms(), acting.count, prefix="forward "),
             **gemm_works(
-                Updating.of(plain, recorded).gemms(), updating.decisions, device=setup.device, prefix="update "
+                Updating.of(plain, different).gemms(), updating.decisions, device=setup.device, prefix="update "
             ),
         }
         rates = measure(works, plan, inside={"env": alone.play.inside})
         return Rates(
             env=rates["env inside"].median * alone.play.decisions_per_tick,
-            forward=rates["forward"],
-            update=rates["update"],
+            each=Computing(forward=rates["forward"], update=rates["update"]),
+            played=Computing(forward=rates[f"forward{AS_PLAYED}"], update=rates[f"update{AS_PLAYED}"]),
             rows=rows,
             minibatch=updating.minibatch,
             limits={name: gemm_limit(rates, prefix=f"{name} ") for name in ("forward", "update")},
         )
+
+
+def all_different(recorded: Sequence[SegmentBatch]) -> list[SegmentBatch]:
+    """Return segments with observations of which hardly any two are equal.
+
+    Every element of an observation has the values that it had, dealt anew among the decisions of a block: so they are
+    values that a network knows, and what it computes from them costs the same.
+
+    Args:
+        recorded: Segments, by blocks as they were played.
+    """
+    rng = np.random.default_rng(0)
+
+    def dealt(leaves: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
+        found = {}
+        for name, leaf in leaves.items():
+            found[name] = leaf.copy()
+            seen = leaf[chosen]
+            found[name][chosen] = rng.permuted(seen.reshape(len(seen), -1), axis=0).reshape(seen.shape)
+        return found
+
+    return [
+        evolve(
+            block,
+            observation=dealt(block.observation, block.trainable()),
+            privileged=dealt(block.privileged, block.trainable()),
+        )
+        for block in recorded
+    ]
 
 
 def as_played(learned: Learned, recorded: Sequence[SegmentBatch], rows: int) -> Acting:

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ludus_bench._pieces import Setup, available_cores, oversubscription
 from ludus_bench.machine import describe, limit_threads
-from ludus_bench.parts import Rates, rate_parts
+from ludus_bench.parts import AS_PLAYED, Rates, rate_parts
 from ludus_bench.report import Figure, Limit, Report
 from ludus_bench.running import WatchedRun, cores_between, gauge, rates, start_run
 from ludus_bench.timing import Plan, summarize
@@ -97,7 +97,8 @@ def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: floa
     """Measure a run and its parts in turns: the run is stopped while the parts are measured.
 
     So what else the machine does meets both alike. The parts begin with the players as they were in the middle of what
-    was watched: what these have learned changes how often the network sees the same, and so what a decision costs.
+    was watched: what these have learned changes how often the network sees the same, and so what a decision costs where
+    equal ones are not all computed.
 
     Args:
         setup: The configuration.
@@ -179,40 +180,49 @@ def _report(
 ) -> Report:
     cores = available_cores()
     found, measured = Played.joined(windows), Rates.joined(parts)
-    limits = [rates.selfplay(cores, gpus=gpus) for rates in parts]
     limit_of = "cores / (1/environment + 1/forward + 1/update)"
     if gpus:
         limit_of = f"the lesser of {limit_of} and what {'the GPU updates' if gpus == 1 else 'the GPUs update'} alone"
-    figure = Figure(
-        name="decisions_per_s",
-        summary=summarize(found.per_s),
-        cores=found.cores,
-        limit=Limit(value=statistics.median(limits), of=limit_of),
-        ratios=tuple(rate / limit for rate, limit in zip(found.per_s, limits, strict=True)),
-    )
+    summary = summarize(found.per_s)
+
+    def beside(limits: Sequence[float], *, suffix: str = "") -> Figure:
+        return Figure(
+            name=f"decisions_per_s{suffix}",
+            summary=summary,
+            cores=found.cores,
+            limit=Limit(value=statistics.median(limits), of=limit_of + suffix),
+            ratios=tuple(rate / limit for rate, limit in zip(found.per_s, limits, strict=True)),
+        )
+
+    figure = beside([rates.selfplay(cores, gpus=gpus) for rates in parts])
+    as_played = beside([rates.selfplay(cores, gpus=gpus, as_played=True) for rates in parts], suffix=AS_PLAYED)
     values = {
-        "decisions_per_s": figure.summary.median,
+        "decisions_per_s": summary.median,
         "env_ticks_per_s": found.env_ticks_per_s,
         "samples_trained_per_s": found.samples_trained_per_s,
         "played_per_s": found.played_per_s,
         "sample_reuse": found.sample_reuse,
         "staleness": found.staleness,
-        "limit_per_s": statistics.median(limits),
-        "ratio": figure.ratio,
-        "ratios": [round(ratio, 3) for ratio in figure.ratios],
+        **_against(figure),
         "peak_rss_mb": found.peak_rss_mb,
-        "parts": {
-            "env_per_s": measured.env,
-            "forward_per_s": measured.forward.median,
-            "update_per_s": measured.update.median,
-        },
+        "parts": {"env_per_s": measured.env, **measured.each.values()},
+        "as_played": {**_against(as_played), "parts": measured.played.values()},
     }
     note = oversubscription(threads, cores)
     return Report(
         command="selfplay",
-        figures=(figure, *measured.figures()),
+        figures=(figure, as_played, *measured.figures()),
         machine=describe(),
         config=config,
         values=values,
         notes=(note,) if note else (),
     )
+
+
+def _against(figure: Figure) -> dict[str, Any]:
+    assert figure.limit is not None
+    return {
+        "limit_per_s": figure.limit.value,
+        "ratio": figure.ratio,
+        "ratios": [round(ratio, 3) for ratio in figure.ratios],
+    }
