@@ -479,6 +479,7 @@ def test_decisions_that_are_all_different_hold_what_was_seen():
     with closing(setup.sampling(matches=64)) as sampling:
         recorded = sampling.record(4000, after=4000)
     changed = all_different(recorded)
+    assert any(np.count_nonzero(~block.trainable()) for block in recorded)
     for before, since in zip(recorded, changed, strict=True):
         chosen = before.trainable()
         assert since.observation.keys() == before.observation.keys()
@@ -490,6 +491,18 @@ def test_decisions_that_are_all_different_hold_what_was_seen():
         np.testing.assert_array_equal(since.action, before.action)
     assert share_of_different(recorded) < 0.9
     assert share_of_different(changed) > 0.99
+
+
+def test_large_observations_differ_by_some_of_their_elements(monkeypatch):
+    """Of images it would take long to deal all anew."""
+    pytest.importorskip("ludus_board")
+    monkeypatch.setattr("ludus_bench.parts._MOST_DEALT", 5)
+    with closing(open_setup(Source(environment="connect4")).sampling(matches=64)) as sampling:
+        recorded = sampling.record(4000, after=4000)
+    for before, since in zip(recorded, all_different(recorded), strict=True):
+        for name, leaf in before.observation.items():
+            changed = (since.observation[name] != leaf).any(axis=(0, 1))
+            assert 1 <= np.count_nonzero(changed) <= 5
 
 
 def share_of_different(batches):

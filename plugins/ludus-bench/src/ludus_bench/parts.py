@@ -238,6 +238,10 @@ def _group(rows: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in rows.items() if name.startswith(prefix)}
 
 
+#: Elements of an observation by which it is made to differ from the others.
+_MOST_DEALT = 1024
+
+
 @frozen(kw_only=True)
 class Computing:
     """Decisions per second and core of what computes; of the trainer per GPU, where it computes on one.
@@ -367,27 +371,28 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
 def all_different(recorded: Sequence[SegmentBatch]) -> list[SegmentBatch]:
     """Return segments with observations of which hardly any two are equal.
 
-    Every element of an observation has the values that it had, dealt anew among the decisions of a block: so they are
-    values that a network knows, and what it computes from them costs the same.
+    Every element of an observation, or many in large ones, has the values that it had, dealt anew among the decisions
+    of a block: so they are values that a network knows, and what it computes from them costs the same.
 
     Args:
         recorded: Segments, by blocks as they were played.
     """
     rng = np.random.default_rng(0)
 
-    def dealt(leaves: Mapping[str, np.ndarray], chosen: np.ndarray) -> dict[str, np.ndarray]:
-        found = {}
-        for name, leaf in leaves.items():
-            found[name] = leaf.copy()
-            seen = leaf[chosen]
-            found[name][chosen] = rng.permuted(seen.reshape(len(seen), -1), axis=0).reshape(seen.shape)
+    def dealt(leaves: Mapping[str, np.ndarray], decisions: tuple[np.ndarray, ...]) -> dict[str, np.ndarray]:
+        found = {name: leaf.copy() for name, leaf in leaves.items()}
+        entries, columns = (numbers[:, None] for numbers in decisions)
+        for leaf in found.values():
+            flat = leaf.reshape(*leaf.shape[:2], -1)
+            elements = rng.permutation(flat.shape[2])[:_MOST_DEALT]
+            flat[entries, columns, elements] = rng.permuted(flat[entries, columns, elements], axis=0)
         return found
 
     return [
         evolve(
             block,
-            observation=dealt(block.observation, block.trainable()),
-            privileged=dealt(block.privileged, block.trainable()),
+            observation=dealt(block.observation, block.trainable().nonzero()),
+            privileged=dealt(block.privileged, block.trainable().nonzero()),
         )
         for block in recorded
     ]
