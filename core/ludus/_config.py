@@ -99,7 +99,7 @@ class SamplingSection:
         help="Whether networks are asked about equal observations once, until their weights change, where that pays; "
         "false for networks whose answers are random.",
     )
-    opponent_cache_mb: int = option(64, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
+    opponent_cache_mb: int = option(48, at_least(1), help="Weights of opponents that a sampler keeps loaded.")
 
     @property
     def matches_per_fixture(self) -> int:

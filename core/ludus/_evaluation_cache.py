@@ -151,7 +151,7 @@ class _Answers:
         if not self._size:
             words = -(-row_bytes // 8) + 1
             self._size = min(_MOST_ANSWERS, _MOST_BYTES // (8 * words))
-            bits = (_PLACES * self._size).bit_length()
+            bits = (_PLACES * self._size - 1).bit_length()
             self._shift = np.uint64(64 - bits)
             self._table, self._keys = np.zeros(1 << bits, np.int64), np.zeros((self._size, words), np.uint64)
         if not 0 < rows <= self._size // _FEWEST_CALLS:
