@@ -82,9 +82,7 @@ class EvaluationCache:
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `Inference.run`."""
-        leaves = {f"observation/{name}": leaf for name, leaf in observation.items()}
-        leaves |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
-        rows = len(next(iter(leaves.values())))
+        rows = len(next(iter((observation or privileged).values())))
 
         def plain() -> Outputs:
             self._count(rows, evaluated=rows)
@@ -92,6 +90,8 @@ class EvaluationCache:
 
         if state or self._rests():
             return plain()
+        leaves = {f"observation/{name}": leaf for name, leaf in observation.items()}
+        leaves |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
         answers = self._tables.setdefault(tuple(leaves), _Answers())
         if not answers.makes_room(rows, row_bytes=sum(leaf[:1].nbytes for leaf in leaves.values())):
             return plain()
