@@ -308,6 +308,16 @@ def test_rates_are_reported_once_a_second(league):
     assert 1 <= last["match_ticks"] <= 10
 
 
+def test_the_share_that_networks_evaluated_is_reported(league):
+    """Once: of what was counted since the last report."""
+    runner = league()
+    evaluations = runner.sampler().evaluations
+    evaluations.wanted, evaluations.made = 4, 1
+    runner.until(lambda: runner.now_s > 2.5)
+    reports = [message.values for message in runner.messages(MetricsReport, sender="sampler-0")]
+    assert [report.get("evaluated_share") for report in reports] == [0.25, None]
+
+
 def test_segments_are_what_the_learner_expects(league):
     """They pass the wire with T, the fields and the version."""
     runner = league()
