@@ -138,6 +138,7 @@ def test_real_actions_are_legal_within_their_bounds():
     [([], True), ([0, -1e38, 1e38], True), ([0, np.nan], False), ([np.inf, 0], False), ([-np.inf], False)],
 )
 def test_numbers_are_finite_where_all_of_them_are(values, finite):
+    """Also in an array of several axes, and where there are none."""
     array = np.array(values, np.float32)
     assert is_finite(array) is finite
     assert is_finite(np.stack([np.zeros_like(array), array])) is finite
