@@ -16,7 +16,6 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
-from ludus.spaces import is_finite
 
 _SOURCES = {  # of what is recorded; the rest is the policy's
     "observation": "the environment or an interface",
@@ -283,7 +282,7 @@ class LiveActor(PolicyActor):
 
     def _check(self, entry: dict[str, np.ndarray]) -> None:
         for name, values in entry.items():
-            if values.dtype.kind == "f" and not is_finite(values):
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
                 source = _SOURCES.get(name.partition("/")[0], "the policy")
                 raise ContractError(f"player {self.player!r}: {name} holds a value that is not finite, from {source}")
 

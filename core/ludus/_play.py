@@ -20,7 +20,7 @@ from ludus._messages import Fixture
 from ludus._tables import Tables
 from ludus.environment import Environment, Role, RoleTick, Tick
 from ludus.errors import ContractError, LudusError
-from ludus.spaces import action_dtype, action_width, is_finite, label_sizes
+from ludus.spaces import action_dtype, action_width, label_sizes
 
 
 @define
@@ -392,7 +392,7 @@ class Play:
         self._elapsed += 1
         for part in self._parts:
             reward = tick.roles[part.name].reward
-            if not is_finite(reward):
+            if not np.isfinite(reward).all():
                 row, seat = np.argwhere(~np.isfinite(reward))[0]
                 raise ContractError(
                     f"environment {self.environment.spec.name!r} gave role {part.name!r} seat {seat} the reward "

@@ -129,7 +129,6 @@ class Recorder:
     _noted: np.ndarray = field(init=False)  # [N] entries before this one await no note
     _last_version: np.ndarray = field(init=False)  # [N] that made the last decision
     _taken: np.ndarray = field(init=False)  # [N] by a running match
-    _legal: np.ndarray | None = field(init=False, default=None)  # [1] a mask, as in `_rows`, that allows everything
 
     def __attrs_post_init__(self) -> None:
         self._position = np.zeros(self.streams, np.int64)
@@ -137,8 +136,6 @@ class Recorder:
         self._noted = np.zeros(self.streams, np.int64)
         self._last_version = np.zeros(self.streams, np.int64)
         self._taken = np.zeros(self.streams, bool)
-        if "action_mask" in self.layout.arrays:
-            self._legal = _rows(np.ones((1, 1, *self.layout.arrays["action_mask"][0]), bool))
         self._last_state = {
             name: np.zeros((self.streams, *shape), dtype) for name, (shape, dtype) in self.layout.state.items()
         }
@@ -205,8 +202,9 @@ class Recorder:
         self._pending[streams] = True
 
     def _write(self, rows: np.ndarray, entry: dict[str, np.ndarray]) -> None:
-        if self._legal is not None and "action_mask" not in entry:
-            self._rows["action_mask"][rows] = self._legal  # a game without masks
+        if "action_mask" in self._arrays and "action_mask" not in entry:
+            # a game without masks: everything is legal
+            entry = entry | {"action_mask": np.ones((rows.size, *self._arrays["action_mask"].shape[2:]), bool)}
         for name, values in entry.items():
             target = self._rows[name]
             if target.dtype.kind != "V":

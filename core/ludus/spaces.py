@@ -9,15 +9,7 @@ from gymnasium import Space, spaces
 
 from ludus.errors import ContractError
 
-__all__ = [
-    "action_dtype",
-    "action_width",
-    "is_continuous",
-    "is_finite",
-    "label_sizes",
-    "leaf_spaces",
-    "legal_actions",
-]
+__all__ = ["action_dtype", "action_width", "is_continuous", "label_sizes", "leaf_spaces", "legal_actions"]
 
 
 def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
@@ -106,8 +98,3 @@ def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None
             columns = np.cumsum(sizes) - sizes + np.where(inside, action, 0)
             inside &= np.take_along_axis(mask, columns, axis=-1)
     return np.asarray(inside.all(axis=-1))
-
-
-def is_finite(array: np.ndarray) -> bool:
-    """Return whether all numbers are finite; on short arrays in half the time of ``np.isfinite(array).all()``."""
-    return bool(np.count_nonzero(np.isfinite(array)) == array.size)

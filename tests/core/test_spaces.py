@@ -7,15 +7,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus import ContractError
-from ludus.spaces import (
-    action_dtype,
-    action_width,
-    is_continuous,
-    is_finite,
-    label_sizes,
-    leaf_spaces,
-    legal_actions,
-)
+from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
@@ -131,14 +123,3 @@ def test_real_actions_are_legal_within_their_bounds():
     """The edge belongs to the Box; a Box of any shape is compared flat."""
     box = spaces.Box(np.array([[-1, 0]], np.float32), np.array([[1, 2]], np.float32))
     assert legal_actions(box, np.array([[1, 2], [0, 2.5]], np.float32)).tolist() == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("values", "finite"),
-    [([], True), ([0, -1e38, 1e38], True), ([0, np.nan], False), ([np.inf, 0], False), ([-np.inf], False)],
-)
-def test_numbers_are_finite_where_all_of_them_are(values, finite):
-    """Also in an array of several axes, and where there are none."""
-    array = np.array(values, np.float32)
-    assert is_finite(array) is finite
-    assert is_finite(np.stack([np.zeros_like(array), array])) is finite

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from ludus.environment import Role
 from ludus.errors import ContractError
 from ludus.segment import Field
-from ludus.spaces import is_finite, label_sizes
+from ludus.spaces import label_sizes
 from torch import Tensor
 
 from ludus_ppo.losses import categorical_terms, gaussian_terms
@@ -119,11 +119,8 @@ class Categorical:
         """Draw one choice per label by inversion of the cumulative distribution; see `Distribution`."""
         rows, labels = parameters.shape[0], len(self._sizes)
         # one choice per line and all rows side by side: reductions then are a few operations on long vectors
-        if mask is None:
-            logits = parameters.T.copy()
-        else:
-            logits = np.full((self.head_size, rows), -np.inf, np.float32)
-            np.copyto(logits, parameters.T, where=mask.T)
+        logits = np.full((self.head_size, rows), -np.inf, np.float32)
+        np.copyto(logits, parameters.T, where=True if mask is None else mask.T)
         uniform = None if deterministic else rng.random((rows, labels), dtype=np.float32)
         action = np.empty((rows, labels), np.int64)
         log_prob = np.empty((rows, labels), np.float32)
@@ -131,7 +128,7 @@ class Categorical:
         for label, part in enumerate(self._slices):
             shifted = logits[part]
             largest = shifted.max(axis=0)
-            if not is_finite(largest):
+            if not np.isfinite(largest).all():
                 raise self._refusal(parameters, label)
             shifted -= largest
             cumulative = _cumulated(np.exp(shifted))

@@ -63,8 +63,8 @@ class PPOPolicy:
         """
         parameters, values, after = self._forward(observation, privileged, state, spans)
         sample = self._distribution.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
-        missing = [name for name in self._values if name not in values]
-        extras = sample.extras | values | {name: np.zeros(len(parameters), np.float32) for name in missing}
+        none = np.zeros(len(parameters), np.float32)
+        extras = sample.extras | {name: values.get(name, none) for name in self._values}
         return Decision(action=sample.action, extras=extras, state=after, value=values.get(self._values[0]))
 
     def evaluate(
