@@ -33,7 +33,7 @@ def play(environment: BoardEnvironment, agent: Agent) -> tuple[int, float]:
             seen = {"obs": player.observation["obs"][acting, seat]}
             mask = None if player.action_mask is None else player.action_mask[acting, seat]
             start = time.process_time()
-            actions[acting, seat] = who.act(seen, action_mask=mask, streams=acting, rng=rng)
+            actions[acting, seat] = who.act(seen, action_mask=mask, seat_ids=acting, rng=rng)
             if who is agent:
                 decisions, spent = decisions + len(acting), spent + time.process_time() - start
         step(environment, actions)
@@ -57,7 +57,7 @@ def plies_per_second(environment: BoardEnvironment) -> float:
     plies, start = 0, time.process_time()
     while time.process_time() < start + SECONDS:
         mask = None if player.action_mask is None else player.action_mask[:, 0]
-        move = agent.act({}, action_mask=mask, streams=rows, rng=rng)
+        move = agent.act({}, action_mask=mask, seat_ids=rows, rng=rng)
         step(environment, np.repeat(move[:, None], 2, axis=1))
         plies += environment.num_matches
     return plies / (time.process_time() - start)

@@ -1,7 +1,7 @@
 """Count what makes the code hard to carry on: lines, long modules and classes, complex functions, import cycles.
 
-Run ``python benchmarks/code_size.py [CHECKOUT]``. Tests are not counted as source. A code line is a line that is neither
-blank nor a comment nor part of a docstring.
+Run ``python benchmarks/code_size.py [CHECKOUT]``. Tests are not counted as source. A code line is neither blank nor a
+comment nor part of a docstring.
 """
 
 from __future__ import annotations

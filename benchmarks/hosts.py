@@ -26,8 +26,8 @@ from pathlib import Path
 
 from attrs import define, field
 from counts import at_least_one
-from ludus._config import load_config
-from ludus._plugins import load_plugins
+from ludus._config.run_config import load_config
+from ludus._plugins.manager import load_plugins
 from ludus.errors import ConfigError
 from ludus_hosts.keys import JoinKey, make_keys
 from ludus_hosts.line import Line, Listener

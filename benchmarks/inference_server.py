@@ -24,7 +24,7 @@ from attrs import evolve, frozen
 from counts import at_least_one
 from gymnasium import spaces
 from ludus.network import NetworkRequest
-from ludus.service import Network, Site
+from ludus.service import Network, ServiceEndpoint
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
@@ -68,7 +68,7 @@ def ask(config: ServerConfig, sockets: Path | None, name: str, barrier: Barrier,
     torch.set_num_threads(1)
     site = None
     if sockets is not None:
-        site = Site(worker=name, player="main", sockets=sockets, service=_SERVICE)
+        site = ServiceEndpoint(worker=name, player="main", sockets=sockets, service=_SERVICE)
     module, request = network()
     runtime = make_client(config, module=module, request=request, site=site)
     while True:

@@ -27,7 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from attrs import define, field, frozen
-from ludus._store import Store
+from ludus._store.store import Store
 from ludus.errors import RunError
 from ludus.runs import open_run
 from ludus_terminal.verify import verify

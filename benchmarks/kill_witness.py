@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from attrs import define, field
-from ludus._league import League
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.store import Store
 from ludus_ratings.elo_table import EloTable
 
 _DEPTH = 16  # models of a player whose matches count for its live weights
@@ -103,7 +103,7 @@ def _weights(league: League, name: str) -> dict[str, float]:
     view = next((view for view in league.players.values() if view.live == name), None)
     if view is None:
         return {name: 1.0}
-    newest, born = len(view.models), view.births[-1]
+    newest, born = len(view.models), view.generation_starts[-1]
     numbers = range(max(born, newest - _DEPTH + 1), newest + 1)
     live = {f"{view.name}@{i}+": 0.5 ** (newest - i) for i in numbers}
     return live | {f"{view.name}@{i}": 0.5 ** (newest - i) for i in numbers if i > born}
@@ -167,7 +167,7 @@ def _players(league: League, store: Store) -> Iterator[str]:
         expected = {
             "models": tuple(f"{name}@{i}" for i in range(1, len(mine) + 1)),
             "live": f"{name}@{len(mine)}+",
-            "births": (0, *(i + 1 for i in begun)),
+            "generation_starts": (0, *(i + 1 for i in begun)),
             "born_decisions": int(learned[begun[-1]]) if begun else 0,
             "frozen_decisions": int(learned[-1]) if mine else 0,
             "share": store.meta("matchmaking", {}).get("shares", {}).get(name, 1.0),

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 from counts import at_least_one
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._plugins import load_plugins
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._plugins.manager import load_plugins
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import Matchmaker
+from ludus.records import Fixture
 from ludus.rule import Rule
 from ludus.testing import EloWorld, RockPaperScissors, SpinningTop, SyntheticLeague, SyntheticPlayer, World
 from ludus_ratings.elo_table import EloTable

@@ -27,12 +27,12 @@ import numpy as np
 import zmq
 from attrs import define, field
 from counts import at_least_one
-from ludus._assembly import Assembly
-from ludus._config import parse_config
-from ludus._coordinator import Coordinator
-from ludus._messages import FixtureRequest, Fixtures, Results, ResultsAck
-from ludus._plugins import load_plugins
-from ludus._store import Store
+from ludus._config.run_config import parse_config
+from ludus._league.coordinator import Coordinator
+from ludus._messaging.messages import FixtureRequest, Fixtures, Results, ResultsAck
+from ludus._plugins.manager import load_plugins
+from ludus._run.assembly import Assembly
+from ludus._store.store import Store
 from ludus_local.codec import decode, encode
 from ludus_local.transport import MAX_BATCH, ZmqEndpoint
 

@@ -216,19 +216,19 @@ def make_ppo_case(name: str, network: str, arguments: argparse.Namespace) -> Cas
 def make_ppo_loop(name: str, networks: list[nn.Module], role: Role, arguments: argparse.Namespace) -> PPOLoop:
     """Return the loop with networks of its own."""
     device = torch.device(arguments.device)
-    streams, novelty = [Stream("value")], None
+    seat_ids, novelty = [Stream("value")], None
     if name == "rnd-ppo":
         networks, target, predictor = networks[:1], *networks[1:]
-        streams = [Stream("value", weight=2.0), Stream("intrinsic_value", weight=8.0)]
+        seat_ids = [Stream("value", weight=2.0), Stream("intrinsic_value", weight=8.0)]
         read = {n: s.shape for n, s in leaf_spaces(role.observation_space).items() if isinstance(s, spaces.Box)}
         novelty = Novelty(target, predictor, read, device=device)
     elif name == "mappo":
         scale = torch.tensor([0.0, 1.0], device=device)
-        streams = [Stream("value", moments=torch.zeros(3, device=device), scale=scale)]
+        seat_ids = [Stream("value", moments=torch.zeros(3, device=device), scale=scale)]
     return PPOLoop(
         networks,
         sizes=label_sizes(role.action_space),
-        streams=streams,
+        seat_ids=seat_ids,
         novelty=novelty,
         bf16=arguments.precision == "bf16",
     )

@@ -147,11 +147,11 @@ class PPOLoop:
         networks: Sequence[nn.Module],
         *,
         sizes: Sequence[int],
-        streams: Sequence[Stream],
+        seat_ids: Sequence[Stream],
         novelty: Novelty | None = None,
         bf16: bool = False,
     ) -> None:
-        self.networks, self.sizes, self.streams, self.novelty = list(networks), list(sizes), list(streams), novelty
+        self.networks, self.sizes, self.seat_ids, self.novelty = list(networks), list(sizes), list(seat_ids), novelty
         self.bf16, self.updates = bf16, 0
         trained = [*self.networks, *([] if novelty is None else [novelty.predictor])]
         self.parameters = [parameter for network in trained for parameter in network.parameters()]
@@ -160,7 +160,7 @@ class PPOLoop:
     def update(self, data: dict[str, Any]) -> None:
         """Make one pass over observations ``[T+1, N, …]`` and all else of a batch."""
         returns, advantage = {}, torch.zeros((), device=data["ended"].device)
-        for stream in self.streams:
+        for stream in self.seat_ids:
             reward, ended = data["reward"], data["ended"]
             if stream.head == "intrinsic_value":
                 assert self.novelty is not None
@@ -217,7 +217,7 @@ class PPOLoop:
         objective = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage)
         objective = torch.maximum(objective, 3 * advantage.clamp(max=0))
         loss = -objective.sum(1).mean() - 0.01 * entropy
-        for stream in self.streams:
+        for stream in self.seat_ids:
             value = heads[stream.head].squeeze(1)
             if stream.scale is None:
                 loss = loss + 0.5 * functional.mse_loss(value, rows[stream.head])

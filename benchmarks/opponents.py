@@ -21,13 +21,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from counts import at_least_one
-from ludus._assembly import Assembly
-from ludus._build import learned_role, make_algorithm, make_environment, player_role
-from ludus._config import parse_config
-from ludus._messages import Fixture
-from ludus._models import save_arrays
-from ludus._play import Actor, Play
-from ludus._plugins import load_plugins
+from ludus._config.run_config import parse_config
+from ludus._plugins.manager import load_plugins
+from ludus._run.assembly import Assembly
+from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
+from ludus._sampling.engine import Actor, Play
+from ludus._store.model_files import save_arrays
+from ludus.records import Fixture
 
 MATCHES, ROWS, FIXTURE_MATCHES = 1024, 16, 64
 TICKS, ROUNDS = 100, 5

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import tomli_w
 from counts import at_least_one
-from ludus._config import RunConfig, load_config
-from ludus._plugins import load_plugins
+from ludus._config.run_config import RunConfig, load_config
+from ludus._plugins.manager import load_plugins
 from ludus.algorithm import GroupTrainer
 from ludus.errors import ConfigError
 from ludus.group import Alone, Group
@@ -110,7 +110,7 @@ def _meet(rank: int, size: int, folder: Path) -> Group:
         return group
     while not (folder / "meeting").exists():
         time.sleep(0.01)
-    return rendezvous.come("meeting", rank=rank, size=size, timeout_s=TIMEOUT_S)
+    return rendezvous.join("meeting", rank=rank, size=size, timeout_s=TIMEOUT_S)
 
 
 def compare(what: str, measure: Callable[..., float], *, widths: list[int], rounds: int) -> None:

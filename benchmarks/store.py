@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 from counts import at_least_one
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.store import Store
 from ludus.environment import Seat
+from ludus.records import Fixture
 from ludus_ratings.elo_table import EloTable
 
 _SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))

@@ -29,8 +29,8 @@ import torch
 import zmq
 from attrs import define, field
 from gymnasium import spaces
-from ludus import _messages
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._messaging import messages as _messages
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.segment import Field, SegmentBatch
 from ludus.wire import Credit, Hello, Segments
@@ -170,13 +170,13 @@ class BlockSender:
 
     def run(self, blocks: int) -> tuple[float, float, float]:
         """Return seconds of wall time, of this process and of the receiver."""
-        made = Recorder(self.layout, STREAMS, partial(self.link.lend, "main"))
-        streams, sent, acked, theirs = made.open(STREAMS), 0, 0, [0.0]
+        made = Recorder(self.layout, STREAMS, partial(self.link.allocate, "main"))
+        seat_ids, sent, acked, theirs = made.open(STREAMS), 0, 0, [0.0]
         for number in range(-WINDOW, blocks):
             if number == 0:  # all slots exist by now
                 start, own, theirs = time.perf_counter(), time.process_time(), theirs[-1:]
             while not made.full:
-                record(made, streams, self.entry)
+                record(made, seat_ids, self.entry)
             arrays, self._sent, sent = made.flush().arrays(), self._sent + 1, sent + 1
             block = Segments(player="main", block=self._sent, pid=os.getpid(), arrays=arrays)
             assert self.link.send("learner", block)
@@ -188,10 +188,10 @@ class BlockSender:
         return time.perf_counter() - start, time.process_time() - own, theirs[-1] - theirs[0]
 
 
-def record(made: Recorder, streams: np.ndarray, entry: dict[str, np.ndarray]) -> None:
+def record(made: Recorder, seat_ids: np.ndarray, entry: dict[str, np.ndarray]) -> None:
     """Record one decision of every stream."""
-    made.settle(streams, reward=np.ones(STREAMS, np.float32), elapsed_ticks=np.ones(STREAMS, np.int32))
-    made.decide(streams, entry, version=1)
+    made.settle(seat_ids, reward=np.ones(STREAMS, np.float32), elapsed_ticks=np.ones(STREAMS, np.int32))
+    made.decide(seat_ids, entry, version=1)
 
 
 def serve_blocks(address: str) -> None:
@@ -222,15 +222,15 @@ def local(layout: SegmentLayout, entry: dict[str, np.ndarray], blocks: int) -> f
     """Return the processor seconds of the same blocks without a way between: recorded and copied."""
     made = Recorder(layout, STREAMS)
     batch: dict[str, np.ndarray] = {}
-    streams, start = made.open(STREAMS), 0.0
+    seat_ids, start = made.open(STREAMS), 0.0
     spare = [{name: np.ones_like(array) for name, array in made._arrays.items()} for _ in range(2)]
     lent = itertools.cycle(spare)
-    made.lend = lambda _: next(lent)
+    made.allocate = lambda _: next(lent)
     for number in range(-2, blocks):
         if number == 0:
             start = time.process_time()
         while not made.full:
-            record(made, streams, entry)
+            record(made, seat_ids, entry)
         copy_into(batch, made.flush())
     return time.process_time() - start
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from counts import at_least_one
-from ludus_local.board import Board, BoardReader
+from ludus_local.board import BoardReader, WeightStore
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.transport import private_ipc_dir
 
@@ -91,7 +91,7 @@ def measure(samplers: int, parameters: int, *, busy: bool, rounds: int) -> None:
     folder = SharedFolder.beside(sockets, "learner")
     assert folder is not None
     weights = model(parameters)
-    board = Board.of(folder, weights)
+    board = WeightStore.of(folder, weights)
     spawn = multiprocessing.get_context("spawn")
     pipes, processes = [], []
     for _ in range(samplers):
@@ -110,7 +110,9 @@ def measure(samplers: int, parameters: int, *, busy: bool, rounds: int) -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def run(board: Board, weights: dict[str, np.ndarray], pipes: list[Connection], *, rounds: int, title: str) -> None:
+def run(
+    board: WeightStore, weights: dict[str, np.ndarray], pipes: list[Connection], *, rounds: int, title: str
+) -> None:
     """Publish again and again and print what the samplers say."""
     published, arrived, copies, pauses, quiet = [], [], [], [], []
     for version in range(rounds + 2):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import attrs
-from ludus._config import (
+from ludus._config.run_config import (
     AnchorConfig,
     EvaluationSection,
     LeagueSection,
@@ -27,8 +27,8 @@ from ludus._config import (
     RunSection,
     SamplingSection,
 )
-from ludus._plugins import Plugins, load_plugins
-from ludus.component import KINDS
+from ludus._plugins.manager import Plugins, load_plugins
+from ludus.hookspecs import KINDS
 from tomli_w import dumps as write_toml
 
 __all__ = ["PAGE", "render"]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import matplotlib as mpl
 
 mpl.use("Agg")
-from ludus._metrics import read_metrics
+from ludus._run.metrics import read_metrics
 from ludus.errors import LudusError
 from matplotlib.figure import Figure
 

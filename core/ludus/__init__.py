@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ludus._plugins import PluginReport, Plugins, load_plugins
+from ludus._plugins.manager import PluginReport, Plugins, load_plugins
 from ludus._version import __version__
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick

@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
-from ludus._cli import BUILT_IN
-from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
+from ludus._plugins.commands import BUILT_IN_COMMANDS
+from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable
@@ -28,10 +28,13 @@ class _LazyGroup(click.Group):
     """A group that imports a command when it is used, and plugins when a name is not built in or for help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        return [*BUILT_IN, *(name for name in load_plugins().components("command") if name not in BUILT_IN)]
+        return [
+            *BUILT_IN_COMMANDS,
+            *(name for name in load_plugins().components("command") if name not in BUILT_IN_COMMANDS),
+        ]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        component = BUILT_IN.get(cmd_name)
+        component = BUILT_IN_COMMANDS.get(cmd_name)
         if component is None:
             if cmd_name.startswith("-"):
                 return None
@@ -48,8 +51,8 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        others = [part for name, part in load_plugins().components("command").items() if name not in BUILT_IN]
-        for title, parts in (("Commands", BUILT_IN.values()), ("Commands of plugins", others)):
+        others = [part for name, part in load_plugins().components("command").items() if name not in BUILT_IN_COMMANDS]
+        for title, parts in (("Commands", BUILT_IN_COMMANDS.values()), ("Commands of plugins", others)):
             if parts:
                 with formatter.section(title):
                     formatter.write_dl([(part.name, part.summary) for part in parts])

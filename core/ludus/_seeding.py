@@ -6,7 +6,7 @@ import hashlib
 
 import numpy as np
 
-from ludus.lots import draw
+from ludus.random import draw
 
 
 def seed_for(seed: int, *names: str | int) -> int:

@@ -23,7 +23,7 @@ class Agent(Protocol):
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows.
@@ -31,14 +31,14 @@ class Agent(Protocol):
         Args:
             observation: Leaves ``[n, …]``.
             action_mask: ``[n, A] bool`` or None.
-            streams: ``[n] int64``: which (match row, seat) each row belongs to, for agents with memory.
+            seat_ids: ``[n] int64``: which (match row, seat) each row belongs to, for agents with memory.
             rng: The only source of randomness.
 
         Returns:
             ``[n, L] int64``, or ``[n, D] float32`` for continuous actions.
         """
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget everything about these streams: a new match starts there."""
 
 
@@ -54,7 +54,7 @@ class EvaluatingAgent(Agent, Protocol):
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide as `act` does, and return besides what each row expects to receive from here on.

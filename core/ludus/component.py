@@ -8,21 +8,10 @@ from typing import Any
 
 from attrs import field, frozen, has, validators
 
-from ludus import hookspecs
 from ludus.errors import PluginError
 from ludus.option import Check, name
 
-__all__ = ["KINDS", "KIND_OF_HOOK", "Component"]
-
-_REGISTER = "ludus_register_"
-
-#: Every kind of component by the hook that offers it, in the order in which `ludus plugins` lists them.
-KIND_OF_HOOK = {
-    hook: hook.removeprefix(_REGISTER).removesuffix("s").replace("_", "-")
-    for hook in vars(hookspecs)
-    if hook.startswith(_REGISTER)
-}
-KINDS = tuple(KIND_OF_HOOK.values())
+__all__ = ["Component"]
 
 
 def _is_import_path(value: object) -> bool:
@@ -102,10 +91,10 @@ def _load(path: str, component: str) -> Any:
     except BaseException as error:  # a plugin's import may raise anything: exit, or what a panic in Rust becomes
         # the loader of libraries knows no MemoryError; of any other cause it says more
         short = isinstance(error, MemoryError) or str(error).endswith("failed to map segment from shared object")
-        cure = "reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
+        suggested_fix = "reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
         if short:
-            cure = "memory is short: free some, or raise the limit of this process (ulimit -v)"
+            suggested_fix = "memory is short: free some, or raise the limit of this process (ulimit -v)"
         raise PluginError(
-            f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — {cure}"
+            f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — {suggested_fix}"
         ) from error
     return value

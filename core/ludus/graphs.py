@@ -11,7 +11,7 @@ import torch
 from attrs import define
 from torch import Tensor
 
-__all__ = ["Recordable", "Recorded", "copy_together"]
+__all__ = ["GraphedCallable", "Recordable", "copy_together"]
 
 _MOST = 64  # recordings: each takes memory on the GPU, and a moment to make
 _UNUSED = 2000  # calls, after which a recording is given up for another one
@@ -37,7 +37,7 @@ class _Recording:
     used: int = 0  # the call in which it was used last
 
 
-class Recorded(Generic[_Inputs]):
+class GraphedCallable(Generic[_Inputs]):
     """A function of tensors on a GPU; from the second call with the same shapes on, one launch of a CUDA graph.
 
     Small kernels take less time than the CPU takes to launch them, so that hundreds of them in a row leave a GPU idle.

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_LEVEL",
+    "KINDS",
+    "KIND_OF_HOOK",
     "hookimpl",
     "hookspec",
     "ludus_match_ended",
@@ -50,7 +52,7 @@ hookimpl = pluggy.HookimplMarker("ludus")
 
 # ---------------------------------------------------------------------------------------------------------------
 # Registration: called once when plugins are loaded, in every process. Each returns components; none has arguments. The
-# hooks are the kinds of components (`ludus.component.KINDS`), by their names and in this order.
+# hooks are the kinds of components (`KINDS`), by their names and in this order.
 # ---------------------------------------------------------------------------------------------------------------
 
 
@@ -111,7 +113,7 @@ def ludus_register_inference() -> Iterable[Component]:
         Components whose factory is called as ``factory(config, module=module, request=NetworkRequest)`` in samplers and
         evaluators, once per policy, and returns an `ludus.inference.Inference`. It raises
         `ludus.errors.UnsupportedNetwork` where it cannot run the module; torch runs it then. The factory of a component
-        with a ``service`` is called with ``site=`` too, the `ludus.service.Site` where its service is reached, None in
+        with a ``service`` is called with ``site=`` too, the `ludus.service.ServiceEndpoint` of its service, None in
         runs of one process; the service itself is made by ``service(config, context=ServiceContext)`` in a worker
         process of its own and is a `ludus.launcher.Worker`.
 
@@ -247,3 +249,18 @@ def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
 
     Since 0.1.
     """
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The kinds of components, read off the registration hooks above.
+# ---------------------------------------------------------------------------------------------------------------
+
+_REGISTER = "ludus_register_"
+
+#: Every kind of component by the hook that registers it, in the order in which `ludus plugins` lists them.
+KIND_OF_HOOK = {
+    hook: hook.removeprefix(_REGISTER).removesuffix("s").replace("_", "-")
+    for hook in tuple(vars())
+    if hook.startswith(_REGISTER)
+}
+KINDS = tuple(KIND_OF_HOOK.values())

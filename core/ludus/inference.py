@@ -45,8 +45,7 @@ class Outputs(NamedTuple):
 class Inference(Protocol):
     """Evaluates one module with the weights of one or several models. Used by one thread; no autograd.
 
-    Answers depend on weights, rows and state alone: a cache of answers stands before runtimes of networks without a
-    state, unless ``sampling.evaluation_cache`` is false.
+    Outputs depend on weights, rows and state alone.
     """
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:

@@ -77,18 +77,18 @@ class Interface(Protocol):
             ContractError: The interface cannot work on these spaces.
         """
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget everything about these streams (``[n] int64``): a new match starts there."""
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         """Return what the seats see; must not modify `view`.
 
         Args:
             view: n rows.
-            streams: ``[n] int64``: which (match row, seat) each row belongs to; no duplicates.
+            seat_ids: ``[n] int64``: which (match row, seat) each row belongs to; no duplicates.
         """
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``.
 
         Interfaces that leave actions as they are inherit this from `Identity`: only then is what the game says of its
@@ -118,14 +118,14 @@ class Identity:
         """Return the raw spaces."""
         return raw
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: there is no memory."""
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - for subclasses with memory
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - for subclasses with memory
         """Return the view itself."""
         return view
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:  # noqa: ARG002 - as above
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - as above
         """Return the action itself."""
         return action
 
@@ -162,18 +162,18 @@ class _Stack:
             raw = interface.bind(raw)
         return raw
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         for interface in self.interfaces:
-            interface.reset(streams)
+            interface.reset(seat_ids)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         for interface in self.interfaces:
-            view = interface.observe(view, streams)
+            view = interface.observe(view, seat_ids)
         return view
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         for interface in reversed(self.interfaces):
-            action = interface.act(action, streams)
+            action = interface.act(action, seat_ids)
         return action
 
     def advance(self, progress: float) -> None:

@@ -11,9 +11,9 @@ it work::
             worker.handle(peer, message)
         worker.work()
 
-Now and then it says `ludus.wire.Progress` for it to the coordinator, and where it raises, `ludus.wire.Failure`. Workers
-reach each other by name. No message names who says it: a launcher tells that by the way it came. Delivery is best
-effort and in order per direction: what is lost, workers repeat.
+It sends `ludus.wire.Heartbeat` for the worker to the coordinator at regular intervals, and `ludus.wire.Failure` if the
+worker raises. Workers address each other by name. No message names its sender; the launcher knows the sender from the
+connection. Delivery is best effort and in order per direction; workers resend what is lost.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from attrs import frozen
 
-from ludus._compute import prepare_to_compute
 from ludus.group import Group
 
 if TYPE_CHECKING:
@@ -34,24 +33,22 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COORDINATOR",
-    "Call",
-    "Crew",
     "Launcher",
     "Link",
-    "Memory",
-    "Outpost",
-    "Place",
+    "PendingGroup",
     "ProcessGroup",
+    "RemoteSamplerSpec",
     "Rendezvous",
     "Session",
     "Shapes",
+    "SharedMemory",
     "Worker",
     "WorkerContext",
+    "WorkerEnv",
+    "WorkerPool",
     "WorkerSpec",
     "helper_name",
     "learner_name",
-    "make_worker",
-    "outpost",
 ]
 
 COORDINATOR = "coordinator"
@@ -91,7 +88,7 @@ class Session:
         stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
         restarts: Restarts of one worker within a minute, in which silence does not count, or with nothing committed in
             between (`ludus.wire.CheckpointAck`, `ludus.wire.ResultsAck`; of a service, with nobody served by
-            `ludus.wire.Progress`); more means that restarting does not help.
+            `ludus.wire.Heartbeat`); more means that restarting does not help.
         say: Tells the person one line.
     """
 
@@ -109,17 +106,17 @@ class Link(Protocol):
         """Send without waiting; False where the peer cannot take it now. Its arrays are not written afterwards."""
 
 
-class Crew(Link, Protocol):
+class WorkerPool(Link, Protocol):
     """The workers of one start of a run. Used by the thread that launched them."""
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
         """Return what has arrived for the coordinator as (worker, message), waiting so long for the first."""
 
-    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """See to it that all are at work; called between two calls of `receive`, again and again.
 
         Args:
-            heard_s: When each worker was heard last, by the monotonic clock.
+            last_seen_s: When each worker was heard last, by the monotonic clock.
             errors: Why workers said they would end; taken out once told.
 
         Raises:
@@ -130,14 +127,14 @@ class Crew(Link, Protocol):
     def alive(self) -> list[str]:
         """Return the names of the running workers."""
 
-    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+    def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then end the rest; services last, as others may wait for them.
 
         Who has not been heard yet has nothing to lose, and need not be waited for.
 
         Args:
             timeout_s: How long to wait.
-            tend: Called again and again meanwhile, to answer their last messages.
+            poll: Called again and again meanwhile, to answer their last messages.
 
         Returns:
             The names of those that had to be ended, services left out.
@@ -161,7 +158,7 @@ class Launcher(Protocol):
             WorkerError: There is not.
         """
 
-    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> Crew:
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> WorkerPool:
         """Start workers, in that order.
 
         Raises:
@@ -173,7 +170,7 @@ class Launcher(Protocol):
 
 
 @frozen(kw_only=True)
-class Place:
+class WorkerEnv:
     """Where a worker finds itself.
 
     Args:
@@ -187,10 +184,10 @@ class Place:
     sockets: Path | None = None
 
 
-class Memory(Protocol):
+class SharedMemory(Protocol):
     """Memory that a sampler and its learners share, so that what is large need not be copied into messages."""
 
-    def lend(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
+    def allocate(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
         """Return arrays for the next block of a player, with whatever is left in them; None where there is no room.
 
         The block leaves as `ludus.wire.Segments` with parts of these arrays. They are lent again when a
@@ -217,7 +214,7 @@ class ProcessGroup(Group, Protocol):
         """Leave. Whoever waits for this process hears of it at once, as when it dies."""
 
 
-class Call(Protocol):
+class PendingGroup(Protocol):
     """A group that is to be, as its first process sees it."""
 
     def poll(self) -> ProcessGroup | None:
@@ -234,7 +231,7 @@ class Call(Protocol):
 class Rendezvous(Protocol):
     """How processes of one learner become a group. A name is that of one meeting: 1 to 40 characters ``a-z 0-9 -``."""
 
-    def call(self, name: str, *, size: int, timeout_s: float) -> Call:
+    def call(self, name: str, *, size: int, timeout_s: float) -> PendingGroup:
         """Open a meeting, as its first process.
 
         Args:
@@ -246,7 +243,7 @@ class Rendezvous(Protocol):
             LinkError: There is no place for it.
         """
 
-    def come(self, name: str, *, rank: int, size: int, timeout_s: float) -> ProcessGroup:
+    def join(self, name: str, *, rank: int, size: int, timeout_s: float) -> ProcessGroup:
         """Come to a meeting that has been opened.
 
         Args:
@@ -276,7 +273,7 @@ class Worker(Protocol):
         """Return whether it was told to stop."""
 
     @property
-    def settled(self) -> bool:
+    def drained(self) -> bool:
         """Return whether all it said is committed."""
 
     def start(self) -> None:
@@ -305,29 +302,12 @@ class WorkerContext:
 
     link: Link
     clock: Callable[[], float]
-    memory: Memory | None = None
+    memory: SharedMemory | None = None
     rendezvous: Rendezvous | None = None
 
 
-def make_worker(spec: WorkerSpec, place: Place, context: WorkerContext) -> Worker:
-    """Make a worker of a run in the process where it will work.
-
-    Args:
-        spec: Which.
-        place: Where.
-        context: What it has to work with.
-
-    Raises:
-        LudusError: The configuration of the run is wrong here, or a component fails.
-    """
-    from ludus._assembly import Assembly  # noqa: PLC0415 - it needs the rest of this module
-
-    prepare_to_compute(spec.threads)
-    return Assembly.at(place).worker(spec.name, context)
-
-
 @frozen(kw_only=True)
-class Outpost:
+class RemoteSamplerSpec:
     """What samplers of a run need on a computer of their own.
 
     Attributes:
@@ -342,18 +322,3 @@ class Outpost:
     learners: tuple[str, ...]
     stall_s: float
     restarts: int
-
-
-def outpost(run_dir: Path) -> Outpost:
-    """Return what samplers of a run need on this computer.
-
-    Args:
-        run_dir: A folder with the ``run.toml`` of the run, and where samplers find frozen models in ``models``. It need
-            not be the run folder.
-
-    Raises:
-        LudusError: What the configuration names is not installed here.
-    """
-    from ludus._assembly import Assembly  # noqa: PLC0415 - as above
-
-    return Assembly.at(Place(run_dir=run_dir)).outpost

@@ -22,7 +22,7 @@ from ludus.environment import Scenario
 from ludus.option import Check, text
 
 if TYPE_CHECKING:
-    from ludus._records import MatchRecord
+    from ludus.records import MatchRecord
 
 __all__ = ["LeagueView", "Matchmaker", "Pairing", "PlayerView", "PoolChange", "Rating", "RatingTable"]
 
@@ -38,8 +38,8 @@ class PlayerView:
         live: Its live participant, ``name@N+``.
         models: Its frozen models, oldest first.
         decisions: Decisions it has learned from so far.
-        births: For each generation of its weights how many models are older; more than ``(0,)`` after a `Reset`.
-        born_decisions: `decisions` when the present generation began.
+        generation_starts: For each generation of its weights, how many models are older; ``(0,)`` until a `Reset`.
+        generation_start_decisions: `decisions` when the present generation began.
         frozen_decisions: `decisions` when its newest model was frozen.
         share: Its share of the ticks of training matches, relative to the other players'.
     """
@@ -50,15 +50,15 @@ class PlayerView:
     live: str
     models: tuple[str, ...]
     decisions: int
-    births: tuple[int, ...] = (0,)
-    born_decisions: int = 0
+    generation_starts: tuple[int, ...] = (0,)
+    generation_start_decisions: int = 0
     frozen_decisions: int = 0
     share: float = 1.0
 
     @property
     def generation(self) -> int:
         """Return how often it has started anew."""
-        return len(self.births) - 1
+        return len(self.generation_starts) - 1
 
 
 def _called(deviation: float | Callable[[], float]) -> float:

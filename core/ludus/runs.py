@@ -21,27 +21,27 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ludus._build import learned_role, make, make_agent, make_environment
-from ludus._config import RunConfig, choose_components, load_config, parse_config, read_rating
-from ludus._database import DATABASE, sound
-from ludus._evaluation import play_matches
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._metrics import read_metrics
-from ludus._models import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
-from ludus._plugins import Plugins, load_plugins
-from ludus._records import FixtureRecord, MatchRecord, ModelRecord, PoolRecord
-from ludus._report import evenly, milestones
+from ludus._config.run_config import RunConfig, choose_components, load_config, parse_config, read_rating
+from ludus._league.league import League
+from ludus._league.statistics import Score, score
+from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run.factories import learned_role, make, make_agent, make_environment
+from ludus._run.metrics import read_metrics
+from ludus._run.status import evenly, milestones
+from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
-from ludus._statistics import Score, score
-from ludus._store import Store
+from ludus._store.database import DATABASE, sound
+from ludus._store.model_files import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
+from ludus._store.records import PoolRecord
+from ludus._store.store import Store
 from ludus.errors import ConfigError, ModelError
+from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ludus._messages import Checkpoint
-    from ludus._sections import Chosen
+    from ludus._config.sections import Chosen
+    from ludus._messaging.messages import Checkpoint
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
     from ludus.matchmaker import LeagueView, PoolChange
@@ -255,7 +255,7 @@ class Run(AbstractContextManager["Run"]):
             ConfigError: There is no such participant, or it is not frozen.
             ModelError: The model cannot be loaded.
         """
-        from ludus._assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
+        from ludus._run.assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
 
         league = self._league
         known = name.partition("@")[0] in league.players or name in league.anchors
@@ -316,7 +316,7 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
         ModelError: A file is missing or damaged, or the model learned another environment or role.
         ConfigError: What it is made of is not installed.
     """
-    from ludus._assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
+    from ludus._run.assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
 
     path = Path(file)
     if not is_hash(path.stem):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ludus.launcher import Link
     from ludus.network import NetworkRequest
 
-__all__ = ["Network", "ServiceContext", "Site"]
+__all__ = ["Network", "ServiceContext", "ServiceEndpoint"]
 
 
 class Network(NamedTuple):
@@ -31,7 +31,7 @@ class Network(NamedTuple):
 
 
 @frozen(kw_only=True)
-class Site:
+class ServiceEndpoint:
     """Where a runtime runs, and reaches the service of its component.
 
     Args:

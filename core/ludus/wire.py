@@ -12,23 +12,23 @@ from typing import Any, TypeAlias, TypeVar
 import attrs
 import numpy as np
 
-from ludus import _messages
-from ludus._messages import (
+from ludus._config.structuring import StructuringError, converter, structure
+from ludus._messaging import messages as _messages
+from ludus._messaging.messages import (
     CheckpointAck,
     Credit,
     Failure,
     FixtureRequest,
     Fixtures,
+    Heartbeat,
     Hello,
-    Leave,
     MetricsReport,
-    Progress,
     Results,
     ResultsAck,
+    SamplerLeft,
     Segments,
     Stop,
 )
-from ludus._structuring import StructuringError, converter, structure
 from ludus.errors import WireError
 
 __all__ = [
@@ -39,13 +39,13 @@ __all__ = [
     "Failure",
     "FixtureRequest",
     "Fixtures",
+    "Heartbeat",
     "Hello",
-    "Leave",
     "Message",
     "MetricsReport",
-    "Progress",
     "Results",
     "ResultsAck",
+    "SamplerLeft",
     "Segments",
     "Stop",
     "message_of",

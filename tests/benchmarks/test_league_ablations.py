@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from ludus import load_plugins
-from ludus._config import load_config
+from ludus._config.run_config import load_config
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 VARIANTS = [

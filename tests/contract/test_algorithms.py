@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 from ludus.testing import check_algorithm
 
 ALGORITHMS = load_plugins().components("algorithm")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 import pytest
-from ludus._cli import BUILT_IN
-from ludus._plugins import load_plugins
-from ludus.parameter import FiniteRange
+from ludus._plugins.commands import BUILT_IN_COMMANDS
+from ludus._plugins.manager import load_plugins
+from ludus.cli_types import FiniteRange
 
-COMPONENTS = {**load_plugins().components("command"), **BUILT_IN}
+COMPONENTS = {**load_plugins().components("command"), **BUILT_IN_COMMANDS}
 
 
 def parameters(command):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ludus import Component, PluginError
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 from ludus.testing import check_environment
 
 COMPONENTS = load_plugins().components("environment")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ludus._plugins import load_plugins
-from ludus._sections import Reader, Section
+from ludus._config.sections import Reader, Section
+from ludus._plugins.manager import load_plugins
 from ludus.testing import check_inference
 
 PLUGINS = load_plugins()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gymnasium import spaces
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 from ludus.errors import ContractError
 from ludus.interface import Spaces
 from ludus.testing import check_environment, check_interface

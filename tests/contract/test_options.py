@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import attrs
 import pytest
-from ludus._plugins import load_plugins
-from ludus._structuring import StructuringError, structure_fields
-from ludus.component import KINDS
+from ludus._config.structuring import StructuringError, structure_fields
+from ludus._plugins.manager import load_plugins
+from ludus.hookspecs import KINDS
 
 
 def parts(kind: Any) -> Iterator[Any]:

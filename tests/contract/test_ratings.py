@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 from ludus.testing import check_rating
 
 RATINGS = load_plugins().components("rating")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from ludus._plugins import load_plugins
-from ludus.component import KINDS
+from ludus._plugins.manager import load_plugins
+from ludus.hookspecs import KINDS
 
 PLUGINS = load_plugins()
 COMPONENTS = [component for kind in KINDS for component in PLUGINS.components(kind).values()]

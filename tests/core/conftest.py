@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from attrs import define, field, frozen
 from gymnasium import spaces
-from ludus._learner import Learner, LearnerOptions
-from ludus._messages import Credit, Fixture, Segments, Welcome
-from ludus._recorder import SegmentLayout
+from ludus._learning.learner import Learner, LearnerOptions
+from ludus._messaging.messages import Credit, Segments, Welcome
+from ludus._sampling.recorder import SegmentLayout
 from ludus.algorithm import UpdateResult
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR
 from ludus.option import option
+from ludus.records import Fixture
 from ludus.segment import Field
 from ludus.testing import league_runner
 from ludus_dummy.config import GradientConfig
@@ -147,9 +148,9 @@ class Diary:
         """Return the numbers of seats within their role."""
         return seats.index % seats.tick.acting.shape[1]
 
-    def start(self, streams):
+    def start(self, seat_ids):
         """Note the streams."""
-        self.started += streams.tolist()
+        self.started += seat_ids.tolist()
 
     def act(self, seats, since):
         """Note the decisions and play the actor's number."""

@@ -6,9 +6,9 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import AgentActor, LiveActor, PolicyActor, PolicyAgent, _known
-from ludus._play import Play
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._sampling.actors import AgentActor, LiveActor, PolicyActor, PolicyAgent, _known
+from ludus._sampling.engine import Play
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.errors import ContractError
@@ -51,13 +51,13 @@ class Double(Identity):
     def __init__(self):
         self.forgotten = []
 
-    def reset(self, streams):
-        self.forgotten += streams.tolist()
+    def reset(self, seat_ids):
+        self.forgotten += seat_ids.tolist()
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return View(observation=view.observation, action_mask=view.action_mask, reward=2 * view.reward)
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return 3 - action
 
 
@@ -71,7 +71,7 @@ def live(*, rows=2, decisions=4, interface=None):
         interface=interface,
         recorder=Recorder(layout, rows * 2),
         rng=np.random.default_rng(0),
-        streams=rows * 2,
+        seat_ids=rows * 2,
     )
     actor.load({"value": np.array(0.25)}, 3)
     return actor
@@ -130,7 +130,7 @@ def test_wrong_actions_are_laid_to_whose_they_are(scripted, fixture_of, who):
     """An interface gives the last word, in live and frozen seats; without one it is the policy's."""
 
     class Flat(Identity):
-        def act(self, action, streams):
+        def act(self, action, seat_ids):
             return action[:, 0]
 
     class FlatCounting(Counting):
@@ -193,8 +193,8 @@ def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, inte
     seen = shown[..., ::-1] if interface else shown
 
     class Reversed(Double):
-        def observe(self, view, streams):
-            return attrs.evolve(super().observe(view, streams), action_mask=view.action_mask[:, ::-1])
+        def observe(self, view, seat_ids):
+            return attrs.evolve(super().observe(view, seat_ids), action_mask=view.action_mask[:, ::-1])
 
     class Masked(scripted):
         def _tick(self, ended, *, stepped):
@@ -235,7 +235,7 @@ def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
     """The line names the player, the array, and who it came from."""
 
     class Spoiled(Double):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             return attrs.evolve(view, observation={"obs": view.observation["obs"] + np.inf})
 
     actor = live(rows=1, interface=Spoiled() if kind == "interface" else None)
@@ -255,7 +255,7 @@ def test_a_reward_that_an_interface_spoils_is_not_recorded(scripted, fixture_of,
     """In the middle of a match and at its end; the learner would look for the mistake in its own options."""
 
     class Spoiled(Double):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             self.seen = getattr(self, "seen", 0) + 1
             return attrs.evolve(view, reward=view.reward * (np.nan if self.seen > good else 1))
 
@@ -268,5 +268,5 @@ def test_a_reward_that_an_interface_spoils_is_not_recorded(scripted, fixture_of,
 def test_a_policy_agent_may_be_deterministic():
     """For play and evaluation."""
     agent = PolicyAgent(Counting(), 2, deterministic=True)
-    agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, streams=np.array([1]), rng=None)
+    agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, seat_ids=np.array([1]), rng=None)
     assert agent.policy.deterministic

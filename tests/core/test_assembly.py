@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus._assembly import Assembly
-from ludus._build import make_environment
-from ludus._config import parse_config
-from ludus._models import save_arrays
-from ludus._plugins import load_plugins
-from ludus._store import Store
+from ludus._config.run_config import parse_config
+from ludus._plugins.manager import load_plugins
+from ludus._run.assembly import Assembly
+from ludus._run.factories import make_environment
+from ludus._store.model_files import save_arrays
+from ludus._store.store import Store
 from ludus.errors import ConfigError
-from ludus.launcher import Outpost, WorkerContext, outpost
+from ludus.launcher import RemoteSamplerSpec, WorkerContext
+from ludus.workers import remote_sampler_spec
 from ludus_dummy.algorithm import Gradient
 from ludus_dummy.count import Count
 
@@ -43,7 +44,7 @@ def test_a_sampler_is_as_configured(assemble):
     made = assemble(players={"main": {}, "other": {}}).sampler("sampler-0", CONTEXT)
     assert (made.kind, made.environment.num_matches, made.rows_per_fixture) == ("train", 8, 4)
     assert set(made.live) == {"main", "other"}
-    assert made.live["main"].recorder.streams == 16
+    assert made.live["main"].recorder.seat_ids == 16
 
 
 def test_a_learner_knows_what_samplers_record(assemble):
@@ -215,7 +216,7 @@ OUTPOST_RUN = {"workers": 2, "sampler_threads": 3, "stall_s": 45.0, "restarts": 
 def test_an_outpost_is_what_samplers_need(toml, tmp_path):
     """Read from nothing but the configuration; whom they meet, and how they are looked after."""
     toml(players={"main": {}, "other": {}}, run=OUTPOST_RUN)
-    assert outpost(tmp_path) == Outpost(
+    assert remote_sampler_spec(tmp_path) == RemoteSamplerSpec(
         threads=3, service="", learners=("learner-main", "learner-other"), stall_s=45.0, restarts=4
     )
     assert [path.name for path in tmp_path.iterdir()] == ["run.toml"]
@@ -225,7 +226,7 @@ def test_an_outpost_is_what_samplers_need(toml, tmp_path):
 def test_an_outpost_has_a_service_where_the_run_has_one(toml, tmp_path, workers, service):
     """Samplers ask it on their own computer."""
     toml(run=OUTPOST_RUN | {"workers": workers}, sampling={"inference": "server"})
-    assert outpost(tmp_path).service == service
+    assert remote_sampler_spec(tmp_path).service == service
 
 
 @pytest.mark.parametrize(
@@ -241,10 +242,10 @@ def test_an_outpost_needs_what_the_run_names(toml, tmp_path, given, missing):
     """All that is missing on this computer is named."""
     toml(**given)
     with pytest.raises(ConfigError, match=f"no installed plugin provides the {missing}"):
-        outpost(tmp_path)
+        remote_sampler_spec(tmp_path)
 
 
 def test_an_outpost_needs_a_configuration(tmp_path):
     """The file is named."""
     with pytest.raises(ConfigError, match=r"run\.toml"):
-        outpost(tmp_path)
+        remote_sampler_spec(tmp_path)

@@ -27,12 +27,12 @@ class Remembers(Identity):
     def bind(self, raw):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "seen": spaces.Discrete(10**6)}), raw.action)
 
-    def reset(self, streams):
-        self.seen.update(dict.fromkeys(streams.tolist(), 0))
+    def reset(self, seat_ids):
+        self.seen.update(dict.fromkeys(seat_ids.tolist(), 0))
 
-    def observe(self, view, streams):
-        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
-        self.seen.update(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+    def observe(self, view, seat_ids):
+        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "seen": count})
 
 
@@ -45,45 +45,45 @@ class BindsOnce(Identity):
 
 
 class ModifiesView(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         view.observation["x"] *= 0.5
         return view
 
 
 class ModifiesAction(Identity):
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         action[:] = 0
         return action
 
 
 class LeavesOutOfBounds(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, observation={**view.observation, "x": view.observation["x"] + np.float32(2)})
 
 
 class WrongDtype(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, observation={**view.observation, "x": view.observation["x"].astype(np.float64)})
 
 
 class LosesLeaf(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, observation={"x": view.observation["x"], "n": view.observation["n"]})
 
 
 class WrongReward(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, reward=view.reward.astype(np.float64))
 
 
 class ModifiesPart(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         view.reward_parts["won"] *= 2
         return view
 
 
 class AddsPart(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         view.reward_parts["more"] = view.reward
         return view
 
@@ -91,7 +91,7 @@ class AddsPart(Identity):
 class Parts(Identity):
     """Shows parts of the reward that are made from its own."""
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         parts = {name: self.made(part) for name, part in view.reward_parts.items()}
         return attrs.evolve(view, reward_parts=parts)
 
@@ -117,62 +117,62 @@ class FirstParts(Parts):
 class DropsParts(Identity):
     """Takes them away, rightly: that they stay is not promised."""
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, reward_parts={})
 
 
 class ShortMask(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, action_mask=view.action_mask[:, :3])
 
 
 class EmptyMask(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, action_mask=view.action_mask & (np.arange(5) < 3))
 
 
 class ForgetsMask(Identity):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, action_mask=None)
 
 
 class ShiftsAction(Identity):
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return action + 1
 
 
 class WrongActionDtype(Identity):
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return action.astype(np.int32)
 
 
 class SharesMemory(Remembers):
     """Counts all streams together."""
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         self.total = getattr(self, "total", -1) + 1
-        count = np.full(streams.size, self.total)
+        count = np.full(seat_ids.size, self.total)
         return attrs.evolve(view, observation={**view.observation, "seen": count})
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         self.total = -1
 
 
 class DependsOnOrder(Identity):
     """Normalizes by the first row of the batch."""
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         first = view.reward - view.reward[:1]
         return attrs.evolve(view, reward=first)
 
 
 class NeverForgets(Remembers):
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
 
 class ForgetsEverybody(Remembers):
-    def reset(self, streams):
+    def reset(self, seat_ids):
         self.seen = {}
 
 
@@ -185,20 +185,20 @@ class Fading(Identity):
     def advance(self, progress):
         self.share = 0 if progress > 0.5 else 1
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         share = np.float32(self.share)
         parts = {name: part * share for name, part in view.reward_parts.items()}
         return attrs.evolve(view, reward=view.reward * share, reward_parts=parts)
 
 
 class FadingObservation(Fading):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         x = view.observation["x"] * np.float32(self.share)
         return attrs.evolve(view, observation={**view.observation, "x": x})
 
 
 class FadingMask(Fading):
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         mask = view.action_mask.copy()
         if not self.share:
             mask[:, :3] &= np.cumsum(mask[:, :3], axis=1) < 2
@@ -251,7 +251,7 @@ def test_real_actions_outside_the_box_are_found():
     """Box actions are checked against their bounds."""
 
     class Doubles(Identity):
-        def act(self, action, streams):
+        def act(self, action, seat_ids):
             return action * np.float32(2)
 
     with pytest.raises(ContractError, match="which is not in Box"):
@@ -262,7 +262,7 @@ def test_actions_may_not_change_in_the_course_of_training():
     """Frozen models act as they learned to."""
 
     class FadingAction(Fading):
-        def act(self, action, streams):
+        def act(self, action, seat_ids):
             return action * self.share
 
     for make in (FadingAction, lambda: stack(Identity(), FadingAction())):

@@ -7,8 +7,8 @@ import itertools
 import attrs
 import numpy as np
 import pytest
-from ludus._participants import inherited
-from ludus._payoffs import Payoffs
+from ludus._league.participants import inherited
+from ludus._league.payoffs import Payoffs
 from ludus.environment import Scenario
 from ludus.errors import ContractError
 from ludus.matchmaker import Pairing, PoolChange, Rating
@@ -247,7 +247,7 @@ def test_fake_payoffs_are_mirrored():
 
 def test_fake_live_weights_inherit_as_those_of_a_league_do():
     """Their payoffs are those that the core counts for the same results, on either side; `recent` has their own."""
-    cat, mouse = fake_player("cat", 4, team=0), attrs.evolve(fake_player("mouse", 2, team=1), births=(0, 1))
+    cat, mouse = fake_player("cat", 4, team=0), attrs.evolve(fake_player("mouse", 2, team=1), generation_starts=(0, 1))
     results = {
         ("cat@4+", "mouse@2+"): (1, 2, 4),
         ("cat@4+", "mouse@2"): (8, 16, 32),

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus._models import save_arrays
-from ludus._plugins import PluginReport, Plugins, load_plugins
+from ludus._plugins.manager import PluginReport, Plugins, load_plugins
+from ludus._store.model_files import save_arrays
 from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
@@ -376,11 +376,11 @@ def test_interface_that_shows_something_else_than_it_bound(tmp_path, monkeypatch
     path.write_text(GUESS)
 
     class Shown(Changed):
-        def observe(self, view, streams):
-            return change(self._inner.observe(view, streams))
+        def observe(self, view, seat_ids):
+            return change(self._inner.observe(view, seat_ids))
 
-        def act(self, action, streams):
-            return self._inner.act(action, streams)
+        def act(self, action, seat_ids):
+            return self._inner.act(action, seat_ids)
 
     broken(monkeypatch, "dummy-scale", Shown)
     (line,) = findings(path)["fail"]
@@ -529,7 +529,7 @@ def test_agent_with_wrong_actions(path, monkeypatch, action, problem):
     broken(
         monkeypatch,
         "dummy-perfect",
-        lambda agent: Changed(agent, act=lambda _obs, *, streams, **_kwargs: action(len(streams))),
+        lambda agent: Changed(agent, act=lambda _obs, *, seat_ids, **_kwargs: action(len(seat_ids))),
     )
     assert findings(path)["fail"] == [f"anchor perfect: {problem}"]
 
@@ -579,11 +579,11 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
     """The choice of each label is held against that label's own part of the mask."""
 
     class Constant:
-        def reset(self, streams):
+        def reset(self, seat_ids):
             pass
 
-        def act(self, observation, *, action_mask, streams, rng):
-            return np.tile(np.array(choice), (len(streams), 1))
+        def act(self, observation, *, action_mask, seat_ids, rng):
+            return np.tile(np.array(choice), (len(seat_ids), 1))
 
     if legal:
         _run._check_agent(Constant(), Pair.role, Pair(), 0)
@@ -727,12 +727,12 @@ def test_sink_that_cannot_be_imported(path, monkeypatch):
 
     def load_factory(self):
         if self.name == "dummy-memory":
-            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'")
+            raise PluginError("component 'dummy-memory': cannot import 'ludus_dummy.sink:MemorySink'")
         return original(self)
 
     monkeypatch.setattr(Component, "load_factory", load_factory)
     found = findings(path, 'metrics.sinks=["dummy-memory"]')["fail"]
-    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:Memory'"]
+    assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:MemorySink'"]
 
 
 def test_role_that_never_acts(path, monkeypatch):

@@ -8,24 +8,24 @@ from collections import Counter
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus._match_log import MatchLog
-from ludus._messages import (
+from ludus._messaging.messages import (
     Checkpoint,
     Credit,
     Failure,
     FixtureRequest,
     Fixtures,
+    Heartbeat,
     Hello,
     MetricsReport,
     ModelAck,
     ModelFrozen,
-    Progress,
     Results,
     ResultsAck,
     Stop,
     Welcome,
 )
-from ludus._models import save_arrays
+from ludus._store.match_log import MatchLog
+from ludus._store.model_files import save_arrays
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
 from ludus_dummy.events import heard
@@ -385,7 +385,7 @@ def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
     runner = league()
     freeze(runner, 1)
     for said, counted in ((400, 400), (0, 400), (150, 150), (50, 100)):
-        tell(runner, Progress(count=said), peer="learner-main")
+        tell(runner, Heartbeat(count=said), peer="learner-main")
         assert runner.coordinator.decisions == counted
 
 
@@ -395,12 +395,12 @@ def test_a_run_does_not_end_by_decisions_that_are_lost(league):
     coordinator = runner.coordinator
     freeze(runner, 1)
     tell(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
-    tell(runner, Progress(count=500), peer="learner-main")
+    tell(runner, Heartbeat(count=500), peer="learner-main")
     coordinator.miss(["learner-main", "sampler-0"])
     assert coordinator.finished == "500 decisions are learned"
     coordinator.miss(["sampler-0"])
     assert (coordinator.finished, coordinator.decisions) == ("", 200)
-    tell(runner, Progress(count=500), peer="learner-main")
+    tell(runner, Heartbeat(count=500), peer="learner-main")
     tell(runner, Hello(), peer="learner-main")
     assert (coordinator.finished, coordinator.decisions) == ("", 200)
 
@@ -417,11 +417,11 @@ def test_decisions_never_fall_behind_a_model(league):
 def test_a_learner_hears_what_the_others_have_learned_from(league):
     """When it is welcomed, and whenever it tells its own."""
     runner = league(players={"main": {}, "other": {}, "third": {}})
-    assert tell(runner, Progress(count=60), peer="learner-main")[0].count == 0
-    assert tell(runner, Progress(count=40), peer="learner-other")[0].count == 60
+    assert tell(runner, Heartbeat(count=60), peer="learner-main")[0].count == 0
+    assert tell(runner, Heartbeat(count=40), peer="learner-other")[0].count == 60
     assert tell(runner, Hello(), peer="learner-third")[0].others == 100
-    assert tell(runner, Progress(count=0), peer="learner-third")[0].count == 100
-    assert tell(runner, Progress(count=9)) == []
+    assert tell(runner, Heartbeat(count=0), peer="learner-third")[0].count == 100
+    assert tell(runner, Heartbeat(count=9)) == []
 
 
 def test_schedules_end_with_the_run_whatever_the_shares(league):
@@ -443,9 +443,9 @@ def test_it_finishes_by_decisions(league):
     """Those of all players count."""
     runner = league(run={"decisions": 100}, players={"main": {}, "other": {}})
     assert not runner.coordinator.finished
-    tell(runner, Progress(count=60), peer="learner-main")
+    tell(runner, Heartbeat(count=60), peer="learner-main")
     assert not runner.coordinator.finished
-    tell(runner, Progress(count=40), peer="learner-other")
+    tell(runner, Heartbeat(count=40), peer="learner-other")
     assert runner.coordinator.finished == "100 decisions are learned"
 
 

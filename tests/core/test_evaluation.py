@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus._evaluation import play_matches, play_out
+from ludus._sampling.evaluation import play_matches, play_out
 from ludus.errors import ContractError
 
 
@@ -14,11 +14,11 @@ class Agent:
     def __init__(self, number):
         self.number = number
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
-    def act(self, observation, *, action_mask, streams, rng):
-        return np.full((streams.size, 1), self.number, np.int64)
+    def act(self, observation, *, action_mask, seat_ids, rng):
+        return np.full((seat_ids.size, 1), self.number, np.int64)
 
 
 def test_every_seating_is_played_on_the_same_seeds(scripted):
@@ -39,7 +39,7 @@ def test_an_agent_may_take_several_seats(scripted):
     """Of any role."""
     game, seen = scripted({"cat": (0,), "mouse": (1, 1)}, 2), []
     mouse = Agent(2)
-    mouse.act = lambda observation, *, streams, **more: seen.append(streams.size) or np.full((streams.size, 1), 2)
+    mouse.act = lambda observation, *, seat_ids, **more: seen.append(seat_ids.size) or np.full((seat_ids.size, 1), 2)
     play_matches(game, [(Agent(1), mouse, mouse)], matches=4, seed=3)
     assert set(seen) == {4}
     assert all((actions["cat"][0, 0, 0], *actions["mouse"][0, :, 0]) == (1, 2, 2) for actions in game.received)
@@ -48,7 +48,7 @@ def test_an_agent_may_take_several_seats(scripted):
 def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monkeypatch):
     """The line says what to do."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 10**9)
-    monkeypatch.setattr("ludus._play.Play.step", lambda play: True)
+    monkeypatch.setattr("ludus._sampling.engine.Play.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
         play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))
 

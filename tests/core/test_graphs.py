@@ -9,7 +9,7 @@ import pytest
 import torch
 from attrs import frozen
 from ludus import graphs
-from ludus.graphs import Recorded
+from ludus.graphs import GraphedCallable
 from ludus.testing import recorded_on_cpu
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -55,7 +55,7 @@ def cuda():
 def test_every_call_counts_once(cuda):
     """Called as it is, recorded, or repeated, with the numbers of that call."""
     function = Sum()
-    recorded = Recorded(function)
+    recorded = GraphedCallable(function)
     for value in (1, 2, 3, 4):
         summed, total = recorded(inputs_of(3, value))
         assert summed.tolist() == [value, value + 1, value + 2]
@@ -66,14 +66,14 @@ def test_every_call_counts_once(cuda):
 
 def test_results_stay(cuda):
     """What a call has returned is not written over by the next ones."""
-    recorded = Recorded(Sum())
+    recorded = GraphedCallable(Sum())
     found = [recorded(inputs_of(3, value))[0] for value in (1, 2, 3, 4)]
     assert [tensor[0].item() for tensor in found] == [1, 2, 3, 4]
 
 
 def test_every_shape_has_a_recording_of_its_own(cuda):
     """From the second call with it on."""
-    recorded = Recorded(Sum())
+    recorded = GraphedCallable(Sum())
     for size in (3, 4, 3, 4, 3, 4):
         assert recorded(inputs_of(size, 2))[1] == 2 * size
     assert len(cuda) == 2
@@ -81,7 +81,7 @@ def test_every_shape_has_a_recording_of_its_own(cuda):
 
 def test_recordings_are_bounded(cuda):
     """Shapes that come too late are not recorded, but computed."""
-    recorded = Recorded(Sum())
+    recorded = GraphedCallable(Sum())
     for size in range(1, graphs._MOST + 5):
         for _ in range(3):
             assert recorded(inputs_of(size, 2))[1] == 2 * size
@@ -91,7 +91,7 @@ def test_recordings_are_bounded(cuda):
 def test_what_is_not_used_any_more_is_given_up(cuda, monkeypatch):
     """For a shape that comes again and again later on."""
     monkeypatch.setattr(graphs, "_UNUSED", 20)
-    recorded = Recorded(Sum())
+    recorded = GraphedCallable(Sum())
     for size in range(1, graphs._MOST + 1):
         for _ in range(2):
             recorded(inputs_of(size, 2))
@@ -116,7 +116,7 @@ def test_what_cannot_be_recorded_is_called_as_it_is(monkeypatch, caplog):
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     monkeypatch.setattr(torch.cuda, "graph", broken)
     function = Sum()
-    recorded = Recorded(function)
+    recorded = GraphedCallable(function)
     for _ in range(4):
         assert recorded(inputs_of(3, 1))[1] == 3
     assert function.total == 12
@@ -129,7 +129,7 @@ def test_what_cannot_be_recorded_is_called_as_it_is(monkeypatch, caplog):
 def test_a_gpu_repeats_what_was_recorded():
     """The same as a CPU, while the function is called only to be recorded."""
     functions = {device: Sum(device) for device in ("cpu", "cuda")}
-    recorded, plain = Recorded(functions["cuda"]), functions["cpu"]
+    recorded, plain = GraphedCallable(functions["cuda"]), functions["cpu"]
     for value in range(6):
         for size in (3, 5):
             there, here = recorded(inputs_of(size, value, "cuda")), plain(inputs_of(size, value))
@@ -146,7 +146,7 @@ def test_a_gpu_goes_on_after_what_it_cannot_record(caplog):
     def function(inputs):
         return (inputs.left * inputs.left.sum().item(),)
 
-    recorded = Recorded(function)
+    recorded = GraphedCallable(function)
     for value in (1, 2, 3):
         (found,) = recorded(inputs_of(2, value, "cuda"))
         assert found.tolist() == [2 * value * value] * 2

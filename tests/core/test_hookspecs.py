@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from ludus import hookspecs
-from ludus._plugins import EVENTS, load_plugins
-from ludus.component import KINDS
+from ludus._plugins.manager import EVENTS, load_plugins
+from ludus.hookspecs import KINDS
 from ludus.metrics import Metric
 
 DOCS = (Path(__file__).parents[2] / "docs" / "hooks.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 
 ROOT = Path(__file__).parents[2]
 CORE = ROOT / "core" / "ludus"
@@ -55,7 +55,7 @@ def test_importing_the_package_is_light():
     assert python(f"import json, sys, ludus; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))") == []
 
 
-@pytest.mark.parametrize("module", ["ludus.testing", "ludus.runs", "ludus._runner"])
+@pytest.mark.parametrize("module", ["ludus.testing", "ludus.runs", "ludus._run.runner"])
 def test_torch_waits_for_a_network(module):
     """It takes seconds to import: who checks a game, reads a run or is wrong about an option does without."""
     assert python(f"import json, sys, {module}; print(json.dumps('torch' in sys.modules))") is False
@@ -140,10 +140,10 @@ def test_what_is_allowed_is_not(tmp_path, code):
 
 
 def test_only_the_facade_imports_pluggy():
-    """Everything else asks `ludus._plugins`."""
+    """Everything else asks `ludus._plugins.manager`."""
     pattern = re.compile(r"^\s*(import|from) pluggy", re.MULTILINE)
     importing = {path.relative_to(CORE).as_posix() for path in sources(CORE) if pattern.search(path.read_text())}
-    assert importing == {"_plugins.py", "hookspecs.py"}
+    assert importing == {"_plugins/manager.py", "hookspecs.py"}
 
 
 def test_plugins_import_nothing_private():

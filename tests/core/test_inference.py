@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus._build import make_inference
-from ludus._config import parse_config
-from ludus._plugins import load_plugins
-from ludus._sections import Chosen
+from ludus._config.run_config import parse_config
+from ludus._config.sections import Chosen
+from ludus._plugins.manager import load_plugins
+from ludus._run.factories import make_inference
 from ludus.errors import ConfigError, ContractError, PluginError, UnsupportedNetwork
 from ludus.inference import Eager, Outputs, Span
 from ludus.network import NetworkRequest, get_weights

@@ -27,11 +27,11 @@ class CardOnly(Identity):
     def bind(self, raw):
         return Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
         return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
 
 
@@ -44,13 +44,13 @@ class Count(Identity):
     def bind(self, raw):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "count": spaces.Discrete(1000)}), raw.action)
 
-    def reset(self, streams):
-        for stream in streams.tolist():
+    def reset(self, seat_ids):
+        for stream in seat_ids.tolist():
             self.seen[stream] = 0
 
-    def observe(self, view, streams):
-        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
-        self.seen.update(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+    def observe(self, view, seat_ids):
+        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "count": count})
 
 
@@ -60,11 +60,11 @@ class Times(Identity):
     def __init__(self, factor, log):
         self.factor, self.log = factor, log
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         self.log.append(f"observe {self.factor}")
         return attrs.evolve(view, observation={"obs": view.observation["obs"] * self.factor + 1})
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         self.log.append(f"act {self.factor}")
         return action * self.factor + 1
 
@@ -75,11 +75,11 @@ class Rule:
     def __init__(self, rule):
         self.rule, self.forgotten = rule, []
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return np.asarray(self.rule(observation, action_mask), np.int64)
 
-    def reset(self, streams):
-        self.forgotten.extend(streams.tolist())
+    def reset(self, seat_ids):
+        self.forgotten.extend(seat_ids.tolist())
 
 
 def view_of(obs):
@@ -91,9 +91,9 @@ def test_observations_pass_the_first_interface_first_and_actions_the_last_one_fi
     """stack(I1, I2) is the paper's I2(I1(None)): observation I1 then I2, action I2 then I1."""
     log = []
     both = stack(Times(2, log), Times(10, log))
-    streams = np.zeros(1, np.int64)
-    assert both.observe(view_of([[3.0]]), streams).observation["obs"] == (3 * 2 + 1) * 10 + 1
-    assert both.act(np.array([[1]]), streams) == (1 * 10 + 1) * 2 + 1
+    seat_ids = np.zeros(1, np.int64)
+    assert both.observe(view_of([[3.0]]), seat_ids).observation["obs"] == (3 * 2 + 1) * 10 + 1
+    assert both.act(np.array([[1]]), seat_ids) == (1 * 10 + 1) * 2 + 1
     assert log == ["observe 2", "observe 10", "act 10", "act 2"]
 
 
@@ -163,7 +163,7 @@ def test_labels_used_do_not_outlive_new_numbers_of_the_same_choices():
     role = attrs.evolve(ROLE, action_space=space, labels_used=((True, False), (True, True)))
 
     class Backwards(Identity):
-        def act(self, action, streams):
+        def act(self, action, seat_ids):
             return 1 - action
 
     assert bind_role(role, Backwards()).labels_used is None

@@ -8,13 +8,14 @@ import attrs
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._league import League
-from ludus._messages import Checkpoint, Fixture
-from ludus._participants import Name, parse
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._league.participants import Name, parse
+from ludus._messaging.messages import Checkpoint
+from ludus._store.store import Store
 from ludus.environment import Scenario, Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import LeagueView, PoolChange, Rating
+from ludus.records import Fixture
 from ludus_dummy.config import ShareConfig
 from ludus_dummy.rating import ShareTable
 
@@ -413,7 +414,7 @@ def test_a_league_opens_in_one_go(league, monkeypatch):
     monkeypatch.setattr(attrs, "evolve", lambda *args, **changes: made.append(changes) or evolve(*args, **changes))
     opened = League.of(league.store)
     assert opened.players == league.players
-    assert opened.players["main"].births == (0, 2, 4)
+    assert opened.players["main"].generation_starts == (0, 2, 4)
     assert len([changes for changes in made if "models" in changes]) == 2
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from ludus._messages import (
+from ludus._messaging.messages import (
     Checkpoint,
     CheckpointAck,
+    FreezeRequest,
+    Heartbeat,
     Hello,
     MetricsReport,
     ModelAck,
     ModelFrozen,
-    Order,
-    Progress,
     Stop,
 )
-from ludus._models import load_arrays, load_manifest, save_checkpoint
+from ludus._store.model_files import load_arrays, load_manifest, save_checkpoint
 from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
 
@@ -133,7 +133,7 @@ def test_promises_are_repeated_until_they_are_kept(new_desk):
     desk.now = 6.0
     desk.learner.work()
     assert [m.number for m in desk.link.of(ModelFrozen)] == [1, 1]
-    assert not desk.learner.settled
+    assert not desk.learner.drained
     desk.learner.handle(COORDINATOR, ModelAck(number=1, models=1))
     desk.now = 12.0
     desk.learner.work()
@@ -149,7 +149,7 @@ def test_what_a_learner_counts_is_what_the_league_has(new_desk):
         desk.learner.work()
     assert [m.number for m in desk.link.of(ModelFrozen)] == [2]
     desk.learner.handle(COORDINATOR, ModelAck(number=2, models=1))
-    desk.learner.handle(COORDINATOR, Order(player="main", model=2, generation=0, reason="a rule"))
+    desk.learner.handle(COORDINATOR, FreezeRequest(player="main", model=2, generation=0, reason="a rule"))
     assert [m.reason for m in desk.link.of(ModelFrozen)] == ["", "a rule"]
 
 
@@ -161,7 +161,7 @@ def test_slow_checkpoints_come_less_often(new_desk, monkeypatch):
         desk.now += 10.0
         return save_checkpoint(*arguments)
 
-    monkeypatch.setattr("ludus._learner.save_checkpoint", slow)
+    monkeypatch.setattr("ludus._learning.learner.save_checkpoint", slow)
     desk.welcome()
     saved = []
     for number in range(1, 31):
@@ -208,10 +208,10 @@ def test_only_the_newest_checkpoint_settles_what_was_promised(new_desk, tmp_path
         desk.learner.work()
     *_, older, newest = desk.link.of(Checkpoint)
     desk.learner.handle(COORDINATOR, CheckpointAck(path=older.path))
-    assert not desk.learner.settled
+    assert not desk.learner.drained
     assert len(list((tmp_path / "learners" / "main").glob("*.safetensors"))) == 4
     desk.learner.handle(COORDINATOR, CheckpointAck(path=newest.path))
-    assert desk.learner.settled
+    assert desk.learner.drained
     left = sorted((tmp_path / "learners" / "main").glob("*.safetensors"))
     assert [str(path.relative_to(tmp_path)) for path in left] == [older.path, newest.path]
 
@@ -276,7 +276,7 @@ def test_decisions_of_others_count_for_progress(new_desk):
     desk = new_desk(budget_decisions=100)
     desk.welcome(others=30)
     for number, others in ((1, 30), (2, 30), (3, 60)):
-        desk.learner.handle(COORDINATOR, Progress(count=others))
+        desk.learner.handle(COORDINATOR, Heartbeat(count=others))
         desk.block(number, decisions=10)
         desk.learner.work()
     assert desk.trainer.progress == [0.3, 0.4, 0.8]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus._messages import Credit, Hello, Leave, MetricsReport, Segments
+from ludus._messaging.messages import Credit, Hello, MetricsReport, SamplerLeft, Segments
 from ludus.segment import SegmentBatch
 
 # -- credits ---------------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
     for peer in ("sampler-0", "sampler-1"):
         desk.block(1, decisions=2, peer=peer)
     assert granted(desk, "sampler-1") == 1 + 3
-    desk.learner.handle("sampler-1", Leave())
+    desk.learner.handle("sampler-1", SamplerLeft())
     desk.block(2, decisions=2)
     assert granted(desk, "sampler-0") == 1 + 6
 
@@ -136,7 +136,7 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
 def test_what_came_before_somebody_left_is_learned_from(desk):
     """It is not answered any more."""
     desk.block(1, decisions=10, peer="sampler-1")
-    desk.learner.handle("sampler-1", Leave())
+    desk.learner.handle("sampler-1", SamplerLeft())
     assert desk.learner.work()
     assert desk.learner.decisions == 10
     assert credits_of(desk, "sampler-1") == []
@@ -146,7 +146,7 @@ def test_what_came_before_somebody_left_is_learned_from(desk):
 def test_who_comes_back_is_welcome(desk, greets):
     """With the weights and with what it is owed; whether it says hello or just goes on."""
     desk.block(1, decisions=2, peer="sampler-1", pid=7)
-    desk.learner.handle("sampler-1", Leave())
+    desk.learner.handle("sampler-1", SamplerLeft())
     if greets:
         desk.learner.handle("sampler-1", Hello(pid=7, block=1))
     else:
@@ -161,7 +161,7 @@ def test_who_comes_back_is_welcome(desk, greets):
 def test_who_was_never_there_may_leave(desk):
     """The word may come twice, or from somebody whose hello was lost."""
     for _ in range(2):
-        desk.learner.handle("sampler-1", Leave())
+        desk.learner.handle("sampler-1", SamplerLeft())
     desk.block(1)
     assert desk.acked() == 1
 
@@ -395,12 +395,12 @@ def test_every_version_is_shown_where_there_is_memory(new_desk):
     """From the first one on, before anybody is told of it."""
     shown = []
 
-    class Memory:
+    class SharedMemory:
         def publish(self, weights, version):
             shown.append((weights["w"].tolist(), version, len(desk.link.of(Credit))))
 
     desk = new_desk()
-    desk.learner.memory = Memory()
+    desk.learner.memory = SharedMemory()
     desk.learner.handle("sampler-0", Hello())
     desk.welcome()
     desk.block(1, decisions=10)

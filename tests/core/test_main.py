@@ -16,8 +16,8 @@ import click
 import numpy as np
 import pytest
 from ludus import ConfigError, __main__, __version__
-from ludus._cli import BUILT_IN
-from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins
+from ludus._plugins.commands import BUILT_IN_COMMANDS
+from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins
 from ludus.component import Component
 
 
@@ -34,7 +34,7 @@ def command(monkeypatch):
 
     def install(function):
         made = click.command("train")(function)
-        monkeypatch.setitem(BUILT_IN, "train", Component(name="train", factory="ludus_test_command:train"))
+        monkeypatch.setitem(BUILT_IN_COMMANDS, "train", Component(name="train", factory="ludus_test_command:train"))
         monkeypatch.setitem(sys.modules, "ludus_test_command", SimpleNamespace(train=made))
 
     return install
@@ -216,7 +216,7 @@ def test_help_lists_every_command(capsys):
     """Built-in ones with their lines, those of plugins apart."""
     assert __main__.main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert all(name in out and entry.summary in out for name, entry in BUILT_IN.items())
+    assert all(name in out and entry.summary in out for name, entry in BUILT_IN_COMMANDS.items())
     assert out.index("resume") < out.index("Commands of plugins") < out.index("Greets you by name.")
 
 
@@ -226,7 +226,7 @@ def test_version(capsys):
     assert __version__ in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", BUILT_IN_COMMANDS)
 def test_built_in_commands_exist(name, capsys):
     """The table leads to a command with the help it promises to have."""
     assert __main__.main([name, "--help"]) == 0

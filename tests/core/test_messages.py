@@ -8,13 +8,14 @@ import typing
 import attrs
 import numpy as np
 import pytest
-from ludus import _messages, wire
+from ludus import wire
+from ludus._messaging import messages as _messages
 from ludus.environment import Scenario
 
 MESSAGES = [
     value
     for value in vars(_messages).values()
-    if isinstance(value, type) and attrs.has(value) and value.__module__ == "ludus._messages"
+    if isinstance(value, type) and attrs.has(value) and value.__module__ == "ludus._messaging.messages"
 ]
 
 

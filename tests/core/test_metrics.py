@@ -8,7 +8,7 @@ import resource
 import tracemalloc
 
 import pytest
-from ludus._metrics import JsonLines, read_metrics
+from ludus._run.metrics import JsonLines, read_metrics
 from ludus.errors import RunError
 from ludus.metrics import Metric
 

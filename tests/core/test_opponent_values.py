@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import AgentActor, LiveActor, PolicyAgent
-from ludus._opponents import StackActor
-from ludus._play import Play
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._sampling.actors import AgentActor, LiveActor, PolicyAgent
+from ludus._sampling.engine import Play
+from ludus._sampling.opponents import StackActor
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.agent import EvaluatingAgent
 from ludus.algorithm import Decision
 from ludus.environment import Role
@@ -46,29 +46,29 @@ class Clock:
 class Bot:
     """A scripted agent that expects ten times the tick, or says nothing of it."""
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
-    def act(self, observation, *, action_mask, streams, rng):
-        return np.zeros((len(streams), 1), np.int64)
+    def act(self, observation, *, action_mask, seat_ids, rng):
+        return np.zeros((len(seat_ids), 1), np.int64)
 
 
 class Judge(Bot):
     """One that evaluates."""
 
-    def act_and_evaluate(self, observation, *, action_mask, streams, rng):
-        return self.act(observation, action_mask=action_mask, streams=streams, rng=rng), 10 * observation["obs"][:, 1]
+    def act_and_evaluate(self, observation, *, action_mask, seat_ids, rng):
+        return self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng), 10 * observation["obs"][:, 1]
 
 
-def reader(*, decisions=8, streams=8, factor=1.0):
+def reader(*, decisions=8, seat_ids=8, factor=1.0):
     """Return a live actor that learns from its opponents' values."""
     actor = LiveActor(
         player="main",
         policy=Clock(factor),
         interface=None,
-        recorder=Recorder(SegmentLayout.of(ROLE, fields=(FIELD,), decisions=decisions), streams),
+        recorder=Recorder(SegmentLayout.of(ROLE, fields=(FIELD,), decisions=decisions), seat_ids),
         rng=np.random.default_rng(0),
-        streams=streams,
+        seat_ids=seat_ids,
     )
     actor.load({}, 1)
     return actor
@@ -270,7 +270,7 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         return made
 
     game._tick = tick
-    frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), streams=2)
+    frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), seat_ids=2)
     frozen.load({})
     actors = {"a": bot(Bot()), "b": frozen}
     readers = []
@@ -294,7 +294,7 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
                 2,
             ),
             rng=np.random.default_rng(0),
-            streams=2,
+            seat_ids=2,
         )
         actors["a"].load({}, 1)
         readers = [actors["a"]]
@@ -315,8 +315,8 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
 
 def test_a_policy_behind_an_interface_still_evaluates():
     """And one that does not compute what it expects says NaN."""
-    observation, streams = {"obs": np.array([[0, 3], [0, 4]], np.float32)}, np.arange(2)
-    more = {"action_mask": None, "streams": streams, "rng": np.random.default_rng(0)}
+    observation, seat_ids = {"obs": np.array([[0, 3], [0, 4]], np.float32)}, np.arange(2)
+    more = {"action_mask": None, "seat_ids": seat_ids, "rng": np.random.default_rng(0)}
     agent = PolicyAgent(Clock(10), 2, interface=Identity())
     assert isinstance(agent, EvaluatingAgent)
     assert agent.act_and_evaluate(observation, **more)[1].tolist() == [30, 40]

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ludus._messages import Fixture
-from ludus._opponents import ActorCache, StackActor
-from ludus._play import Seats
+from ludus._sampling.engine import Seats
+from ludus._sampling.opponents import ActorCache, StackActor
 from ludus.algorithm import Decision
 from ludus.environment import RoleTick
 from ludus.errors import ModelError
 from ludus.interface import Identity
+from ludus.records import Fixture
 
 
 class Single:
@@ -62,20 +62,20 @@ class Reverse(Identity):
     def __init__(self):
         self.forgotten, self.seen = [], []
 
-    def reset(self, streams):
-        self.forgotten += streams.tolist()
+    def reset(self, seat_ids):
+        self.forgotten += seat_ids.tolist()
 
-    def observe(self, view, streams):
-        self.seen += streams.tolist()
+    def observe(self, view, seat_ids):
+        self.seen += seat_ids.tolist()
         return view
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return 3 - action
 
 
 def stack(policy, *offsets, interface=None):
     """Return an actor that holds models with these offsets, in slots 0, 1 and so on."""
-    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), streams=16)
+    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), seat_ids=16)
     for number in offsets:
         actor.load(weights_of(number))
     return actor
@@ -86,7 +86,7 @@ def weights_of(number, size=1):
     return {"offset": np.full(size, number, np.int64)}
 
 
-def seats(slots, streams=None):
+def seats(slots, seat_ids=None):
     """Return acting seats, one per row of a game for one."""
     count = len(slots)
     tick = RoleTick(
@@ -96,7 +96,7 @@ def seats(slots, streams=None):
         reward=np.zeros((count, 1), np.float32),
     )
     at = np.arange(count)
-    return Seats(tick, at, at if streams is None else np.array(streams), np.array(slots))
+    return Seats(tick, at, at if seat_ids is None else np.array(seat_ids), np.array(slots))
 
 
 # -- one call ----------------------------------------------------------------------------------------------------------
@@ -131,8 +131,8 @@ def test_scattered_rows_are_put_in_order_and_back():
 def test_recurrent_state_belongs_to_the_seat():
     """Whatever the order of the rows, and whoever else plays; a new match starts anew."""
     actor = stack(Stacked(), 0, 0)
-    actor.act(seats([0, 1], streams=[3, 6]), None)
-    actor.act(seats([1, 0, 1, 0], streams=[6, 3, 1, 0]), None)
+    actor.act(seats([0, 1], seat_ids=[3, 6]), None)
+    actor.act(seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]), None)
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 2, 0, 0, 2, 0]
     actor.start(np.array([3]))
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 0, 0, 0, 2, 0]
@@ -143,7 +143,7 @@ def test_the_interface_sees_the_streams_of_its_rows():
     passed = Reverse()
     actor = stack(Stacked(), 1, 2, interface=passed)
     actor.start(np.array([4]))
-    actions = actor.act(seats([0, 1, 0], streams=[7, 8, 9]), None)
+    actions = actor.act(seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
     assert (passed.forgotten, passed.seen) == ([4], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
 

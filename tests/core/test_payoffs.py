@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._payoffs import HALF_LIFE, Payoffs
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._league.payoffs import HALF_LIFE, Payoffs
+from ludus._store.store import Store
 from ludus.environment import Seat
+from ludus.records import Fixture
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from ludus import API_LEVEL, PluginError, UnknownComponent
-from ludus._plugins import ALLOW_VARIABLE, BLOCK_VARIABLE, EVENTS, load_plugins
+from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, EVENTS, load_plugins
 
 GOOD = """
 from ludus import Component, hookimpl
@@ -261,9 +261,9 @@ def test_the_advice_on_a_clash_settles_it(installed, names):
         installed(distribution[6:], GOOD.format(name="test-a"), points=[point], distribution=distribution)
     first = installed.load().reports[0]
     advice = re.search(rf"{BLOCK_VARIABLE}=(\S+) keeps that of ludus-ant", first.problems[0])
-    settled = installed.load(block=[advice[1]])
-    assert [report.status for report in settled.reports] == ["ok", "blocked"]
-    assert settled.reports[0].problems == ()
+    drained = installed.load(block=[advice[1]])
+    assert [report.status for report in drained.reports] == ["ok", "blocked"]
+    assert drained.reports[0].problems == ()
 
 
 @pytest.mark.parametrize("name", ["bad", "ludus-bad", "LUDUS_Bad"])

@@ -7,7 +7,7 @@ import pytest
 from attrs import define, field
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.errors import ConfigError, ContractError
 from ludus.segment import Field
@@ -21,11 +21,11 @@ ROLE = Role(
 )
 
 
-def recorder(*, streams=2, decisions=4, **memory):
+def recorder(*, seat_ids=2, decisions=4, **memory):
     """Return a recorder of T = `decisions` with a field and a recurrent state."""
     state = {"h": np.zeros((1, 1), np.float32)}
     layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=decisions, state=state)
-    return Recorder(layout, streams, **memory)
+    return Recorder(layout, seat_ids, **memory)
 
 
 def entry(values):
@@ -40,25 +40,25 @@ def entry(values):
     }
 
 
-def decide(made, streams, values, *, version=1):
+def decide(made, seat_ids, values, *, version=1):
     """Record decisions; the state before a decision is its observation plus a half."""
     state = {"h": np.asarray(values, np.float32)[:, None] + 0.5}
-    made.decide(np.asarray(streams), entry(values), version=version, state=state)
+    made.decide(np.asarray(seat_ids), entry(values), version=version, state=state)
 
 
-def settle(made, streams, rewards):
+def settle(made, seat_ids, rewards):
     """Settle pending decisions with these rewards after two ticks."""
-    count = len(streams)
+    count = len(seat_ids)
     return made.settle(
-        np.asarray(streams), reward=np.asarray(rewards, np.float32), elapsed_ticks=np.full(count, 2, np.int32)
+        np.asarray(seat_ids), reward=np.asarray(rewards, np.float32), elapsed_ticks=np.full(count, 2, np.int32)
     )
 
 
-def end(made, streams, rewards, *, truncated=False, terminated=None):
+def end(made, seat_ids, rewards, *, truncated=False, terminated=None):
     """End the matches of streams after three ticks."""
-    count = len(streams)
+    count = len(seat_ids)
     return made.end(
-        np.asarray(streams),
+        np.asarray(seat_ids),
         reward=np.asarray(rewards, np.float32),
         elapsed_ticks=np.full(count, 3, np.int32),
         terminated=np.full(count, not truncated if terminated is None else terminated),
@@ -126,15 +126,15 @@ def used(shapes):
     return {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes.items()}
 
 
-@pytest.mark.parametrize("memory", [{}, {"lend": used}])
+@pytest.mark.parametrize("memory", [{}, {"allocate": used}])
 def test_a_game_without_masks_leaves_everything_legal(memory):
     """The learner of discrete actions always gets a mask, that of a final observation included."""
     made = recorder(**memory)
-    streams = made.open(1)
+    seat_ids = made.open(1)
     first, last = ({name: one for name, one in entry([k]).items() if name != "action_mask"} for k in (1, 2))
-    made.decide(streams, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
-    end(made, streams, [1.0], truncated=True)
-    made.final(streams, last)
+    made.decide(seat_ids, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
+    end(made, seat_ids, [1.0], truncated=True)
+    made.final(seat_ids, last)
     batch = made.flush()
     assert batch.decided[:2, 0].tolist() == [True, False]
     assert batch.action_mask[:2, 0].all()
@@ -143,17 +143,17 @@ def test_a_game_without_masks_leaves_everything_legal(memory):
 def test_a_pending_decision_is_the_bootstrap_of_one_segment_and_the_start_of_the_next():
     """It is carried over with its version, state and log-probability, and its reward lands in the second segment."""
     made = recorder()
-    streams = made.open(1)
+    seat_ids = made.open(1)
     for value in (1, 2):
-        settle(made, streams, [10.0 * value])
-        decide(made, streams, [value], version=value)
+        settle(made, seat_ids, [10.0 * value])
+        decide(made, seat_ids, [value], version=value)
     first = made.flush()
     assert first.length.tolist() == [1]
     assert first.observation["obs"][:2, 0, 0].tolist() == [1, 2]
     assert first.trainable()[:, 0].tolist() == [True, False, False, False, False]
     assert first.reward[0, 0] == 20
-    settle(made, streams, [5.0])
-    decide(made, streams, [3], version=7)
+    settle(made, seat_ids, [5.0])
+    decide(made, seat_ids, [3], version=7)
     second = made.flush()
     assert (second.length.tolist(), second.version.tolist()) == ([1], [2])
     assert second.observation["obs"][:2, 0, 0].tolist() == [2, 3]
@@ -165,12 +165,12 @@ def test_a_pending_decision_is_the_bootstrap_of_one_segment_and_the_start_of_the
 def test_a_terminated_match_leaves_no_final_entry():
     """The entry after it starts another match in the same stream."""
     made = recorder()
-    streams = made.open(1)
-    decide(made, streams, [1])
-    assert end(made, streams, [1.0]).tolist() == [False]
-    made.close(streams)
-    assert made.open(1).tolist() == streams.tolist()
-    decide(made, streams, [2])
+    seat_ids = made.open(1)
+    decide(made, seat_ids, [1])
+    assert end(made, seat_ids, [1.0]).tolist() == [False]
+    made.close(seat_ids)
+    assert made.open(1).tolist() == seat_ids.tolist()
+    decide(made, seat_ids, [2])
     batch = made.flush()
     assert batch.terminated[:2, 0].tolist() == [True, False]
     assert batch.decided[:2, 0].tolist() == [True, True]
@@ -180,12 +180,12 @@ def test_a_terminated_match_leaves_no_final_entry():
 def test_a_truncated_match_leaves_its_final_observation():
     """It is there to bootstrap from and never trained on, in the middle and at the end of a segment."""
     made = recorder()
-    streams = made.open(2)
-    decide(made, streams, [1, 11])
-    assert end(made, streams, [1.0, 2.0], truncated=True).tolist() == [True, True]
-    made.final(streams, entry([2, 12]))
-    decide(made, streams[:1], [3])
-    end(made, streams[:1], [4.0])
+    seat_ids = made.open(2)
+    decide(made, seat_ids, [1, 11])
+    assert end(made, seat_ids, [1.0, 2.0], truncated=True).tolist() == [True, True]
+    made.final(seat_ids, entry([2, 12]))
+    decide(made, seat_ids[:1], [3])
+    end(made, seat_ids[:1], [4.0])
     batch = made.flush()
     assert batch.observation["obs"][:3, 0, 0].tolist() == [1, 2, 3]
     assert batch.decided[:3, 0].tolist() == [True, False, True]
@@ -197,9 +197,9 @@ def test_a_truncated_match_leaves_its_final_observation():
 def test_a_match_that_both_ends_and_is_cut_off_is_terminated():
     """Nothing is left to bootstrap from."""
     made = recorder()
-    streams = made.open(1)
-    decide(made, streams, [1])
-    assert not end(made, streams, [1.0], truncated=True, terminated=True).any()
+    seat_ids = made.open(1)
+    decide(made, seat_ids, [1])
+    assert not end(made, seat_ids, [1.0], truncated=True, terminated=True).any()
     batch = made.flush()
     assert batch.terminated[0, 0]
     assert not batch.truncated[0, 0]
@@ -208,19 +208,19 @@ def test_a_match_that_both_ends_and_is_cut_off_is_terminated():
 def test_a_seat_that_never_decided_leaves_nothing():
     """Neither a reward nor a final observation has a decision to belong to."""
     made = recorder()
-    streams = made.open(1)
-    assert not settle(made, streams, [3.0]).any()
-    assert not end(made, streams, [4.0], truncated=True).any()
+    seat_ids = made.open(1)
+    assert not settle(made, seat_ids, [3.0]).any()
+    assert not end(made, seat_ids, [4.0], truncated=True).any()
     assert made.flush().num_segments == 0
 
 
 def test_only_used_streams_leave():
     """Those after the last one with a decision do not; others that hold nothing are empty segments."""
-    made = recorder(streams=4)
-    streams = made.open(4)
+    made = recorder(seat_ids=4)
+    seat_ids = made.open(4)
     for value in (1, 2):
-        settle(made, streams[[0, 2]], [1.0, 1.0])
-        decide(made, streams[[0, 2]], [value, 10 + value])
+        settle(made, seat_ids[[0, 2]], [1.0, 1.0])
+        decide(made, seat_ids[[0, 2]], [value, 10 + value])
     batch = made.flush()
     assert batch.length.tolist() == [1, 0, 1]
     assert batch.observation["obs"][0, [0, 2], 0].tolist() == [1, 11]
@@ -239,14 +239,14 @@ def test_other_dtypes_are_converted():
     """An environment may compute in float64, whatever its space says."""
     made = recorder()
     wide = entry([1, 2]) | {"privileged/secret": np.array([[1.5, 2.5], [3.5, 4.5]], np.float64)}
-    streams = made.open(2)
-    made.decide(streams, wide, version=1)
-    assert made._arrays["privileged/secret"][0, streams].tolist() == [[1.5, 2.5], [3.5, 4.5]]
+    seat_ids = made.open(2)
+    made.decide(seat_ids, wide, version=1)
+    assert made._arrays["privileged/secret"][0, seat_ids].tolist() == [[1.5, 2.5], [3.5, 4.5]]
 
 
 def test_streams_that_were_closed_are_opened_again_from_the_lowest():
     """So the used ones stay side by side."""
-    made = recorder(streams=4)
+    made = recorder(seat_ids=4)
     assert made.open(3).tolist() == [0, 1, 2]
     made.close(np.array([2, 0]))
     assert made.open(3).tolist() == [0, 2, 3]
@@ -255,11 +255,11 @@ def test_streams_that_were_closed_are_opened_again_from_the_lowest():
 def test_it_is_full_when_a_stream_holds_its_bootstrap():
     """T decisions and the one after them fit."""
     made = recorder(decisions=2)
-    streams = made.open(1)
+    seat_ids = made.open(1)
     fullness = []
     for value in (1, 2, 3):
-        settle(made, streams, [1.0])
-        decide(made, streams, [value])
+        settle(made, seat_ids, [1.0])
+        decide(made, seat_ids, [value])
         fullness.append(made.full)
     assert fullness == [False, False, True]
     assert made.flush().length.tolist() == [2]
@@ -314,7 +314,7 @@ STEPS = st.lists(
 @given(steps=STEPS, decisions=st.integers(1, 4))
 def test_no_decision_is_lost_or_doubled(steps, decisions):
     """Any schedule of four seats agrees with a dictionary that keeps every decision by itself."""
-    made, model, batches = recorder(streams=4, decisions=decisions), Model(), []
+    made, model, batches = recorder(seat_ids=4, decisions=decisions), Model(), []
     seats = {}  # seat → stream and its pending decision
     version = 1
 
@@ -351,10 +351,10 @@ def test_no_decision_is_lost_or_doubled(steps, decisions):
 @pytest.mark.parametrize("count", [1, 3])
 def test_streams_are_taken_back(count):
     """A stream that was closed is opened again, so that a sampler never runs out."""
-    made = recorder(streams=3)
+    made = recorder(seat_ids=3)
     for _ in range(5):
-        streams = made.open(count)
-        made.close(streams)
+        seat_ids = made.open(count)
+        made.close(seat_ids)
     assert sorted(made.open(3).tolist()) == [0, 1, 2]
 
 

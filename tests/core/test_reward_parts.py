@@ -6,10 +6,10 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._actors import LiveActor
-from ludus._messages import Credit
-from ludus._play import Play
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._messaging.messages import Credit
+from ludus._sampling.actors import LiveActor
+from ludus._sampling.engine import Play
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.interface import Identity, ScheduledInterface, stack
@@ -41,7 +41,7 @@ class Notes(Identity):
     def __init__(self):
         self.parts, self.progress = [], []
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         self.parts.append({name: values.tolist() for name, values in view.reward_parts.items()})
         return attrs.evolve(view, reward=view.reward_parts.get("gold", view.reward) * 10)
 
@@ -49,15 +49,15 @@ class Notes(Identity):
         self.progress.append(progress)
 
 
-def live(interface, streams=2):
+def live(interface, seat_ids=2):
     """Return a live actor behind an interface."""
     actor = LiveActor(
         player="main",
         policy=Still(),
         interface=interface,
-        recorder=Recorder(SegmentLayout.of(ROLE, fields=(), decisions=8), streams),
+        recorder=Recorder(SegmentLayout.of(ROLE, fields=(), decisions=8), seat_ids),
         rng=np.random.default_rng(0),
-        streams=streams,
+        seat_ids=seat_ids,
     )
     actor.load({}, 1)
     return actor

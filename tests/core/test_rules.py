@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ludus._messages import Checkpoint, Fixture, FixtureRequest, Fixtures, ModelFrozen, Order
-from ludus._models import load_arrays
+from ludus._messaging.messages import Checkpoint, FixtureRequest, Fixtures, FreezeRequest, ModelFrozen
+from ludus._store.model_files import load_arrays
 from ludus.errors import LudusError, ModelError, PluginError
 from ludus.matchmaker import Pairing
+from ludus.records import Fixture
 from ludus.rule import Freeze, PoolChange, Reset, Share
 from ludus.testing import league_runner
 
@@ -220,7 +221,7 @@ def test_a_rule_freezes_a_model(ruled):
     runner.train(3000)
     assert list(league.models) == ["main@1"]
     assert league.models["main@1"].manifest["reason"] == "it is strong"
-    assert league.players["main"].births == (0,)
+    assert league.players["main"].generation_starts == (0,)
     assert league.players["main"].decisions > league.models["main@1"].decisions
 
 
@@ -229,16 +230,16 @@ def test_players_start_anew(league):
     runner = league(league=ANEW)
     view = lambda: runner.coordinator.league.players["main"]  # noqa: E731
     runner.until(lambda: view().generation == 2)
-    runner.until(lambda: len(view().models) > view().births[-1])
-    births = view().births
-    assert births[0] == 0
-    assert all(later - earlier >= 2 for earlier, later in pairwise(births))
+    runner.until(lambda: len(view().models) > view().generation_starts[-1])
+    generation_starts = view().generation_starts
+    assert generation_starts[0] == 0
+    assert all(later - earlier >= 2 for earlier, later in pairwise(generation_starts))
     records = [runner.coordinator.league.models[model] for model in view().models]
     assert all(later.version >= earlier.version for earlier, later in pairwise(records))
     generations = [record.manifest["generation"] for record in records]
-    assert [generations.index(number) + 1 for number in (1, 2)] == list(births[1:])
-    assert records[births[1] - 1].manifest["reason"] == "generation 0 has 2 models"
-    assert view().born_decisions == records[births[2] - 1].decisions
+    assert [generations.index(number) + 1 for number in (1, 2)] == list(generation_starts[1:])
+    assert records[generation_starts[1] - 1].manifest["reason"] == "generation 0 has 2 models"
+    assert view().generation_start_decisions == records[generation_starts[2] - 1].decisions
 
 
 def test_a_generation_begins_with_the_weights_it_is_told(ruled):
@@ -259,9 +260,9 @@ def test_the_new_generation_has_no_record(league):
     runner = league(league=ANEW)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     view = runner.coordinator.league.players["main"]
-    assert view.live == f"main@{view.births[-1]}+"
+    assert view.live == f"main@{view.generation_starts[-1]}+"
     assert not runner.coordinator.league.payoff(view.live, ["random"]).any()
-    assert runner.coordinator.league.payoff(f"main@{view.births[-1] - 1}+", ["random"]).any()
+    assert runner.coordinator.league.payoff(f"main@{view.generation_starts[-1] - 1}+", ["random"]).any()
 
 
 def test_segments_of_the_weights_before_are_dropped(league):
@@ -291,7 +292,7 @@ def once(kind, **fields):
 def test_an_order_that_is_lost_is_given_again(ruled):
     """With the next sign of life of the learner."""
     runner = ruled(Reset(player="main", reason="x"))
-    runner.lost = once(Order)
+    runner.lost = once(FreezeRequest)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
     assert runner.lost.lost
 
@@ -300,11 +301,11 @@ def test_an_order_is_followed_once(ruled):
     """However often it is heard."""
     runner = ruled(Reset(player="main", reason="x"))
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
-    (order, *_) = runner.messages(Order)
+    (order, *_) = runner.messages(FreezeRequest)
     for _ in range(3):
         runner.learner("main").handle("coordinator", order)
     runner.train(4000)
-    assert runner.coordinator.league.players["main"].births == (0, order.model)
+    assert runner.coordinator.league.players["main"].generation_starts == (0, order.model)
     assert not runner.coordinator._orders
 
 
@@ -339,7 +340,7 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     runner.until(lambda: runner.learner("main")._generation == 1)
     runner.train(runner.coordinator.decisions + 1000)
     assert league.players["main"].generation == 1
-    reset = league.models[f"main@{league.players['main'].births[-1]}"]
+    reset = league.models[f"main@{league.players['main'].generation_starts[-1]}"]
     assert runner.learner("main")._oldest > reset.version
 
 

@@ -17,21 +17,21 @@ from contextlib import ExitStack
 
 import pytest
 import tomli_w
-from ludus import _runner
-from ludus._config import load_config
-from ludus._inproc import InTurn
-from ludus._learner import LearnerOptions
-from ludus._messages import Failure, FixtureRequest
-from ludus._metrics import read_metrics
-from ludus._models import load_arrays
-from ludus._plugins import load_plugins
-from ludus._runner import resume, train
-from ludus._store import Store
+from ludus._config.run_config import load_config
+from ludus._learning.learner import LearnerOptions
+from ludus._messaging.in_process import InProcessPool
+from ludus._messaging.messages import Failure, FixtureRequest
+from ludus._plugins.manager import load_plugins
+from ludus._run import runner as _runner
+from ludus._run.metrics import read_metrics
+from ludus._run.runner import resume, train
+from ludus._store.model_files import load_arrays
+from ludus._store.store import Store
 from ludus.errors import ConfigError, ContractError, LudusError, ModelError, PluginError, RunError, WorkerError
 from ludus.launcher import COORDINATOR
 from ludus_dummy.count import Count
 from ludus_dummy.matchmaker import Uniform
-from ludus_dummy.sink import Memory
+from ludus_dummy.sink import MemorySink
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
     """On a machine that is a thousand times slower the run is the same."""
     run(tmp_path / "fast", anchors=("random", "perfect"))
     monotonic = time.monotonic
-    monkeypatch.setattr("ludus._runner._STOP_S", math.inf)
+    monkeypatch.setattr("ludus._run.runner._STOP_S", math.inf)
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() * 1000)
     run(tmp_path / "slow", anchors=("random", "perfect"))
     fast, slow = traces(tmp_path / "fast"), traces(tmp_path / "slow")
@@ -102,8 +102,8 @@ def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
         return clock[0]
 
     monkeypatch.setattr(time, "monotonic", passing)
-    monkeypatch.setattr("ludus._runner._STOP_S", math.inf)
-    monkeypatch.setattr("ludus._runner.measure", slow)
+    monkeypatch.setattr("ludus._run.runner._STOP_S", math.inf)
+    monkeypatch.setattr("ludus._run.runner.measure", slow)
     run(tmp_path / "run", anchors=("random",))
     *regular, _last = started
     assert len(regular) > 2
@@ -271,7 +271,9 @@ def killed(monkeypatch, start, player):
         assert player not in store.checkpoints(), "killed"
 
     with monkeypatch.context() as often:
-        often.setattr("ludus._assembly.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0}))
+        often.setattr(
+            "ludus._run.assembly.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
+        )
         often.setattr(Store, "commit", commit_and_die)
         with pytest.raises(AssertionError, match="killed"):
             start()
@@ -328,7 +330,7 @@ def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
     """The corrected run begins where the broken one was, and there is nothing of that."""
     folder = tmp_path / "run"
     with monkeypatch.context() as broken:
-        broken.setattr("ludus._runner.prepare_to_compute", lambda threads: 1 / 0)
+        broken.setattr("ludus._run.runner.prepare_to_compute", lambda threads: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(folder, run={"seed": 5})
     assert (folder / "run.toml").exists()
@@ -415,11 +417,11 @@ def test_two_processes_do_not_share_a_run(run, tmp_path):
 def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
     """Once, with what to do; here nobody hears that samplers ask for matches, and no worker has a log."""
 
-    class Deaf(InTurn):
+    class Deaf(InProcessPool):
         def receive(self, timeout_s):
             return [(peer, said) for peer, said in super().receive(timeout_s) if not isinstance(said, FixtureRequest)]
 
-    monkeypatch.setattr(_runner, "InTurn", Deaf)
+    monkeypatch.setattr(_runner, "InProcessPool", Deaf)
     limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
     _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
     (line,) = said
@@ -473,7 +475,7 @@ def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monke
             raise ConnectionError("no server")
         made.append(sink)
 
-    monkeypatch.setattr(Memory, "__init__", make)
+    monkeypatch.setattr(MemorySink, "__init__", make)
     with pytest.raises(PluginError, match="'dummy-memory' failed: ConnectionError: no server"):
         run(tmp_path / "run", metrics={"sinks": ["dummy-memory", "dummy-memory"]})
     assert made[0].closed
@@ -487,7 +489,7 @@ def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken
     def fail(*_):
         raise kind("no server")
 
-    monkeypatch.setattr(Memory, broken, fail)
+    monkeypatch.setattr(MemorySink, broken, fail)
     outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
     assert outcome.reason == "2,000 decisions are learned"
     assert said.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets nothing more") == 1
@@ -538,17 +540,17 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
     """The run ends before anybody looks who is still there."""
     looked = []
 
-    class Failing(InTurn):
+    class Failing(InProcessPool):
         def receive(self, timeout_s):
             return [("learner-main", Failure(error="no room", fatal=True))]
 
-        def check(self, *, heard_s, errors):
+        def check(self, *, last_seen_s, errors):
             looked.append(dict(errors))
 
-        def finish(self, *, timeout_s, tend):
+        def finish(self, *, timeout_s, poll):
             return []
 
-    monkeypatch.setattr(_runner, "InTurn", Failing)
+    monkeypatch.setattr(_runner, "InProcessPool", Failing)
     with pytest.raises(RunError, match="no room"):
         run(tmp_path / "run")
     assert looked == []
@@ -557,13 +559,13 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
 def test_a_worker_that_fails_as_the_folder_was_moved_is_not_the_reason(run, tmp_path, monkeypatch):
     """What it misses is where the folder lies now."""
 
-    class Failing(InTurn):
-        def check(self, *, heard_s, errors):
+    class Failing(InProcessPool):
+        def check(self, *, last_seen_s, errors):
             if (tmp_path / "run").exists():
                 (tmp_path / "run").rename(tmp_path / "moved")
             raise WorkerError("sampler-0: could not be started")
 
-    monkeypatch.setattr(_runner, "InTurn", Failing)
+    monkeypatch.setattr(_runner, "InProcessPool", Failing)
     with pytest.raises(RunError, match="was moved or removed while the run wrote it"):
         run(tmp_path / "run")
 
@@ -571,13 +573,13 @@ def test_a_worker_that_fails_as_the_folder_was_moved_is_not_the_reason(run, tmp_
 def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
     """What it had not saved is lost, so that must not look like a good end."""
 
-    class Failing(InTurn):
+    class Failing(InProcessPool):
         def finish(self, **given):
             failure = Failure(error="no memory", fatal=False)
             self.endpoint("learner-main").send(COORDINATOR, failure)
             return super().finish(**given)
 
-    monkeypatch.setattr(_runner, "InTurn", Failing)
+    monkeypatch.setattr(_runner, "InProcessPool", Failing)
     _, said = run(tmp_path / "run", evaluation={"final_matches": 0})
     assert said == ["learner-main: no memory, while it stopped; what it had not saved is lost"]
 
@@ -586,7 +588,7 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
     """It had said that it was there and not saved that; its successor is, with a model."""
     deaths = []
 
-    class Mortal(InTurn):
+    class Mortal(InProcessPool):
         def __init__(self, workers, make):
             super().__init__(workers, make)
             self.make = make
@@ -605,7 +607,7 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
             if not deaths and learner.decisions >= 2000:
                 deaths.append((learner.name, "dead"))
 
-    monkeypatch.setattr(_runner, "InTurn", Mortal)
+    monkeypatch.setattr(_runner, "InProcessPool", Mortal)
     outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
     assert deaths == [("learner-main", "restarted")]
     assert outcome.reason == "2,000 decisions are learned"
@@ -615,7 +617,7 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
 def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path, monkeypatch):
     """Its successor begins where it was saved, below the limit that was reached."""
 
-    class Mortal(InTurn):
+    class Mortal(InProcessPool):
         def __init__(self, workers, make):
             super().__init__(workers, make)
             self.make = make
@@ -626,7 +628,7 @@ def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path
             self._workers[0][0].start()
             return super().finish(**given)
 
-    monkeypatch.setattr(_runner, "InTurn", Mortal)
+    monkeypatch.setattr(_runner, "InProcessPool", Mortal)
     outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
     assert outcome.reason == "2,000 decisions are learned"
     assert outcome.summary["decisions"] < 2000

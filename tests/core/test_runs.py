@@ -10,10 +10,10 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from ludus._config import load_config
-from ludus._plugins import load_plugins
-from ludus._runner import train
-from ludus._store import Store
+from ludus._config.run_config import load_config
+from ludus._plugins.manager import load_plugins
+from ludus._run.runner import train
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.errors import ConfigError, ModelError, RunError, StoreError
 from ludus.matchmaker import PoolChange
@@ -272,12 +272,12 @@ def test_participants_play(run, name):
         agent = run.agent(name, "player", environment=environment)
         tick = environment.reset(np.arange(4, dtype=np.uint64)).roles["player"]
         rows, seats = np.nonzero(tick.acting)
-        streams = rows * 2 + seats
-        agent.reset(streams)
+        seat_ids = rows * 2 + seats
+        agent.reset(seat_ids)
         action = agent.act(
             {key: leaf[rows, seats] for key, leaf in tick.observation.items()},
             action_mask=tick.action_mask[rows, seats],
-            streams=streams,
+            seat_ids=seat_ids,
             rng=np.random.default_rng(0),
         )
     assert action.shape == (4, 1)
@@ -295,7 +295,7 @@ def test_an_anchor_comes_before_an_installed_agent_of_its_name(run, monkeypatch)
 def test_a_model_remembers_every_seat_of_a_batch(run):
     """Its state has room for all of them."""
     with closing(run.make_environment(4)) as environment:
-        assert run.agent("main@1", "player", environment=environment).streams == 4 * 2
+        assert run.agent("main@1", "player", environment=environment).seat_ids == 4 * 2
 
 
 def test_live_weights_do_not_play(run):

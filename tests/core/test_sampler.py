@@ -7,8 +7,17 @@ from collections import deque
 
 import numpy as np
 import pytest
-from ludus._actors import LiveActor
-from ludus._messages import Credit, FixtureRequest, Fixtures, Hello, MetricsReport, Results, ResultsAck, Segments
+from ludus._messaging.messages import (
+    Credit,
+    FixtureRequest,
+    Fixtures,
+    Hello,
+    MetricsReport,
+    Results,
+    ResultsAck,
+    Segments,
+)
+from ludus._sampling.actors import LiveActor
 from ludus.launcher import COORDINATOR, learner_name
 
 SLOW = {"main": {"dummy-gradient": {"batch_decisions": 100_000}}}
@@ -189,7 +198,7 @@ def test_all_results_are_said_before_it_ends(league):
     runner = league()
     runner.train(200)
     runner.finish()
-    assert runner.sampler().settled
+    assert runner.sampler().drained
     assert not runner.sampler().work()
 
 
@@ -306,16 +315,6 @@ def test_rates_are_reported_once_a_second(league):
     assert total == pytest.approx(runner.sampler().count, rel=0.3)
     assert last["return_mean"] == 0.0
     assert 1 <= last["match_ticks"] <= 10
-
-
-def test_the_share_that_networks_evaluated_is_reported(league):
-    """Once: of what was counted since the last report."""
-    runner = league()
-    evaluations = runner.sampler().evaluations
-    evaluations.wanted, evaluations.made = 4, 1
-    runner.until(lambda: runner.now_s > 2.5)
-    reports = [message.values for message in runner.messages(MetricsReport, sender="sampler-0")]
-    assert [report.get("evaluated_share") for report in reports] == [0.25, None]
 
 
 def test_segments_are_what_the_learner_expects(league):

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
-from ludus._assembly import Assembly, service_name
-from ludus._build import make_inference, make_service
-from ludus._config import load_config
-from ludus._messages import MetricsReport
-from ludus._plugins import load_plugins
-from ludus._report import measure
-from ludus._sections import Chosen
+from ludus._config.run_config import load_config
+from ludus._config.sections import Chosen
+from ludus._messaging.messages import MetricsReport
+from ludus._plugins.manager import load_plugins
+from ludus._run.assembly import Assembly, service_name
+from ludus._run.factories import make_inference, make_service
+from ludus._run.status import measure
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.inference import Eager
 from ludus.launcher import WorkerContext
-from ludus.service import Network, ServiceContext, Site
+from ludus.service import Network, ServiceContext, ServiceEndpoint
 from ludus.testing import league_runner
 
 MODULE = __name__
@@ -105,7 +105,7 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     sampler = assembly.sampler("sampler-0", CONTEXT)
     live = sampler.live["main_agent"].policy._inference.inference
     frozen = sampler.frozen.stack("main_agent").policy._inference.inference
-    expected = Site(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
+    expected = ServiceEndpoint(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
     assert live.site == frozen.site == expected
     assert service.name == service_name("placed")
 
@@ -120,7 +120,7 @@ def test_in_one_process_there_is_no_site(config, tmp_path):
 def test_a_runtime_without_a_service_knows_no_site(config):
     """Its factory is called as ever."""
     plain = chosen(service=None, factory="ludus_dummy.inference:plain")
-    site = Site(worker="sampler-0", player="main", sockets=Path("/x"), service="service-x")
+    site = ServiceEndpoint(worker="sampler-0", player="main", sockets=Path("/x"), service="service-x")
     network = Network(*next(iter(_networks(config))))
     assert isinstance(make_inference(plain, *network, site=site), Eager)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._statistics import score
+from ludus._league.statistics import score
 
 COUNTS = st.integers(0, 300)
 

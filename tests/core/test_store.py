@@ -18,14 +18,14 @@ from contextlib import closing
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._database import connect_writer
-from ludus._messages import Checkpoint, Fixture
-from ludus._records import ModelRecord
+from ludus._messaging.messages import Checkpoint
 from ludus._seeding import match_seeds
-from ludus._store import Store
+from ludus._store.database import connect_writer
+from ludus._store.store import Store
 from ludus.environment import Scenario, Seat
 from ludus.errors import RunError, StoreError, WireError
 from ludus.matchmaker import PoolChange
+from ludus.records import Fixture, ModelRecord
 
 SEATS = (Seat("player", 0, 0), Seat("player", 1, 1))
 PLAYERS = {"main": ("player", None)}
@@ -276,7 +276,7 @@ def test_every_commit_reaches_the_disk(store):
 
 def test_what_a_long_reader_made_large_shrinks_again(tmp_path, monkeypatch):
     """The write-ahead log grows for as long as somebody looks at an old state, and not for the rest of the run."""
-    monkeypatch.setattr("ludus._database._JOURNAL_BYTES", 65536)
+    monkeypatch.setattr("ludus._store.database._JOURNAL_BYTES", 65536)
     with make(tmp_path / "run") as store:
         store.commit()
 
@@ -374,8 +374,8 @@ def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
     store._db.execute("PRAGMA busy_timeout = 0")
     with closing(sqlite3.connect(store.run_dir / "league.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        cure = r"close the program that writes league\.sqlite, too, and go on with `ludus resume .*`$"
-        with pytest.raises(StoreError, match=rf"could not be written: database is locked; .* — {cure}"):
+        suggested_fix = r"close the program that writes league\.sqlite, too, and go on with `ludus resume .*`$"
+        with pytest.raises(StoreError, match=rf"could not be written: database is locked; .* — {suggested_fix}"):
             store.set_counter("x", 1)
     store.set_counter("x", 1)
     store.commit()
@@ -684,7 +684,7 @@ def test_the_sums_agree_with_the_log(tmp_path_factory, data):
 
 def test_a_long_log_is_counted_in_parts(store, monkeypatch):
     """A fixture whose matches lie in two parts is counted whole."""
-    monkeypatch.setattr("ludus._match_log._CHUNK", 3)
+    monkeypatch.setattr("ludus._store.match_log._CHUNK", 3)
     ids = [add_fixture(store).id for _ in range(2)]
     store.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
     store.commit()
@@ -724,8 +724,9 @@ _WRITER = """
     import os, sys
     from pathlib import Path
     import numpy as np
-    from ludus._messages import Checkpoint, Fixture
-    from ludus._store import Store
+    from ludus.records import Fixture
+    from ludus._messaging.messages import Checkpoint
+    from ludus._store.store import Store
 
     seats = ("main@0+", "random")
     planned = Fixture(id=0, kind="train", player="main", participants=seats, seed=1, matches=20, reason="x")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from attrs import field, frozen
 from hypothesis import given, settings, strategies as st
-from ludus._structuring import StructuringError, did_you_mean, structure, structure_fields
+from ludus._config.structuring import StructuringError, did_you_mean, structure, structure_fields
 from ludus.option import at_least, one_of, option
 
 

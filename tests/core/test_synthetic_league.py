@@ -132,7 +132,7 @@ def test_rules_freeze_and_reset():
     made.step()
     assert made.reasons == ["main@1: strong", "main@2: again"]
     view = made.players["main"]
-    assert (view.generation, view.births, view.born_decisions) == (1, (0, 2), view.decisions)
+    assert (view.generation, view.generation_starts, view.generation_start_decisions) == (1, (0, 2), view.decisions)
     assert made.strategies[view.live] == made.strategies["main@1"] < made.strategies["main@2"]
     assert not made.payoff(view.live, ["zero"]).any()
     assert not made.recent("main", ["zero"]).any()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._match_log import tally
-from ludus._messages import Fixture
+from ludus._store.match_log import tally
+from ludus.records import Fixture
 
 
 def fixture(seats, *, kind="train"):

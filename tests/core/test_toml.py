@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._toml import apply_overrides, read_toml
+from ludus._config.toml import apply_overrides, read_toml
 from ludus.errors import ConfigError
 from tomli_w import dumps as write_toml
 

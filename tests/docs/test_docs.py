@@ -14,10 +14,10 @@ import click
 import numpy as np
 import pytest
 from ludus.__main__ import cli
-from ludus._build import make_matchmaker
-from ludus._config import load_config
-from ludus._plugins import GROUP, load_plugins
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._config.run_config import load_config
+from ludus._plugins.manager import GROUP, load_plugins
+from ludus._run.factories import make_matchmaker
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.testing import FakeLeague, check_environment, fake_player
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
-from ludus._store import Store
+from ludus._store.store import Store
 from tomli_w import dumps as write_toml
 
 ROOT = Path(__file__).parents[2]

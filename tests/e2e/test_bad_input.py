@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ludus._store import Store
+from ludus._store.store import Store
 from ludus.runs import open_run
 from ludus_terminal.verify import verify
 

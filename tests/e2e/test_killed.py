@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from ludus._league import League
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.store import Store
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LIGHT = Path(__file__).with_name("light.toml")
@@ -51,7 +51,7 @@ def league_with_rules(campaign, tmp_path, monkeypatch):
 def generations(run):
     """Return how often players of a run have started anew."""
     with Store.read(run.folder) as store:
-        return sum(len(view.births) - 1 for view in League.of(store).players.values())
+        return sum(len(view.generation_starts) - 1 for view in League.of(store).players.values())
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from ludus._store import Store
+from ludus._store.store import Store
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

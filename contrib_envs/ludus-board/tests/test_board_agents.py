@@ -37,7 +37,7 @@ def results(environment: BoardEnvironment, agents: tuple, matches: int) -> np.nd
         for seat, agent in enumerate(agents):
             rows = np.flatnonzero(player.acting[:, seat])
             seen, mask = {"obs": player.observation["obs"][rows, seat]}, player.action_mask[rows, seat]
-            actions[rows, seat] = agent.act(seen, action_mask=mask, streams=rows, rng=rng)
+            actions[rows, seat] = agent.act(seen, action_mask=mask, seat_ids=rows, rng=rng)
         tick = environment.step({"player": actions})
         ended = np.flatnonzero(tick.terminated)
         counts += [int((tick.outcome[ended, 0] == points).sum()) for points in (1.0, 0.5, 0.0)]
@@ -49,7 +49,7 @@ def act(agent: object, observation: np.ndarray, *, mask: np.ndarray | None = Non
     """Return what the agent does, with a fixed seed."""
     n = len(observation)
     rng = np.random.default_rng(1)
-    return agent.act({"obs": observation}, action_mask=mask, streams=np.arange(n), rng=rng)
+    return agent.act({"obs": observation}, action_mask=mask, seat_ids=np.arange(n), rng=rng)
 
 
 # --- a slow Connect Four: a position is a tuple of columns, each a tuple of 0 (own) and 1 (the opponent's) -----------
@@ -227,19 +227,19 @@ def test_evaluating_changes_no_decision(make, kind, config):
     agent, random = agent_for(environment, kind, config), agent_for(environment, RandomAgent)
     assert isinstance(agent, EvaluatingAgent)
     player = environment.reset(np.arange(32, dtype=np.uint64)).roles["player"]
-    seen, streams = set(), np.arange(32)
+    seen, seat_ids = set(), np.arange(32)
     for ply in range(7):
         rows = player.acting[:, ply % 2].copy()
-        at, obs = streams[rows], {"obs": player.observation["obs"][rows, ply % 2]}
+        at, obs = seat_ids[rows], {"obs": player.observation["obs"][rows, ply % 2]}
         mask = player.action_mask[rows, ply % 2]
-        actions, values = agent.act_and_evaluate(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
-        again = agent.act(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
+        actions, values = agent.act_and_evaluate(obs, action_mask=mask, seat_ids=at, rng=np.random.default_rng(ply))
+        again = agent.act(obs, action_mask=mask, seat_ids=at, rng=np.random.default_rng(ply))
         assert np.array_equal(actions, again)
         assert values.dtype == np.float32
         assert np.array_equal(values, agent.evaluate(obs, mask))
         seen |= set(np.sign(values))
         mover = agent if ply % 2 == 0 else random
-        chosen = mover.act(obs, action_mask=mask, streams=at, rng=np.random.default_rng(ply))
+        chosen = mover.act(obs, action_mask=mask, seat_ids=at, rng=np.random.default_rng(ply))
         everyone = np.zeros((32, 2, 1), np.int64)
         everyone[rows, ply % 2] = chosen
         player = environment.step({"player": everyone}).roles["player"]

@@ -26,8 +26,8 @@ def decide(agent, seen, rng):
     rows, seats = np.nonzero(seen.acting)
     if len(rows):
         leaves = {name: leaf[rows, seats] for name, leaf in seen.observation.items()}
-        streams = rows * seen.acting.shape[1] + seats
-        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], streams=streams, rng=rng)
+        seat_ids = rows * seen.acting.shape[1] + seats
+        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], seat_ids=seat_ids, rng=rng)
     return actions
 
 

@@ -35,12 +35,12 @@ class Constant:
     def __init__(self, actions):
         self.actions = actions
 
-    def act(self, observation, *, action_mask, streams, rng):
-        wanted = self.actions[streams // 2]
-        legal = action_mask[np.arange(len(streams)), wanted]
+    def act(self, observation, *, action_mask, seat_ids, rng):
+        wanted = self.actions[seat_ids // 2]
+        legal = action_mask[np.arange(len(seat_ids)), wanted]
         return np.where(legal, wanted, 0)[:, None]
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
 
@@ -60,7 +60,7 @@ def fight(one, other, *, matches, seed=0):
                 seen = fighter.observation["obs"][rows, own[rows]]
                 mask = fighter.action_mask[rows, own[rows]]
                 actions[rows, own[rows]] = agent.act(
-                    {"obs": seen}, action_mask=mask, streams=2 * rows + own[rows], rng=rng
+                    {"obs": seen}, action_mask=mask, seat_ids=2 * rows + own[rows], rng=rng
                 )
         tick = environment.step({"fighter": actions})
         ended = np.flatnonzero(tick.terminated)
@@ -117,7 +117,7 @@ def observe(ring, agent, seat, *, tries=400):
     seen = np.repeat(ring.seen.observation["obs"][:, seat], tries, axis=0)
     mask = np.repeat(ring.seen.action_mask[:, seat], tries, axis=0)
     agent.reset(np.arange(tries))
-    chosen = agent.act({"obs": seen}, action_mask=mask, streams=np.arange(tries), rng=np.random.default_rng(0))
+    chosen = agent.act({"obs": seen}, action_mask=mask, seat_ids=np.arange(tries), rng=np.random.default_rng(0))
     return {ACTIONS[n]: count / tries for n, count in enumerate(np.bincount(chosen[:, 0], minlength=36)) if count}
 
 
@@ -156,12 +156,12 @@ def test_the_bot_counters_guard_breaks(ring):
 def test_the_bot_keeps_to_its_plan(ring):
     """What it does about an attack is drawn once, not on every tick."""
     fight = ring().step("heavy-left").step()
-    agent, streams, rng = bot("strong"), np.arange(200), np.random.default_rng(0)
+    agent, seat_ids, rng = bot("strong"), np.arange(200), np.random.default_rng(0)
     plans = []
     for _ in range(3):
         view = {"obs": np.repeat(fight.seen.observation["obs"][:, 1], 200, axis=0)}
         mask = np.repeat(fight.seen.action_mask[:, 1], 200, axis=0)
-        plans.append(agent.act(view, action_mask=mask, streams=streams, rng=rng)[:, 0] == NUMBER["stance-left"])
+        plans.append(agent.act(view, action_mask=mask, seat_ids=seat_ids, rng=rng)[:, 0] == NUMBER["stance-left"])
         fight.step()
     assert plans[0].sum() > 100
     assert plans[2].sum() < 195
@@ -172,14 +172,14 @@ def test_the_bot_learns_whom_to_trust(ring):
     """Shown feints it steps back from the next heavy attack; shown heavy attacks that come, or nothing, it does not."""
     feint = ring().step("heavy-left").step(times=3).step("feint")
     meant = ring().step("heavy-left").step(times=6)
-    heavy, streams, rng = ring().step("heavy-right").step(), np.arange(200), np.random.default_rng(0)
+    heavy, seat_ids, rng = ring().step("heavy-right").step(), np.arange(200), np.random.default_rng(0)
 
     def stepping_back(*shown, agent):
-        agent.reset(streams)
+        agent.reset(seat_ids)
         for fight in (*shown, heavy):
             view = {"obs": np.repeat(fight.seen.observation["obs"][:, 1], 200, axis=0)}
             mask = np.repeat(fight.seen.action_mask[:, 1], 200, axis=0)
-            chosen = agent.act(view, action_mask=mask, streams=streams, rng=rng)
+            chosen = agent.act(view, action_mask=mask, seat_ids=seat_ids, rng=rng)
         return (chosen == NUMBER["dodge-back"]).mean()
 
     agent, idle = bot("strong"), ring()

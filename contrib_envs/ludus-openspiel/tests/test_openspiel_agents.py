@@ -18,20 +18,20 @@ from ludus_openspiel.tree import information_states
 class Anybody:
     """Takes any legal action."""
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return (rng.random(action_mask.shape) * action_mask).argmax(axis=1)[:, None]
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
 
 class Wanderer(Anybody):
     """Moves the cursor of Cursor Go about at length before it places a stone."""
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         moves = action_mask & [True, True, True, True, rng.random() < 0.1, False]
         moves |= action_mask & ~moves.any(axis=1, keepdims=True)  # the rules let it go so far only
-        return super().act(observation, action_mask=moves, streams=streams, rng=rng)
+        return super().act(observation, action_mask=moves, seat_ids=seat_ids, rng=rng)
 
 
 def returns(game, agents, matches, seed=0, **options):
@@ -39,16 +39,16 @@ def returns(game, agents, matches, seed=0, **options):
     env = make_environment(OpenSpielConfig(game=game, **options), num_matches=matches)
     rng, seats = np.random.default_rng(seed), len(agents)
     tick, total = env.reset(np.arange(matches, dtype=np.uint64) + seed * 1000), np.zeros((matches, seats))
-    streams = np.arange(matches)[:, None] * seats + np.arange(seats)
+    seat_ids = np.arange(matches)[:, None] * seats + np.arange(seats)
     for agent in agents:
-        agent.reset(streams.ravel())
+        agent.reset(seat_ids.ravel())
     while tick.roles["player"].acting.any():
         role, actions = tick.roles["player"], np.zeros((matches, seats, 1), np.int64)
         for seat, agent in enumerate(agents):
             rows = np.flatnonzero(role.acting[:, seat])
             if rows.size:
                 seen, mask = {"obs": role.observation["obs"][rows, seat].copy()}, role.action_mask[rows, seat]
-                actions[rows, seat] = agent.act(seen, action_mask=mask, streams=streams[rows, seat], rng=rng)
+                actions[rows, seat] = agent.act(seen, action_mask=mask, seat_ids=seat_ids[rows, seat], rng=rng)
         tick = env.step({"player": actions})
         total += tick.roles["player"].reward
     return total.mean(axis=0)
@@ -118,7 +118,7 @@ def test_mcts_refuses_to_guess():
         agent.act(
             {"obs": np.full((1, 3, 3, 3), 5, np.float32)},
             action_mask=np.ones((1, 9), bool),
-            streams=np.zeros(1, np.int64),
+            seat_ids=np.zeros(1, np.int64),
             rng=np.random.default_rng(0),
         )
 

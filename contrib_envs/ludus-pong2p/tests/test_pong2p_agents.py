@@ -8,7 +8,7 @@ from ludus.agent import Agent
 from ludus_pong2p.config import FollowerConfig, Pong2pConfig, RandomConfig
 from ludus_pong2p.environment import Pong2p, make_environment
 from ludus_pong2p.follower import FollowerAgent
-from ludus_pong2p.memory import Memory
+from ludus_pong2p.memory import BallTracker
 from ludus_pong2p.plugin import ludus_register_agents
 from ludus_pong2p.random_agent import RandomAgent
 
@@ -38,11 +38,11 @@ def seen(*, ball_x: float = 10.0, ball_y: float = 0.0, paddle: float = 0.0, rows
     return {"obs": obs}
 
 
-def act(agent: Agent, observation: dict, *, streams: tuple = (0,), seed: int = 0) -> list[int]:
+def act(agent: Agent, observation: dict, *, seat_ids: tuple = (0,), seed: int = 0) -> list[int]:
     """Return what the agent does."""
     rng = np.random.default_rng(seed)
-    actions = agent.act(observation, action_mask=None, streams=np.array(streams), rng=rng)
-    assert actions.shape == (len(streams), 1)
+    actions = agent.act(observation, action_mask=None, seat_ids=np.array(seat_ids), rng=rng)
+    assert actions.shape == (len(seat_ids), 1)
     assert actions.dtype == np.int64
     return actions[:, 0].tolist()
 
@@ -57,7 +57,7 @@ def score(left: Agent, right: Agent, *, matches: int = 48, **options) -> float:
     while player.acting.any():
         for seat, agent in enumerate((left, right)):
             leaves = {name: leaf[:, seat] for name, leaf in player.observation.items()}
-            actions[:, seat] = agent.act(leaves, action_mask=None, streams=2 * rows + seat, rng=rng)
+            actions[:, seat] = agent.act(leaves, action_mask=None, seat_ids=2 * rows + seat, rng=rng)
         tick = environment.step({"player": actions})
         over = tick.terminated | tick.truncated
         outcome[over] = tick.outcome[over, 0]
@@ -119,7 +119,7 @@ def test_it_moves_in_a_share_of_the_ticks(speed, moves):
 def approach(agent: FollowerAgent, *, rows: int, seed: int, at: tuple = (10.0, 9.0)) -> None:
     """Show the agent a ball that comes towards it."""
     for x in at:
-        act(agent, seen(ball_x=x, rows=rows), streams=tuple(range(rows)), seed=seed)
+        act(agent, seen(ball_x=x, rows=rows), seat_ids=tuple(range(rows)), seed=seed)
 
 
 def test_it_misses_by_as_much_as_its_error():
@@ -130,7 +130,7 @@ def test_it_misses_by_as_much_as_its_error():
     offsets = []
     for paddle in np.arange(-6.0, 6.1, 0.5):
         obs["obs"][:, 0] = paddle / 20
-        stays = np.array(act(agent, obs, streams=tuple(range(rows)))) == STAY
+        stays = np.array(act(agent, obs, seat_ids=tuple(range(rows)))) == STAY
         offsets += [-paddle] * int(stays.sum())
     assert -4.75 <= min(offsets) <= -3.5
     assert 3.5 <= max(offsets) <= 4.75
@@ -157,8 +157,8 @@ def test_what_it_does_in_a_row_depends_on_that_row_alone():
     for heights in ball:
         obs = seen(rows=6)
         obs["obs"][:, 3] = heights / 20
-        straight = act(one, obs, streams=tuple(range(6)))
-        turned = act(other, {"obs": obs["obs"][order]}, streams=tuple(order))
+        straight = act(one, obs, seat_ids=tuple(range(6)))
+        turned = act(other, {"obs": obs["obs"][order]}, seat_ids=tuple(order))
         assert turned == [straight[i] for i in order]
 
 
@@ -166,9 +166,9 @@ def test_a_new_match_starts_without_memories():
     """The old ball is forgotten in the streams that are reset, and in no other."""
     agent = follower(**{**PERFECT, "delay": 2})
     for _ in range(3):
-        act(agent, seen(ball_y=9.0, rows=2), streams=(0, 7))
+        act(agent, seen(ball_y=9.0, rows=2), seat_ids=(0, 7))
     agent.reset(np.array([7]))
-    assert act(agent, seen(ball_y=-9.0, rows=2), streams=(0, 7)) == [DOWN, UP]
+    assert act(agent, seen(ball_y=-9.0, rows=2), seat_ids=(0, 7)) == [DOWN, UP]
 
 
 def test_strength_gives_what_is_not_set():
@@ -193,25 +193,25 @@ def test_help_texts_name_the_values_of_both_strengths():
 
 def test_random_actions_are_uniform():
     """Without holding."""
-    counts = np.bincount(act(random_agent(hold=1.0), seen(rows=3000), streams=tuple(range(3000))), minlength=3)
+    counts = np.bincount(act(random_agent(hold=1.0), seen(rows=3000), seat_ids=tuple(range(3000))), minlength=3)
     assert (np.abs(counts - 1000) < 120).all()
 
 
 def test_random_actions_are_held_for_a_while():
     """With hold = 5 a fifth of the ticks renews them, of which two thirds change them."""
-    agent, rng, streams = random_agent(hold=5.0), np.random.default_rng(0), np.arange(200)
-    done = [agent.act({}, action_mask=None, streams=streams, rng=rng)[:, 0] for _ in range(100)]
+    agent, rng, seat_ids = random_agent(hold=5.0), np.random.default_rng(0), np.arange(200)
+    done = [agent.act({}, action_mask=None, seat_ids=seat_ids, rng=rng)[:, 0] for _ in range(100)]
     changed = np.mean(np.diff(done, axis=0) != 0)
     assert changed == pytest.approx(1 / 5 * 2 / 3, abs=0.01)
 
 
 def test_a_new_match_starts_with_a_new_action():
     """It does not hold on to the last one."""
-    agent, rng, streams = random_agent(hold=1e9), np.random.default_rng(0), np.arange(100)
-    first = agent.act({}, action_mask=None, streams=streams, rng=rng)
-    np.testing.assert_array_equal(agent.act({}, action_mask=None, streams=streams, rng=rng), first)
-    agent.reset(streams)
-    assert (agent.act({}, action_mask=None, streams=streams, rng=rng) != first).any()
+    agent, rng, seat_ids = random_agent(hold=1e9), np.random.default_rng(0), np.arange(100)
+    first = agent.act({}, action_mask=None, seat_ids=seat_ids, rng=rng)
+    np.testing.assert_array_equal(agent.act({}, action_mask=None, seat_ids=seat_ids, rng=rng), first)
+    agent.reset(seat_ids)
+    assert (agent.act({}, action_mask=None, seat_ids=seat_ids, rng=rng) != first).any()
 
 
 # -- the rest ------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_a_new_match_starts_with_a_new_action():
 
 def test_memory_grows_with_the_streams():
     """Rows keep what they hold."""
-    memory = Memory(value=2)
+    memory = BallTracker(value=2)
     assert memory.take(np.array([1])).tolist() == [True]
     memory["value"][1] = (3.0, 4.0)
     assert memory.take(np.array([5, 1])).tolist() == [True, False]

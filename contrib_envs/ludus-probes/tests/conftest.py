@@ -74,12 +74,12 @@ def by_agent():
 
         def decide(player, number):
             rows, seats = player.acting.shape
-            streams = np.arange(rows * seats)
+            seat_ids = np.arange(rows * seats)
             if number == 0:
-                agent.reset(streams)
+                agent.reset(seat_ids)
             leaves = {name: leaf.reshape(rows * seats, *leaf.shape[2:]) for name, leaf in player.observation.items()}
             mask = None if player.action_mask is None else player.action_mask.reshape(rows * seats, -1)
-            return agent.act(leaves, action_mask=mask, streams=streams, rng=rng).reshape(rows, seats, -1)
+            return agent.act(leaves, action_mask=mask, seat_ids=seat_ids, rng=rng).reshape(rows, seats, -1)
 
         return decide
 

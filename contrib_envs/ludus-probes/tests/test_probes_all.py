@@ -71,7 +71,7 @@ def test_every_probe_can_be_watched(make, start, name):
             break
         seats = player.acting.size
         mask = None if player.action_mask is None else player.action_mask.reshape(seats, -1)
-        drawn = agent.act({}, action_mask=mask, streams=np.arange(seats), rng=rng)
+        drawn = agent.act({}, action_mask=mask, seat_ids=np.arange(seats), rng=rng)
         environment.step({ROLE: drawn.reshape(3, seats // 3, -1)})
 
 
@@ -122,7 +122,7 @@ def test_perfect_agents_evaluate(make, make_agent, start, name):
     player = start(environment)
     seen = {leaf: array[:, 0] for leaf, array in player.observation.items()}
     mask = None if player.action_mask is None else player.action_mask[:, 0]
-    more = {"action_mask": mask, "streams": np.arange(5), "rng": np.random.default_rng(0)}
+    more = {"action_mask": mask, "seat_ids": np.arange(5), "rng": np.random.default_rng(0)}
     agent.reset(np.arange(5))
     actions, values = agent.act_and_evaluate(seen, **more)
     assert np.array_equal(actions, agent.act(seen, **more))
@@ -182,7 +182,7 @@ def rates_of_random_play(environment):
         begin = time.process_time()
         for _ in range(200):
             mask = None if player.action_mask is None else player.action_mask.reshape(matches * seats, -1)
-            drawn = agent.act({}, action_mask=mask, streams=np.arange(matches * seats), rng=rng)
+            drawn = agent.act({}, action_mask=mask, seat_ids=np.arange(matches * seats), rng=rng)
             tick = environment.step({ROLE: drawn.reshape(matches, seats, -1)})
             ended = np.flatnonzero(tick.terminated | tick.truncated)
             if len(ended):

@@ -94,7 +94,7 @@ def test_the_observation_tells_last_choices_rounds_left_and_seat(make, start):
 def test_the_fixed_agent_draws_from_its_mixture(make, make_agent, mixture):
     """In 40,000 draws; what has probability 0 never comes."""
     agent = make_agent("matrix-fixed", make("matrix-game"), mixture=mixture)
-    drawn = agent.act({}, action_mask=None, streams=np.arange(40_000), rng=np.random.default_rng(0))
+    drawn = agent.act({}, action_mask=None, seat_ids=np.arange(40_000), rng=np.random.default_rng(0))
     assert drawn.shape == (40_000, 1)
     shares = np.bincount(drawn[:, 0], minlength=3) / 40_000
     wanted = np.array(mixture or (1 / 3, 1 / 3, 1 / 3))

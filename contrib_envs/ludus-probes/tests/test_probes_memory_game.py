@@ -84,7 +84,7 @@ def test_the_agent_forgets_when_told_and_knows_that_it_does_not_know(make, make_
     agent = make_agent("memory-game-perfect", make("memory-game"))
     cue = np.zeros((2, 6), np.float32)
     cue[:, 3] = cue[:, 4] = 1.0
-    more = {"action_mask": None, "streams": np.array([5, 900]), "rng": np.random.default_rng(0)}
+    more = {"action_mask": None, "seat_ids": np.array([5, 900]), "rng": np.random.default_rng(0)}
     assert agent.act({"obs": cue}, **more).tolist() == [[3], [3]]
     agent.reset(np.array([900, 2000]))
     actions, values = agent.act_and_evaluate({"obs": np.zeros((2, 6), np.float32)}, **more)

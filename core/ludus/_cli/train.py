@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ludus._plugins import Plugins, load_plugins
+from ludus._plugins.manager import Plugins, load_plugins
+from ludus.cli_types import FiniteRange
 from ludus.errors import RunError
-from ludus.parameter import FiniteRange
 
 if TYPE_CHECKING:
-    from ludus._runner import Outcome
+    from ludus._run.runner import Outcome
 
 # Before NumPy is imported: what a coordinator multiplies is small, and more threads would wait for each other on cores
 # that its workers need. Workers are told numbers of their own.
@@ -53,8 +53,8 @@ def train(context: click.Context, *, path: str, run_dir: str | None, as_json: bo
 
     Ctrl-C stops cleanly; `ludus resume DIR` goes on.
     """
-    from ludus._config import load_config  # noqa: PLC0415 - only here: help must be fast
-    from ludus._runner import train as run  # noqa: PLC0415
+    from ludus._config.run_config import load_config  # noqa: PLC0415 - only here: help must be fast
+    from ludus._run.runner import train as run  # noqa: PLC0415
 
     plugins = _plugins()
     config = load_config(path, overrides=_overrides(**given), plugins=plugins)
@@ -71,7 +71,7 @@ def resume(context: click.Context, *, run_dir: str, as_json: bool, **given: Any)
 
     Limits count from the first start; raise them to train further: --minutes 60.
     """
-    from ludus._runner import resume as run  # noqa: PLC0415 - only here: help must be fast
+    from ludus._run.runner import resume as run  # noqa: PLC0415 - only here: help must be fast
 
     _refuse_file(run_dir)
     plugins, folder = _plugins(), Path(run_dir)
@@ -89,7 +89,7 @@ def _refuse_file(path: str) -> None:
     Raises:
         RunError: It is a file.
     """
-    from ludus._database import DATABASE  # noqa: PLC0415 - only here: help must be fast
+    from ludus._store.database import DATABASE  # noqa: PLC0415 - only here: help must be fast
 
     if Path(path).is_file():
         known = [folder for folder in (Path(path).parent, _usual_folder(path)) if (folder / DATABASE).exists()]
@@ -113,7 +113,7 @@ def _overrides(*, overrides: tuple[str, ...], minutes: float | None, workers: in
 
 def _shown(plugins: Plugins, *, as_json: bool) -> dict[str, Any]:
     """Return who shows the run, as arguments of the runner."""
-    from ludus._config import choose_components  # noqa: PLC0415 - only here: help must be fast
+    from ludus._config.run_config import choose_components  # noqa: PLC0415 - only here: help must be fast
 
     if as_json:
         return {"say": lambda _: None}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from ludus.graphs import Recorded, _Recording
+    from ludus.graphs import GraphedCallable, _Recording
 
 
 @define
@@ -30,20 +30,20 @@ class _Repeated:
 
 @contextmanager
 def recorded_on_cpu() -> Iterator[list[Callable[[Any], tuple[Tensor, ...]]]]:
-    """Let `ludus.graphs.Recorded` work without a GPU, with the same calls and the same tensors written to.
+    """Let `ludus.graphs.GraphedCallable` work without a GPU, with the same calls and the same tensors written to.
 
     Returns:
         The functions that were recorded, one for each recording.
     """
-    from ludus.graphs import Recorded, _Recording  # noqa: PLC0415 - importing torch takes seconds
+    from ludus.graphs import GraphedCallable, _Recording  # noqa: PLC0415 - importing torch takes seconds
 
     made: list[Callable[[Any], tuple[Tensor, ...]]] = []
 
-    def record(recorded: Recorded[Any], inputs: Any, _: torch.device) -> _Recording:
+    def record(recorded: GraphedCallable[Any], inputs: Any, _: torch.device) -> _Recording:
         graph = _Repeated(recorded._function, inputs)
         graph.recording = _Recording(cast("torch.cuda.CUDAGraph", graph), tuple(inputs.named().values()), ())
         made.append(recorded._function)
         return graph.recording
 
-    with mock.patch.object(Recorded, "_record", record):
+    with mock.patch.object(GraphedCallable, "_record", record):
         yield made

@@ -57,7 +57,7 @@ class _Script:
     """What n streams are shown, one view per step."""
 
     views: list[View]
-    streams: np.ndarray
+    seat_ids: np.ndarray
 
     @classmethod
     def random(cls, raw: Spaces, *, rows: int, steps: int, seed: int, masked: bool) -> _Script:
@@ -74,11 +74,11 @@ class _Script:
         return cls(views, np.arange(rows, dtype=np.int64) * _STREAM_STEP)
 
     def part(self, chosen: np.ndarray) -> _Script:
-        return _Script([_take(view, chosen) for view in self.views], self.streams[chosen])
+        return _Script([_take(view, chosen) for view in self.views], self.seat_ids[chosen])
 
     def play(self, interface: Interface) -> list[View]:
         """Return copies of what the interface shows, step by step."""
-        return [_copy(interface.observe(view, self.streams)) for view in self.views]
+        return [_copy(interface.observe(view, self.seat_ids)) for view in self.views]
 
 
 def _take(view: View, chosen: np.ndarray) -> View:
@@ -116,10 +116,10 @@ def _differs(one: View, other: View) -> str:
 # -- the checks ----------------------------------------------------------------------------------------------------
 
 
-def _bound(make: Callable[[], Interface], raw: Spaces, streams: np.ndarray) -> Interface:
+def _bound(make: Callable[[], Interface], raw: Spaces, seat_ids: np.ndarray) -> Interface:
     interface = make()
     interface.bind(raw)
-    interface.reset(streams)
+    interface.reset(seat_ids)
     return interface
 
 
@@ -134,15 +134,15 @@ def _check_bind(make: Callable[[], Interface], raw: Spaces) -> Spaces:
 
 
 def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script) -> list[View]:
-    interface = _bound(make, raw, script.streams)
+    interface = _bound(make, raw, script.seat_ids)
     trace = []
     for view in script.views:
         before = _copy(view)
-        shown = interface.observe(view, script.streams)
+        shown = interface.observe(view, script.seat_ids)
         changed = _differs(before, view)
         if changed:
             raise ContractError(f"observe modified {changed} of the view it was given; copy before changing")
-        check_view(shown, seen, rows=script.streams.size)
+        check_view(shown, seen, rows=script.seat_ids.size)
         _check_bounds(shown.observation, seen.observation)
         _check_choices(shown.action_mask, seen.action)
         trace.append(_copy(shown))
@@ -207,13 +207,13 @@ def _check_rewards(shown: View, *, rows: int) -> None:
 def _check_actions(
     make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
 ) -> None:
-    interface = _bound(make, raw, script.streams)
-    dtype, shape = action_dtype(raw.action), (script.streams.size, action_width(raw.action))
+    interface = _bound(make, raw, script.seat_ids)
+    dtype, shape = action_dtype(raw.action), (script.seat_ids.size, action_width(raw.action))
     for view in script.views:
-        shown = interface.observe(view, script.streams)
-        chosen = _random_legal(seen.action, shown.action_mask, script.streams.size, rng)
+        shown = interface.observe(view, script.seat_ids)
+        chosen = _random_legal(seen.action, shown.action_mask, script.seat_ids.size, rng)
         before = chosen.copy()
-        action = interface.act(chosen, script.streams)
+        action = interface.act(chosen, script.seat_ids)
         if not np.array_equal(before, chosen):
             raise ContractError("act modified the action it was given; copy before changing")
         if action.shape != shape or action.dtype != dtype:
@@ -240,29 +240,29 @@ def _check_raw_action(action: np.ndarray, chosen: np.ndarray, space: Space[Any],
 
 def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
     """Order, company and batch size of rows make no difference."""
-    count = script.streams.size
+    count = script.seat_ids.size
     order = np.arange(count)[::-1]
-    _check_same(trace, order, script.part(order).play(_bound(make, raw, script.streams)), "rows in another order")
-    alone = _bound(make, raw, script.streams)
+    _check_same(trace, order, script.part(order).play(_bound(make, raw, script.seat_ids)), "rows in another order")
+    alone = _bound(make, raw, script.seat_ids)
     for row in range(count):
         chosen = np.array([row])
         _check_same(trace, chosen, script.part(chosen).play(alone), "a batch of one")
     half = np.arange(0, count, 2)
-    _check_same(trace, half, script.part(half).play(_bound(make, raw, script.streams)), "fewer streams")
+    _check_same(trace, half, script.part(half).play(_bound(make, raw, script.seat_ids)), "fewer streams")
 
 
 def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
     """A reset forgets everything about its streams and nothing about others."""
-    interface = _bound(make, raw, script.streams)
+    interface = _bound(make, raw, script.seat_ids)
     script.play(interface)
-    interface.reset(script.streams)
-    everybody = np.arange(script.streams.size)
+    interface.reset(script.seat_ids)
+    everybody = np.arange(script.seat_ids.size)
     _check_same(trace, everybody, script.play(interface), "a second match after reset")
-    interface = _bound(make, raw, script.streams)
+    interface = _bound(make, raw, script.seat_ids)
     others = everybody[1:]
     for view, shown in zip(script.views, trace, strict=True):
-        interface.reset(script.streams[:1])
-        played = _copy(interface.observe(view, script.streams))
+        interface.reset(script.seat_ids[:1])
+        played = _copy(interface.observe(view, script.seat_ids))
         changed = _differs(_take(shown, others), _take(played, others))
         if changed:
             raise ContractError(f"{changed} of a stream changes when another stream is reset")
@@ -272,18 +272,18 @@ def _check_schedule(
     make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
 ) -> None:
     """Progress changes rewards alone, since models play without hearing of it."""
-    model, learning = (_bound(make, raw, script.streams) for _ in range(2))
+    model, learning = (_bound(make, raw, script.seat_ids) for _ in range(2))
     if not isinstance(learning, ScheduledInterface):
         return
     for step, view in enumerate(script.views, start=1):
         learning.advance(step / len(script.views))
         expected, got = (
-            attrs.evolve(one.observe(view, script.streams), reward=view.reward, reward_parts={})
+            attrs.evolve(one.observe(view, script.seat_ids), reward=view.reward, reward_parts={})
             for one in (model, learning)
         )
         changed = _differs(expected, got)
-        chosen = _random_legal(seen.action, expected.action_mask, script.streams.size, rng)
-        meant, played = (one.act(chosen.copy(), script.streams) for one in (model, learning))
+        chosen = _random_legal(seen.action, expected.action_mask, script.seat_ids.size, rng)
+        meant, played = (one.act(chosen.copy(), script.seat_ids) for one in (model, learning))
         if not np.array_equal(meant, played):
             changed = changed or "the game's action"
         if changed:

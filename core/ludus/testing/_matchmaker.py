@@ -11,8 +11,8 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from ludus._answers import checked_evaluation, checked_pairing, checked_pool_changes
-from ludus._participants import inherited
+from ludus._league.participants import inherited
+from ludus._league.validation import checked_evaluation, checked_pairing, checked_pool_changes
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
 from ludus.testing._trying import trying

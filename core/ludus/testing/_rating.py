@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ludus._answers import checked_rating
-from ludus._messages import Fixture
-from ludus._records import MatchRecord
+from ludus._league.validation import checked_rating
 from ludus.environment import Seat
 from ludus.errors import ContractError
 from ludus.matchmaker import RatingTable
+from ludus.records import Fixture, MatchRecord
 
 __all__ = ["check_rating"]
 

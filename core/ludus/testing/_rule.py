@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ludus._answers import checked_changes
+from ludus._league.validation import checked_changes
 from ludus.errors import ContractError
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
 from ludus.testing._matchmaker import FakeLeague, fake_leagues

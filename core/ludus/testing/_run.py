@@ -16,7 +16,8 @@ import numpy as np
 from attrs import evolve, frozen
 from gymnasium import spaces
 
-from ludus._answers import (
+from ludus._config.run_config import load_config, schedule_problem
+from ludus._league.validation import (
     answering,
     checked_changes,
     checked_evaluation,
@@ -24,9 +25,11 @@ from ludus._answers import (
     checked_pool_changes,
     checked_rating,
 )
-from ludus._assembly import Assembly
-from ludus._blame import close_environment, told
-from ludus._build import (
+from ludus._plugins.error_wrapping import close_environment, format_error
+from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run.assembly import Assembly
+from ludus._run.check import check_options
+from ludus._run.factories import (
     learned_role,
     make,
     make_agent,
@@ -37,17 +40,14 @@ from ludus._build import (
     make_networks,
     player_role,
 )
-from ludus._check import check_options
-from ludus._config import load_config, schedule_problem
-from ludus._messages import Fixture
-from ludus._play import Actor, Play, Reward, Seats
-from ludus._plugins import Plugins, load_plugins
+from ludus._sampling.engine import Actor, Play, Reward, Seats
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
 from ludus.inference import Eager
 from ludus.interface import Spaces
 from ludus.network import RecurrentNetwork
+from ludus.records import Fixture
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._algorithm import check_decision, check_fields
 from ludus.testing._interface import check_view
@@ -59,8 +59,8 @@ from ludus.testing._tick_checks import Watch
 from ludus.testing._trying import expect
 
 if TYPE_CHECKING:
-    from ludus._actors import LiveActor
-    from ludus._config import AnchorConfig, PlayerConfig, RunConfig
+    from ludus._config.run_config import AnchorConfig, PlayerConfig, RunConfig
+    from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy
     from ludus.environment import Environment, EnvironmentSpec, Leaves, Role, Scenario, Tick
@@ -142,7 +142,7 @@ def _guarded(subject: str, texts: Iterator[str]) -> Iterator[Finding]:
     except BaseException as error:
         if os.environ.get("LUDUS_DEBUG"):
             raise
-        yield Finding("fail", subject, told(error))
+        yield Finding("fail", subject, format_error(error))
 
 
 def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
@@ -198,7 +198,7 @@ class _RandomActor:
     role: Role
     rng: np.random.Generator
 
-    def start(self, streams: np.ndarray) -> None:
+    def start(self, seat_ids: np.ndarray) -> None:
         """Nothing to do."""
 
     def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - the contract of actors
@@ -243,11 +243,11 @@ class _WatchedInterface:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         """Show the view."""
-        shown = self.inner.observe(view, streams)
+        shown = self.inner.observe(view, seat_ids)
         with answering(self.who):
-            check_view(shown, self.seen, rows=streams.size)
+            check_view(shown, self.seen, rows=seat_ids.size)
         return shown
 
 
@@ -363,12 +363,12 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
     if not rows.size:
         raise ContractError(f"role {role.name} does not act in {_MOST_TICKS} ticks")
     mask = None if tick.action_mask is None else tick.action_mask[rows, seats].copy()
-    streams = rows * role.num_seats + seats
-    agent.reset(streams)
+    seat_ids = rows * role.num_seats + seats
+    agent.reset(seat_ids)
     action = agent.act(
         {name: leaf[rows, seats] for name, leaf in tick.observation.items()},
         action_mask=mask,
-        streams=streams,
+        seat_ids=seat_ids,
         rng=generator(seed, "check", "agent"),
     )
     if not isinstance(action, np.ndarray):

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from attrs import asdict, define, evolve, field
 
-from ludus._assembly import Assembly
-from ludus._config import parse_config
-from ludus._coordinator import Coordinator
-from ludus._inproc import InprocEndpoint
-from ludus._learner import Learner
-from ludus._plugins import load_plugins
-from ludus._sampler import Sampler
-from ludus._store import Store
+from ludus._config.run_config import parse_config
+from ludus._league.coordinator import Coordinator
+from ludus._learning.learner import Learner
+from ludus._messaging.in_process import InprocEndpoint
+from ludus._plugins.manager import load_plugins
+from ludus._run.assembly import Assembly
+from ludus._sampling.sampler import Sampler
+from ludus._store.store import Store
 from ludus.errors import WireError
 from ludus.launcher import COORDINATOR, Worker, WorkerContext, learner_name
 from ludus.wire import Message, message_of
 
 if TYPE_CHECKING:
-    from ludus._config import RunConfig
+    from ludus._config.run_config import RunConfig
 
 __all__ = ["LeagueRunner", "league_runner"]
 
@@ -144,7 +144,7 @@ class LeagueRunner:
     def finish(self) -> None:
         """Stop all workers and wait until everything they said is committed."""
         self.coordinator.stop(list(self._workers))
-        self.until(lambda: all(worker.stopped and worker.settled for worker, _ in self._workers.values()))
+        self.until(lambda: all(worker.stopped and worker.drained for worker, _ in self._workers.values()))
         self.round()
 
     def messages(self, kind: type, *, sender: str = "") -> list[Any]:

@@ -10,9 +10,9 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 
-from ludus._participants import inherited, parse, unnumbered
-from ludus._payoffs import Payoffs
-from ludus._playing_time import PlayingTime
+from ludus._league.participants import inherited, parse, unnumbered
+from ludus._league.payoffs import Payoffs
+from ludus._league.player_shares import PlayingTime
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 from ludus.testing._worlds import World
@@ -179,7 +179,11 @@ class SyntheticLeague:
         view = attrs.evolve(view, live=f"{model}+", models=(*view.models, model), frozen_decisions=view.decisions)
         if anew is not None:
             learned = self.strategies[anew].copy() if anew else self._fresh(player)
-            view = attrs.evolve(view, births=(*view.births, len(view.models)), born_decisions=view.decisions)
+            view = attrs.evolve(
+                view,
+                generation_starts=(*view.generation_starts, len(view.models)),
+                generation_start_decisions=view.decisions,
+            )
             self._payoffs.forget_recent(player)
         self.strategies[view.live] = learned
         self._views[player] = view

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ludus._blame import raised
+from ludus._plugins.error_wrapping import describe_exception
 from ludus.errors import ContractError, LudusError
 
 
@@ -22,7 +22,7 @@ def trying(what: str) -> Iterator[None]:
     except LudusError as error:
         raise ContractError(f"{what}: {error}") from error
     except (Exception, SystemExit) as error:
-        raise ContractError(f"{what}: {raised(error)}") from error
+        raise ContractError(f"{what}: {describe_exception(error)}") from error
 
 
 def expect(kind: type[Any], answer: Any, asked: str) -> Any:

@@ -83,7 +83,7 @@ def decisions(agent, environment, *, ticks=12):
         action, value = agent.act_and_evaluate(
             {name: leaf[rows, seats] for name, leaf in role.observation.items()},
             action_mask=role.action_mask[rows, seats],
-            streams=2 * rows + seats,
+            seat_ids=2 * rows + seats,
             rng=rng,
         )
         said += [action.copy(), value.copy()]
@@ -124,7 +124,7 @@ def test_memories_stay_where_more_streams_begin(tmp_path):
             if step == 2:
                 agent.reset(np.array(others, np.int64))
             _, value = agent.act_and_evaluate(
-                {"obs": observation}, action_mask=mask, streams=np.array([0]), rng=np.random.default_rng(0)
+                {"obs": observation}, action_mask=mask, seat_ids=np.array([0]), rng=np.random.default_rng(0)
             )
             yield value.item()
 

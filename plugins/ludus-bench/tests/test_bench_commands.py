@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from ludus.__main__ import main
-from ludus._models import load_arrays
+from ludus._store.model_files import load_arrays
 from ludus.runs import open_run
 from ludus_bench._pieces import Source, open_setup
 from ludus_bench.machine import process_tree

@@ -156,23 +156,6 @@ def share_of_different(batches):
     return len(np.unique(rows, axis=0)) / len(rows)
 
 
-def test_policies_have_a_cache_only_where_they_are_to_be_as_in_a_run():
-    """By themselves they are asked about every row."""
-    for on in ("true", "false"):
-        setup = setup_of(f"sampling.evaluation_cache={on}")
-        cached = [hasattr(setup.learned(cached=how).policy._inference, "parameters") for how in (True, False)]
-        assert cached == [on == "true", False]
-
-
-@pytest.mark.parametrize("on", ["true", "false"])
-def test_samplers_count_what_their_networks_evaluate(on):
-    """Through caches, where there are such."""
-    with closing(setup_of(f"sampling.evaluation_cache={on}").sampling(matches=4)) as sampling:
-        sampling.record(64)
-        counted, made = sampling._sampler.evaluations, sampling._sampler.count
-    assert (counted.wanted, counted.made > 0) == ((made, True) if on == "true" else (0, False))
-
-
 @pytest.mark.parametrize("algorithm", ["ppo", "sac"])
 def test_a_decision_has_the_products_of_the_networks_that_act(algorithm):
     """Two layers and the heads; the critics of sac have nothing to say then."""

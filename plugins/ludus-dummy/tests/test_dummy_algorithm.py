@@ -163,14 +163,14 @@ def points_against(game, policy, agent, rng):
     """Return the mean outcome of `policy` in seat 0 against `agent` in seat 1."""
     tick = game.reset(np.arange(game.num_matches, dtype=np.uint64))
     points = np.zeros(game.num_matches)
-    streams = np.arange(game.num_matches)
+    seat_ids = np.arange(game.num_matches)
     while (player := tick.roles["player"]).acting.any():
         actions = np.zeros((game.num_matches, 2, 1), np.int64)
         mine, theirs = (np.flatnonzero(player.acting[:, seat]) for seat in (0, 1))
         obs, mask = player.observation["obs"], player.action_mask
         chosen = policy.act({"obs": obs[mine, 0]}, action_mask=mask[mine, 0], privileged={}, state={}, rng=rng)
         actions[mine, 0] = chosen.action
-        answer = agent.act({"obs": obs[theirs, 1]}, action_mask=mask[theirs, 1], streams=streams[theirs], rng=rng)
+        answer = agent.act({"obs": obs[theirs, 1]}, action_mask=mask[theirs, 1], seat_ids=seat_ids[theirs], rng=rng)
         actions[theirs, 1] = answer
         tick = game.step({"player": actions})
         points[tick.terminated] = tick.outcome[tick.terminated, 0]

@@ -36,7 +36,7 @@ from ludus_dummy.launcher import Threads
 from ludus_dummy.matchmaker import Uniform
 from ludus_dummy.networks import linear
 from ludus_dummy.rating import ShareTable
-from ludus_dummy.sink import Memory
+from ludus_dummy.sink import MemorySink
 
 LEAGUE = """
 [run]
@@ -117,7 +117,7 @@ def test_random_is_uniform_among_legal_actions():
     """Of three choices one is masked; each other comes in about half of 500 decisions."""
     observation, mask = seen_count(2)
     agent = Random(None, spec=COUNT, role="player")
-    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))[:, 0]
+    chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))[:, 0]
     counts = np.bincount(chosen, minlength=3)
     assert counts[2] == 0
     assert 200 < counts[0] < 300
@@ -137,7 +137,7 @@ def test_random_fills_boxes(bounds, filled):
     role = Role(name="player", observation_space=spaces.Discrete(2), action_space=box, teams=(0,))
     spec = EnvironmentSpec(name="any", roles=(role,), turn="simultaneous")
     agent = Random(None, spec=spec, role="player")
-    chosen = agent.act({}, action_mask=None, streams=STREAMS, rng=np.random.default_rng(0))
+    chosen = agent.act({}, action_mask=None, seat_ids=STREAMS, rng=np.random.default_rng(0))
     assert chosen.dtype == np.float32
     low, high = np.array(filled)
     assert (chosen.min(0) >= low).all()
@@ -150,7 +150,7 @@ def test_perfect_leaves_a_multiple_of_four(missing, added):
     """Without errors it always adds the winning number."""
     observation, mask = seen_count(missing)
     agent = Perfect(PerfectConfig(), spec=COUNT, role="player")
-    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))
+    chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))
     assert set(chosen[:, 0].tolist()) == {added - 1}
 
 
@@ -158,7 +158,7 @@ def test_perfect_errs_as_often_as_told():
     """At an error rate of ½, two thirds of the random half are wrong."""
     observation, mask = seen_count(10)
     agent = Perfect(PerfectConfig(error_rate=0.5), spec=COUNT, role="player")
-    chosen = agent.act(observation, action_mask=mask, streams=STREAMS, rng=np.random.default_rng(0))
+    chosen = agent.act(observation, action_mask=mask, seat_ids=STREAMS, rng=np.random.default_rng(0))
     assert (chosen != 1).mean() == pytest.approx(1 / 3, abs=0.06)
 
 
@@ -246,19 +246,19 @@ def test_launcher_runs_a_league(tmp_path):
 def test_launcher_ends_workers(tmp_path):
     """Those that cannot go on are told of, and what is left ends with the crew."""
     session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
-    crew = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
-    ((peer, failure),) = crew.receive(20.0)
+    worker_pool = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
+    ((peer, failure),) = worker_pool.receive(20.0)
     assert (peer, failure.fatal) == ("sampler-0", True)
-    while crew.alive:
+    while worker_pool.alive:
         time.sleep(0.01)
     with pytest.raises(WorkerError, match="sampler-0: no file"):
-        crew.check(heard_s={}, errors={"sampler-0": "no file"})
-    assert crew.finish(timeout_s=0.0, tend=lambda: None) == crew.alive == []
+        worker_pool.check(last_seen_s={}, errors={"sampler-0": "no file"})
+    assert worker_pool.finish(timeout_s=0.0, poll=lambda: None) == worker_pool.alive == []
 
 
 def test_sink_remembers(tmp_path):
     """It keeps what it is given and whether it was closed."""
-    sink = Memory(None, run_dir=tmp_path)
+    sink = MemorySink(None, run_dir=tmp_path)
     metric = Metric(name="a", value=1.0, decisions=2, elapsed_s=3.0)
     sink.write([metric])
     sink.close()

@@ -11,10 +11,10 @@ import sys
 import numpy as np
 import pytest
 import zmq
-from ludus._messages import Checkpoint, Failure, FixtureRequest, Fixtures, ModelFrozen, Stop
+from ludus._messaging.messages import Checkpoint, Failure, FixtureRequest, Fixtures, ModelFrozen, Stop
 from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR
-from ludus.wire import PROTOCOL, Credit, Hello, Leave, Progress, Segments
+from ludus.wire import PROTOCOL, Credit, Heartbeat, Hello, SamplerLeft, Segments
 from ludus_hosts import gateway as _gateway
 from ludus_hosts.gateway import Gateway
 from ludus_hosts.keys import RUN_KEY
@@ -333,9 +333,9 @@ def test_a_silent_host_does_not_take_part_any_more(showing, box):
     assert "box" in run.gateway._hosts
     run.now = 15.1
     run.until(lambda: run.reported == {})
-    run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, Leave)]) == 2)
+    run.until(lambda: len([1 for _, message in run.at_learner if isinstance(message, SamplerLeft)]) == 2)
     for worker in ("sampler-box-0", "sampler-box-1"):
-        assert Leave() in run.said(worker)
+        assert SamplerLeft() in run.said(worker)
     box.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.drops["foreign"] == 1)
     box.join()
@@ -366,7 +366,7 @@ def test_a_host_leaves(showing, box):
     assert set(run.gateway._hosts) == {"box", "other"}
     box.say(Leaving(host="box"))
     run.until(lambda: run.reported == {"other": 1})
-    run.until(lambda: Leave() in run.said("sampler-box-0"))
+    run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
 
 
 def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
@@ -377,7 +377,7 @@ def test_a_host_whose_connection_is_lost_is_forgotten(showing, box):
     run.until(lambda: not (run.learner.send("sampler-box-0", credit()) and run.gateway._hosts))
     assert run.gateway._hosts == {}
     run.until(lambda: run.reported == {})
-    run.until(lambda: Leave() in run.said("sampler-box-0"))
+    run.until(lambda: SamplerLeft() in run.said("sampler-box-0"))
 
 
 def test_a_host_may_come_by_a_new_connection(run, box):
@@ -512,9 +512,9 @@ def test_samplers_speak_to_coordinator_and_learners_only(run, box, peer):
         (COORDINATOR, ModelFrozen(player="main", number=9, hash="0" * 64, decisions=1, version=1)),
         (COORDINATOR, Checkpoint(player="main", path="learners/main/9.safetensors", hash="", version=1, decisions=1)),
         (COORDINATOR, Segments(player="main", block=1)),
-        (COORDINATOR, Leave()),
-        (LEARNER, Leave()),
-        (LEARNER, Progress(count=10**9)),  # the coordinator's word for what other players have learned
+        (COORDINATOR, SamplerLeft()),
+        (LEARNER, SamplerLeft()),
+        (LEARNER, Heartbeat(count=10**9)),  # the coordinator's word for what other players have learned
         (LEARNER, FixtureRequest(kind="train")),
     ],
     ids=lambda given: given if isinstance(given, str) else type(given).__name__,

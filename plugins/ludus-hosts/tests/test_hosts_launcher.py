@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from ludus._messages import MetricsReport, Progress, Stop
+from ludus._messaging.messages import Heartbeat, MetricsReport, Stop
 from ludus.errors import ConfigError
 from ludus.launcher import COORDINATOR, Launcher, Session
 from ludus_hosts import launcher as _launcher
@@ -33,7 +33,7 @@ def session(tmp_path, said):
 
 
 @pytest.fixture
-def crew(session):
+def worker_pool(session):
     """Return a crew without processes."""
     made = HostsCrew(session, {})
     made.start([])
@@ -42,10 +42,10 @@ def crew(session):
 
 
 @pytest.fixture
-def gateway(crew):
+def gateway(worker_pool):
     """Return the end by which a gateway speaks to that crew."""
     endpoint = ZmqEndpoint(GATEWAY)
-    endpoint.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     yield endpoint
     endpoint.close()
 
@@ -55,49 +55,49 @@ def gone(*names):
     return [(name, MetricsReport(values={})) for name in names]
 
 
-def test_who_comes_and_goes_is_said(crew, said):
+def test_who_comes_and_goes_is_said(worker_pool, said):
     """Once, though it is reported again and again; numbers of samplers that are gone do not stay in the metrics."""
-    assert crew._meet(Hosts(hosts={})) == []
+    assert worker_pool._meet(Hosts(hosts={})) == []
     for _ in range(2):
-        assert crew._meet(Hosts(hosts={"box": 2, "lab": 1})) == []
+        assert worker_pool._meet(Hosts(hosts={"box": 2, "lab": 1})) == []
     assert sorted(said) == ["box takes part with 2 samplers", "lab takes part with 1 sampler"]
-    assert crew._meet(Hosts(hosts={"box": 2})) == gone("sampler-lab-0")
+    assert worker_pool._meet(Hosts(hosts={"box": 2})) == gone("sampler-lab-0")
     assert said[2:] == ["lab does not take part any more"]
-    assert crew._meet(Hosts(hosts={})) == gone("sampler-box-0", "sampler-box-1")
+    assert worker_pool._meet(Hosts(hosts={})) == gone("sampler-box-0", "sampler-box-1")
     assert said[3:] == ["box does not take part any more"]
 
 
 @pytest.mark.parametrize(("before", "after", "left"), [(1, 3, []), (3, 1, ["sampler-box-1", "sampler-box-2"])])
-def test_a_host_may_change_the_number_of_its_samplers(crew, said, before, after, left):
+def test_a_host_may_change_the_number_of_its_samplers(worker_pool, said, before, after, left):
     """Only those that are not there any more are gone."""
-    crew._meet(Hosts(hosts={"box": before}))
-    assert crew._meet(Hosts(hosts={"box": after})) == gone(*left)
+    worker_pool._meet(Hosts(hosts={"box": before}))
+    assert worker_pool._meet(Hosts(hosts={"box": after})) == gone(*left)
     assert said == [f"box takes part with {count} sampler{'s' * (count > 1)}" for count in (before, after)]
 
 
-def test_the_run_hears_of_hosts_in_its_own_words(crew, gateway, eventually):
+def test_the_run_hears_of_hosts_in_its_own_words(worker_pool, gateway, eventually):
     """What the gateway says for itself passes."""
     received = []
 
     def hear():
-        received.extend(crew.receive(0.05))
+        received.extend(worker_pool.receive(0.05))
 
     gateway.send(COORDINATOR, Hosts(hosts={"box": 2}))
-    gateway.send(COORDINATOR, Progress(count=3))
+    gateway.send(COORDINATOR, Heartbeat(count=3))
     gateway.send(COORDINATOR, Hosts(hosts={"box": 1}))
     eventually(lambda: len(received) == 2, meanwhile=hear)
-    assert received == [(GATEWAY, Progress(count=3)), *gone("sampler-box-1")]
-    assert crew.alive == ["sampler-box-0"]
+    assert received == [(GATEWAY, Heartbeat(count=3)), *gone("sampler-box-1")]
+    assert worker_pool.alive == ["sampler-box-0"]
 
 
-def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(crew, gateway, eventually):
+def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_pool, gateway, eventually):
     """It comes by another way than the word that its host is gone, and may be later; nobody would take it back."""
     sampler = ZmqEndpoint("sampler-box-0")
-    sampler.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    sampler.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     report, received = MetricsReport(values={"decisions_per_s": 13_668.0}), []
 
     def hear():
-        received.extend(crew.receive(0.05))
+        received.extend(worker_pool.receive(0.05))
 
     def say(*messages):
         for message in messages:
@@ -106,54 +106,54 @@ def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(crew, gate
     try:
         for hosts, expected in (({"box": 1}, [report]), ({}, []), ({"box": 1}, [report])):
             gateway.send(COORDINATOR, Hosts(hosts=hosts))
-            eventually(lambda hosts=hosts: crew._hosts == hosts, meanwhile=hear)
+            eventually(lambda hosts=hosts: worker_pool._hosts == hosts, meanwhile=hear)
             received.clear()
-            say(report, Progress(count=1))
-            eventually(lambda: ("sampler-box-0", Progress(count=1)) in received, meanwhile=hear)
+            say(report, Heartbeat(count=1))
+            eventually(lambda: ("sampler-box-0", Heartbeat(count=1)) in received, meanwhile=hear)
             assert [message for _, message in received[:-1]] == expected
     finally:
         sampler.close()
 
 
-def test_only_the_gateway_says_who_takes_part(crew, eventually, said):
+def test_only_the_gateway_says_who_takes_part(worker_pool, eventually, said):
     """A worker that says so may be one of another machine."""
     endpoint = ZmqEndpoint("sampler-0")
-    endpoint.connect(COORDINATOR, ipc_address(crew._sockets, COORDINATOR))
+    endpoint.connect(COORDINATOR, ipc_address(worker_pool._sockets, COORDINATOR))
     try:
         endpoint.send(COORDINATOR, Hosts(hosts={"box": 3}))
-        assert eventually(lambda: crew.receive(0.05)) == [("sampler-0", Hosts(hosts={"box": 3}))]
+        assert eventually(lambda: worker_pool.receive(0.05)) == [("sampler-0", Hosts(hosts={"box": 3}))]
     finally:
         endpoint.close()
-    assert crew.alive == said == []
+    assert worker_pool.alive == said == []
 
 
-def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(crew):
+def test_samplers_elsewhere_are_alive_as_long_as_their_host_takes_part(worker_pool):
     """The run says to them what it says to those here, such as that it ends."""
-    crew._meet(Hosts(hosts={"box": 2, "lab": 1}))
-    assert crew.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
+    worker_pool._meet(Hosts(hosts={"box": 2, "lab": 1}))
+    assert worker_pool.alive == [*sampler_names("box", 2), *sampler_names("lab", 1)]
 
 
-def test_the_end_waits_for_hosts_that_finish(crew, said):
+def test_the_end_waits_for_hosts_that_finish(worker_pool, said):
     """What they say meanwhile is heard."""
-    crew._meet(Hosts(hosts={"box": 1}))
+    worker_pool._meet(Hosts(hosts={"box": 1}))
     tended = []
 
-    def tend():
+    def poll():
         tended.append(1)
         if len(tended) == 3:
-            crew._meet(Hosts(hosts={}))
+            worker_pool._meet(Hosts(hosts={}))
 
-    assert crew.finish(timeout_s=60.0, tend=tend) == []
+    assert worker_pool.finish(timeout_s=60.0, poll=poll) == []
     assert len(tended) == 3
     assert said[-1] == "box does not take part any more"
 
 
 @pytest.mark.parametrize(("leave_s", "timeout_s"), [(0.05, 60.0), (60.0, 0.05)])
-def test_the_end_does_not_wait_for_ever(crew, said, monkeypatch, leave_s, timeout_s):
+def test_the_end_does_not_wait_for_ever(worker_pool, said, monkeypatch, leave_s, timeout_s):
     """Hosts get less time than workers here, as nobody knows whether they are still there."""
     monkeypatch.setattr(_launcher, "_LEAVE_S", leave_s)
-    crew._meet(Hosts(hosts={"box": 1}))
-    assert crew.finish(timeout_s=timeout_s, tend=lambda: time.sleep(0.01)) == []
+    worker_pool._meet(Hosts(hosts={"box": 1}))
+    assert worker_pool.finish(timeout_s=timeout_s, poll=lambda: time.sleep(0.01)) == []
     assert said[-1] == "box: did not finish in time; matches that it had not reported are lost"
 
 
@@ -179,9 +179,9 @@ def test_it_has_the_cores_of_this_machine(keys):
 def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_address, eventually, is_alive):
     """By way of a process beside the workers, which ends with the crew."""
     config = HostsConfig(listen=free_address, key=str(keys / RUN_KEY))
-    crew = HostsLauncher(config).launch(session, [])
+    worker_pool = HostsLauncher(config).launch(session, [])
     try:
-        (pid,) = crew._supervisor.pids.values()
+        (pid,) = worker_pool._supervisor.pids.values()
         assert said == [f"machines that `ludus join` are awaited at {free_address}"]
         line = wire.line(free_address, key)
         heard = []
@@ -190,8 +190,8 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
             eventually(lambda: line.send([b"", b"", *codec.encode(message)]))
 
         def turn():
-            crew.receive(0.05)
-            crew.check(heard_s={}, errors={})
+            worker_pool.receive(0.05)
+            worker_pool.check(last_seen_s={}, errors={})
             while line.socket.poll(0):
                 heard.append(codec.decode(take_message(line.socket)[2:]))
 
@@ -199,15 +199,15 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
         eventually(lambda: heard, meanwhile=turn)
         assert heard[0].config == "# of the run\n"
         say(Joining(host="box", token="1", samplers=2, run=heard[0].run))
-        eventually(lambda: crew._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
-        assert heard[-1] == Joined(run=crew._sockets.name)
+        eventually(lambda: worker_pool._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
+        assert heard[-1] == Joined(run=worker_pool._sockets.name)
         assert said[-1] == "box takes part with 2 samplers"
-        assert crew.send(GATEWAY, Stop())
+        assert worker_pool.send(GATEWAY, Stop())
         say(Leaving(host="box"))
-        assert crew.finish(timeout_s=20.0, tend=turn) == []
+        assert worker_pool.finish(timeout_s=20.0, poll=turn) == []
         assert said[-1] == "box does not take part any more"
     finally:
-        crew.close()
+        worker_pool.close()
     assert not is_alive(pid)
 
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ludus._messages import Fixture, Fixtures, ResultsAck
+from ludus._messaging.messages import Fixtures, ResultsAck
+from ludus.records import Fixture
 from ludus_hosts import models as _models
 from ludus_hosts.models import Models
 from ludus_hosts.wire import ModelFile, ModelWanted

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from ludus._messages import Hello, ResultsAck, Stop
+from ludus._messaging.messages import Hello, ResultsAck, Stop
 from ludus.errors import ConfigError, LinkError
 from ludus.launcher import COORDINATOR
 from ludus_hosts import relay as _relay

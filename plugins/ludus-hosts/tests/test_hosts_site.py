@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ludus._messages import Failure, Fixture, Fixtures, Hello, Progress, ResultsAck, Segments, Stop, Welcome
+from ludus._messaging.messages import Failure, Fixtures, Heartbeat, Hello, ResultsAck, Segments, Stop, Welcome
 from ludus.errors import ConfigError, LinkError, WorkerError
 from ludus.launcher import COORDINATOR
+from ludus.records import Fixture
 from ludus.wire import Credit
 from ludus_hosts import site as _site
-from ludus_hosts.site import Site
+from ludus_hosts.site import RemoteHost
 from ludus_hosts.wire import ModelFile, ModelWanted, Newest
-from ludus_local.carriage import LZ4, Parcel, unpack, ways
+from ludus_local.carriage import LZ4, BlockReference, unpack, ways
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.supervisor import Supervisor
@@ -76,13 +77,13 @@ class Sampler:
         return taken[-1] if taken else None
 
 
-class Place:
+class HostFolder:
     """A site, what it tells the run, and its samplers; they work in turn."""
 
     def __init__(self, options, joined, eventually):
         self.folder = options.folder
         self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
-        self.site = Site(options, joined, say=self.said.append, ask=self.asked.append)
+        self.site = RemoteHost(options, joined, say=self.said.append, ask=self.asked.append)
         self.samplers = []
         self._eventually = eventually
 
@@ -126,7 +127,7 @@ def settle_in(options, joined, scripts, eventually):
     made = []
 
     def make(*, how=(), what=()):
-        made.append(Place(options(**dict(how)), joined(**dict(what)), eventually))
+        made.append(HostFolder(options(**dict(how)), joined(**dict(what)), eventually))
         return made[-1]
 
     yield make
@@ -297,15 +298,15 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
         "truncated": ((steps, segments), np.dtype(bool)),
         "version": ((segments,), np.dtype(np.int64)),
     }
-    arrays = sampler.link.lend("main", shapes)
+    arrays = sampler.link.allocate("main", shapes)
     for array in arrays.values():
         array[...] = 0
     arrays["length"][...] = 4
     arrays["reward"][...] = np.arange(10.0).reshape(5, 2)
     sampler.link.send(LEARNER, Segments(player="main", block=1, pid=os.getpid(), arrays=arrays))
-    place.until(lambda: any(isinstance(message, Parcel | Segments) for _, _, message in place.told))
+    place.until(lambda: any(isinstance(message, BlockReference | Segments) for _, _, message in place.told))
     peer, worker, block = place.told[-1]
-    assert (peer, worker, type(block)) == (LEARNER, FIRST, Parcel if packed else Segments)
+    assert (peer, worker, type(block)) == (LEARNER, FIRST, BlockReference if packed else Segments)
     came = unpack(block, None) if packed else block
     assert came.block == 1
     np.testing.assert_array_equal(came.arrays["reward"], np.arange(10.0).reshape(5, 2))
@@ -314,9 +315,9 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
 def test_signs_of_life_reach_the_run(place):
     """And count here."""
     sampler = place.sampler()
-    sampler.link.send(COORDINATOR, Progress(count=3))
-    place.until(lambda: (COORDINATOR, FIRST, Progress(count=3)) in place.told)
-    assert FIRST in place.site._heard_s
+    sampler.link.send(COORDINATOR, Heartbeat(count=3))
+    place.until(lambda: (COORDINATOR, FIRST, Heartbeat(count=3)) in place.told)
+    assert FIRST in place.site._last_seen_s
 
 
 @pytest.mark.parametrize("name", ["evaluator-0", "sampler-box-1", "sampler-other-0", "service-server"])
@@ -324,8 +325,8 @@ def test_only_samplers_of_this_host_speak_to_the_run(place, name):
     """A service beside them has nothing to say there."""
     sampler, other = place.sampler(), Sampler(place.site, name, shared=False)
     place.samplers.append(other)
-    other.link.send(COORDINATOR, Progress(count=3))
-    place.until(lambda: name in place.site._heard_s)
+    other.link.send(COORDINATOR, Heartbeat(count=3))
+    place.until(lambda: name in place.site._last_seen_s)
     place.settle(sampler)
     assert {worker for _, worker, _ in place.told} == {FIRST}
 
@@ -394,7 +395,7 @@ def test_there_are_as_many_samplers_as_there_are_cores_for(
     monkeypatch.setattr(_site, "available_cores", lambda: cores)
     what = joined()
     config = what.config.replace("sampler_threads = 1", f"sampler_threads = {threads}")
-    place = Place(options(samplers=0), _site.evolve(what, config=config), eventually)
+    place = HostFolder(options(samplers=0), _site.evolve(what, config=config), eventually)
     place.close()
     assert len(place.site.workers) == count
 
@@ -486,6 +487,6 @@ def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, mo
     if problem == "sockets":
         monkeypatch.setattr(_site, "ipc_address", lambda *_: "ipc:///nowhere/x")
     with pytest.raises(LinkError if problem == "sockets" else ConfigError):
-        Site(options(), what, say=print, ask=print)
+        RemoteHost(options(), what, say=print, ask=print)
     assert scripts == []
     place.rmdir()  # it is empty

@@ -11,7 +11,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus.network import NetworkRequest, get_weights
-from ludus.service import Network, Site
+from ludus.service import Network, ServiceEndpoint
 from ludus_inference_server.client import make_client
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.service import InferenceService
@@ -80,7 +80,7 @@ class Office:
     def runtime(self, network=None, *, worker="sampler-0", player="main"):
         """Return a runtime in this process that asks the server."""
         module, request = network or make_network()
-        site = Site(worker=worker, player=player, sockets=self.sockets, service=self.name)
+        site = ServiceEndpoint(worker=worker, player=player, sockets=self.sockets, service=self.name)
         made = make_client(self.config, module=module, request=request, site=site)
         self.stack.callback(made.close)
         return made

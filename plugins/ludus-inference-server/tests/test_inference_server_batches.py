@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 from ludus.inference import Eager, Outputs
-from ludus_inference_server.models import Shelf, content_key
+from ludus_inference_server.models import ModelCache, content_key
 from ludus_inference_server.protocol import (
     Done,
     Drop,
@@ -34,7 +34,7 @@ DEAD = 2**22 + 1
 ROWS = 64
 
 
-class Recorded(Eager):
+class GraphedCallable(Eager):
     """Remembers what it was asked."""
 
     def __init__(self, network, calls):
@@ -98,9 +98,9 @@ class Room:
         self.architecture = architecture_key(mlp())
         self.server = Server(
             networks={"main": lambda: [mlp()], "other": lambda: [mlp()]},
-            make_runtime=lambda network: Recorded(network, self.calls),
+            make_runtime=lambda network: GraphedCallable(network, self.calls),
             folder=self.folder,
-            shelf=Shelf(budget_bytes),
+            shelf=ModelCache(budget_bytes),
             max_rows=max_rows,
             deadline_s=deadline_s,
         )

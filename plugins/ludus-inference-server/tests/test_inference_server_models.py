@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ludus.errors import ModelError
 from ludus.inference import Eager
-from ludus_inference_server.models import Architecture, Shelf, content_key
+from ludus_inference_server.models import Architecture, ModelCache, content_key
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def test_the_key_follows_the_content(weights):
 
 def test_models_get_slots_of_their_own(architecture, put):
     """And the next free one is the last that was given up."""
-    shelf = Shelf(0)
+    shelf = ModelCache(0)
     keys = [put(shelf, architecture, seed) for seed in range(3)]
     assert [slot for _, slot in keys] == [0, 1, 2]
     shelf.release(architecture, keys[1][0])
@@ -58,7 +58,7 @@ def test_models_get_slots_of_their_own(architecture, put):
 
 def test_weights_that_do_not_fit_take_no_slot(architecture, put):
     """The next model gets it."""
-    shelf = Shelf(0)
+    shelf = ModelCache(0)
     with pytest.raises(ModelError):
         shelf.add(architecture, "key", {"x": np.zeros(1)})
     assert put(shelf, architecture, 0)[1] == 0
@@ -67,7 +67,7 @@ def test_weights_that_do_not_fit_take_no_slot(architecture, put):
 
 def test_the_least_recently_used_leaves(architecture, put, weights):
     """Until the idle ones are within the budget."""
-    shelf = Shelf(2 * size(weights))
+    shelf = ModelCache(2 * size(weights))
     keys = [put(shelf, architecture, seed)[0] for seed in range(4)]
     shelf.hold(architecture, keys[0])
     for key in (*keys, keys[0]):
@@ -78,7 +78,7 @@ def test_the_least_recently_used_leaves(architecture, put, weights):
 
 def test_models_in_use_stay(architecture, put):
     """However many there are."""
-    shelf = Shelf(0)
+    shelf = ModelCache(0)
     keys = [put(shelf, architecture, seed)[0] for seed in range(3)]
     shelf.release(architecture, keys[2])
     shelf.shrink()

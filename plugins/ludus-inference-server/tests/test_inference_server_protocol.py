@@ -9,11 +9,11 @@ from hypothesis import given, settings, strategies as st
 from ludus.errors import WireError
 from ludus_inference_server import protocol
 from ludus_inference_server.protocol import (
+    ClientLeave,
     Done,
     Drop,
     Know,
     Known,
-    Leave,
     Lost,
     Open,
     Opened,
@@ -34,7 +34,7 @@ MESSAGES = [
     Know(2, 0, "key"),
     Take(3, 5, "key", "file", SPECS),
     Drop(4, 5),
-    Leave(4),
+    ClientLeave(4),
     Run(5, 8, np.array([[0, 0, 8]]).tobytes(), True, False),
     Opened(6, "file", SPECS),
     Known(7, False),

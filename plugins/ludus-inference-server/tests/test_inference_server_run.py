@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from ludus._config import load_config
-from ludus._metrics import read_metrics
-from ludus._plugins import load_plugins
-from ludus._runner import train
+from ludus._config.run_config import load_config
+from ludus._plugins.manager import load_plugins
+from ludus._run.metrics import read_metrics
+from ludus._run.runner import train
 from ludus.errors import ConfigError
 
 ROOT = Path(__file__).parents[3]

@@ -66,7 +66,7 @@ def test_it_introduces_itself_and_reports_once_a_second(made, now):
 def test_it_does_not_stop_when_told(made):
     """Samplers may still wait for an answer; whoever started it ends it after them."""
     made.handle(COORDINATOR, object())
-    assert (made.stopped, made.settled) == (False, True)
+    assert (made.stopped, made.drained) == (False, True)
     made.close()
     assert made.service.closed
 

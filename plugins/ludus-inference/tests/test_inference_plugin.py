@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from gymnasium import spaces
-from ludus._plugins import load_plugins
+from ludus._plugins.manager import load_plugins
 from ludus.network import NetworkRequest
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp

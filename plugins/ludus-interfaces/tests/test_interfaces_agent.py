@@ -21,11 +21,11 @@ class CardOnly(Identity):
         assert raw == RAW
         return Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
         return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
 
 
@@ -35,12 +35,12 @@ class Count(Identity):
     def __init__(self):
         self.seen = {}
 
-    def reset(self, streams):
-        self.seen |= dict.fromkeys(streams.tolist(), 0)
+    def reset(self, seat_ids):
+        self.seen |= dict.fromkeys(seat_ids.tolist(), 0)
 
-    def observe(self, view, streams):
-        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
-        self.seen |= dict(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+    def observe(self, view, seat_ids):
+        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        self.seen |= dict(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return View(observation={"count": count}, action_mask=None, reward=view.reward)
 
 
@@ -50,17 +50,17 @@ class Rule:
     def __init__(self, rule):
         self.rule, self.forgotten = rule, []
 
-    def reset(self, streams):
-        self.forgotten += streams.tolist()
+    def reset(self, seat_ids):
+        self.forgotten += seat_ids.tolist()
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return self.rule(observation, action_mask)
 
 
 class Judge(Rule):
     """One that evaluates: it expects ten times what it sees."""
 
-    def act_and_evaluate(self, observation, *, action_mask, streams, rng):
+    def act_and_evaluate(self, observation, *, action_mask, seat_ids, rng):
         return self.rule(observation, action_mask), 10 * observation["obs"]
 
 
@@ -72,7 +72,7 @@ def test_an_agent_plays_the_raw_game_through_an_interface():
     agent = on_agent(rule, interface, raw=RAW)
     mask = np.array([[True, False, True, True, False]])
     raw = {"card": np.array([2]), "tick": np.zeros((1, 2))}
-    action = agent.act(raw, action_mask=mask, streams=np.zeros(1, np.int64), rng=np.random.default_rng(0))
+    action = agent.act(raw, action_mask=mask, seat_ids=np.zeros(1, np.int64), rng=np.random.default_rng(0))
     assert action.tolist() == [[2, 0]]
     assert shown == [({"obs": 2}, [[True, False, True]])]
 
@@ -81,18 +81,18 @@ def test_on_agent_forgets_in_interface_and_agent():
     """A new match resets both."""
     count, agent = Count(), Rule(lambda obs, mask: obs["count"][:, None])
     through = on_agent(agent, count)
-    rng, streams = np.random.default_rng(0), np.array([3])
-    decide = lambda: through.act({}, action_mask=None, streams=streams, rng=rng).item()  # noqa: E731
+    rng, seat_ids = np.random.default_rng(0), np.array([3])
+    decide = lambda: through.act({}, action_mask=None, seat_ids=seat_ids, rng=rng).item()  # noqa: E731
     assert [decide(), decide()] == [0, 1]
-    through.reset(streams)
+    through.reset(seat_ids)
     assert decide() == 0
     assert agent.forgotten == [3]
 
 
 def test_an_agent_that_evaluates_still_does():
     """And one that cannot says NaN."""
-    observation, streams = {"obs": np.array([3, 4], np.float32)}, np.arange(2)
-    more = {"action_mask": None, "streams": streams, "rng": np.random.default_rng(0)}
+    observation, seat_ids = {"obs": np.array([3, 4], np.float32)}, np.arange(2)
+    more = {"action_mask": None, "seat_ids": seat_ids, "rng": np.random.default_rng(0)}
     through = on_agent(Judge(lambda obs, mask: obs["obs"][:, None]), Identity())
     assert isinstance(through, EvaluatingAgent)
     actions, values = through.act_and_evaluate(observation, **more)

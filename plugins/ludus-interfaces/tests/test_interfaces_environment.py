@@ -126,11 +126,11 @@ class CardOnly(Identity):
     def bind(self, raw):
         return Spaces(spaces.Discrete(CARDS), spaces.Discrete(CARDS))
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
         return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
 
 
@@ -140,15 +140,15 @@ class OneLabel(Identity):
     def bind(self, raw):
         return Spaces(spaces.Box(0, 1, (CARDS,)), spaces.Discrete(2 * CARDS))
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         guess, bid = np.split(view.action_mask, [CARDS], axis=1)
         return View(
             observation={"obs": np.eye(CARDS, dtype=np.float32)[view.observation["card"]]},
-            action_mask=(guess[:, :, None] & bid[:, None, :]).reshape(len(streams), -1),
+            action_mask=(guess[:, :, None] & bid[:, None, :]).reshape(len(seat_ids), -1),
             reward=2 * view.reward,
         )
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return np.concatenate(divmod(action, 2), axis=1)
 
 
@@ -161,13 +161,13 @@ class Count(Identity):
     def bind(self, raw):
         return Spaces(spaces.Dict({**leaf_spaces(raw.observation), "count": spaces.Discrete(1000)}), raw.action)
 
-    def reset(self, streams):
-        for stream in streams.tolist():
+    def reset(self, seat_ids):
+        for stream in seat_ids.tolist():
             self.seen[stream] = 0
 
-    def observe(self, view, streams):
-        count = np.array([self.seen.get(stream, 0) for stream in streams.tolist()])
-        self.seen.update(zip(streams.tolist(), (count + 1).tolist(), strict=True))
+    def observe(self, view, seat_ids):
+        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "count": count})
 
 
@@ -177,11 +177,11 @@ class Rule:
     def __init__(self, rule):
         self.rule, self.forgotten = rule, []
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return np.asarray(self.rule(observation, action_mask), np.int64)
 
-    def reset(self, streams):
-        self.forgotten.extend(streams.tolist())
+    def reset(self, seat_ids):
+        self.forgotten.extend(seat_ids.tolist())
 
 
 def play(environment, agents, seeds):
@@ -198,9 +198,9 @@ def play(environment, agents, seeds):
         for seat, agent in enumerate(agents):
             rows = np.flatnonzero(role.acting[:, seat])
             observation = {name: leaf[rows, seat] for name, leaf in role.observation.items()}
-            streams = rows * total.shape[1] + seat
+            seat_ids = rows * total.shape[1] + seat
             actions[rows, seat] = agent.act(
-                observation, action_mask=role.action_mask[rows, seat], streams=streams, rng=rng
+                observation, action_mask=role.action_mask[rows, seat], seat_ids=seat_ids, rng=rng
             )
         tick = environment.step({"player": actions})
         total += tick.roles["player"].reward
@@ -280,7 +280,7 @@ def test_a_match_that_is_given_up_leaves_no_reward_to_the_next():
     shown = []
 
     class Told(Identity):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             shown.append(view.reward.tolist())
             return view
 
@@ -298,7 +298,7 @@ def test_a_start_carries_no_reward_whatever_the_interface_adds():
     """An interface may give rewards of its own, but only for what was done."""
 
     class Bonus(Identity):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             return attrs.evolve(view, reward=view.reward + np.float32(1))
 
     game = on_environment(Cards(1), {"player": Bonus()})
@@ -457,7 +457,7 @@ def test_interface_works_on_a_game_with_gymnasium_wrappers():
         def bind(self, raw):
             return Spaces(spaces.Box(raw.observation.low[-1:], raw.observation.high[-1:]), raw.action)
 
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             return attrs.evolve(view, observation={"obs": view.observation["obs"][:, -1:]})
 
     env2 = on_environment(FromGymnasium(env1), {"player": Last()})

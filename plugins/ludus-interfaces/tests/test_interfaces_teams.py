@@ -104,14 +104,14 @@ class Plus(Identity):
     def __init__(self, number):
         self.number = number
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         leaves = {
             name: leaf + np.float32(self.number) if leaf.dtype == np.float32 else leaf
             for name, leaf in view.observation.items()
         }
         return attrs.evolve(view, observation=leaves, reward=view.reward * np.float32(self.number))
 
-    def act(self, action, streams):
+    def act(self, action, seat_ids):
         return action + self.number
 
 
@@ -122,7 +122,7 @@ class Share(Identity):
         both = spaces.Box(-np.inf, np.inf, (2,))
         return Spaces(spaces.Dict({"0.obs": both, "1.obs": both}), raw.action)
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         both = np.concatenate([view.observation["0.obs"], view.observation["1.obs"]], axis=1)
         return attrs.evolve(view, observation={"0.obs": both, "1.obs": both})
 
@@ -133,11 +133,11 @@ class Rule:
     def __init__(self, rule):
         self.rule, self.forgotten = rule, []
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return np.asarray(self.rule(observation, action_mask), np.int64)
 
-    def reset(self, streams):
-        self.forgotten.extend(streams.tolist())
+    def reset(self, seat_ids):
+        self.forgotten.extend(seat_ids.tolist())
 
 
 def joint_view(first, second, mask=None):
@@ -224,14 +224,14 @@ class Named(Identity):
     def __init__(self, **parts):
         self.parts = {name: np.float32([value]) for name, value in parts.items()}
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, reward=sum(self.parts.values()), reward_parts=self.parts)
 
 
 class Hidden(Identity):
     """Shows no parts, and twice the reward."""
 
-    def observe(self, view, streams):
+    def observe(self, view, seat_ids):
         return attrs.evolve(view, reward=2 * view.reward, reward_parts={})
 
 
@@ -304,7 +304,7 @@ def test_combined_masks_stay_with_their_parts():
     """Every part sees and returns its own slice."""
 
     class Reverse(Identity):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             return attrs.evolve(view, action_mask=view.action_mask[:, ::-1])
 
     both = combine(Identity(), Reverse())
@@ -318,7 +318,7 @@ def test_a_part_without_a_mask_has_everything_legal():
     """Where only one part masks, the other's slice is all True."""
 
     class Unmask(Identity):
-        def observe(self, view, streams):
+        def observe(self, view, seat_ids):
             return attrs.evolve(view, action_mask=None)
 
     both = combine(Unmask(), Identity())
@@ -341,8 +341,8 @@ def test_combined_reset_reaches_every_part():
     told = []
 
     class Told(Identity):
-        def reset(self, streams):
-            told.extend(streams.tolist())
+        def reset(self, seat_ids):
+            told.extend(seat_ids.tolist())
 
     combine(Told(), Told()).reset(np.array([4]))
     assert told == [4, 4]
@@ -365,7 +365,7 @@ def test_a_team_of_agents_acts_as_one_agent():
     agent = team(members, stack(combine(Plus(0), Plus(1)), Share()), raw=join_spaces([PLAIN, PLAIN]))
     view = joint_view(1, 1, np.eye(8, dtype=bool)[[6]])
     rng = np.random.default_rng(0)
-    action = agent.act(view.observation, action_mask=view.action_mask, streams=ONE, rng=rng)
+    action = agent.act(view.observation, action_mask=view.action_mask, seat_ids=ONE, rng=rng)
     assert action.tolist() == [[1 + 2, 2 + 1]]  # the sum of what both see; the legal choice 2, through Plus(1)
 
 

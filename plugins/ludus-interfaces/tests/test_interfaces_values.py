@@ -35,11 +35,11 @@ ROW = {
 ONE = np.array([0])
 
 
-def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, streams=ONE):
+def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, seat_ids=ONE):
     """Bind and observe once."""
     interface.bind(raw)
-    view = View(observation=observation, action_mask=mask, reward=np.full(len(streams), reward, np.float32))
-    return interface.observe(view, streams)
+    view = View(observation=observation, action_mask=mask, reward=np.full(len(seat_ids), reward, np.float32))
+    return interface.observe(view, seat_ids)
 
 
 # -- flatten -------------------------------------------------------------------------------------------------------
@@ -71,9 +71,9 @@ def test_frame_stack_keeps_streams_apart_and_forgets_on_reset():
     """A reset of one stream leaves the other's frames."""
     interface, raw = FrameStack(2), Spaces(spaces.Discrete(9), ACTION)
     both = np.array([40, 8])
-    show(interface, {"obs": np.array([1, 2])}, raw=raw, streams=both)
+    show(interface, {"obs": np.array([1, 2])}, raw=raw, seat_ids=both)
     interface.reset(np.array([8]))
-    seen = show(interface, {"obs": np.array([3, 4])}, raw=raw, streams=both).observation["obs"]
+    seen = show(interface, {"obs": np.array([3, 4])}, raw=raw, seat_ids=both).observation["obs"]
     assert seen.tolist() == [[1, 3], [4, 4]]
 
 
@@ -256,17 +256,17 @@ def test_interface_passes_the_kit(make):
 # -- reward parts ------------------------------------------------------------------------------------------------------
 
 
-def seen(interface, streams, **parts):
+def seen(interface, seat_ids, **parts):
     """Return the reward that the interface makes of parts."""
     arrays = {name: np.asarray(values, np.float32) for name, values in parts.items()}
-    total = np.sum(list(arrays.values()), axis=0).astype(np.float32) if arrays else np.zeros(len(streams), np.float32)
+    total = np.sum(list(arrays.values()), axis=0).astype(np.float32) if arrays else np.zeros(len(seat_ids), np.float32)
     view = View(
-        observation={"obs": np.zeros((len(streams), 1), np.float32)},
+        observation={"obs": np.zeros((len(seat_ids), 1), np.float32)},
         action_mask=None,
         reward=total,
         reward_parts=arrays,
     )
-    return interface.observe(view, np.asarray(streams)).reward.tolist()
+    return interface.observe(view, np.asarray(seat_ids)).reward.tolist()
 
 
 def test_parts_are_weighted():

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from ludus.errors import LinkError, WireError
-from ludus_local.board import Board, BoardReader
+from ludus_local.board import BoardReader, WeightStore
 from ludus_local.memory import ArraySpec, SharedFolder
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path):
 @pytest.fixture
 def board(folder):
     """Return a board with nothing on it."""
-    return Board.of(folder, weights(0))
+    return WeightStore.of(folder, weights(0))
 
 
 @pytest.fixture

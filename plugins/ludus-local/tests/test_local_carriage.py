@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus._recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.environment import Role
 from ludus.errors import ContractError, WireError
 from ludus.segment import Field, SegmentBatch
 from ludus.wire import Segments
 from ludus_local import carriage, codec
-from ludus_local.carriage import LZ4, SLOT, Parcel, pack, unpack, ways
+from ludus_local.carriage import LZ4, SLOT, BlockReference, pack, unpack, ways
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import SlotReader, Slots
 
@@ -38,11 +38,11 @@ def folder(tmp_path):
 def lender(slots):
     """Return what a recorder asks for memory."""
 
-    def lend(shapes):
+    def allocate(shapes):
         slot = slots.take(shapes)
         return None if slot is None else slot.arrays
 
-    return lend
+    return allocate
 
 
 def recorder(slots=None):
@@ -93,7 +93,7 @@ def sent(batch, *, slots=None, number=1, how=()):
 
 def taken(message, reader=None):
     """Return the block that a message brought."""
-    block = unpack(message, reader) if isinstance(message, Parcel) else message
+    block = unpack(message, reader) if isinstance(message, BlockReference) else message
     assert (block.player, block.pid) == ("main", os.getpid())
     return SegmentBatch.from_arrays(dict(block.arrays))
 
@@ -179,7 +179,7 @@ def test_nothing_is_packed_without_the_library(monkeypatch):
     (batch,) = play(recorder(), blocks=1)
     message, _ = sent(batch, how=(LZ4,))
     assert isinstance(message, Segments)
-    packed = Parcel(player="main", block=1, pid=1, packing=LZ4, layout={})
+    packed = BlockReference(player="main", block=1, pid=1, packing=LZ4, layout={})
     with pytest.raises(WireError, match="packing 'lz4' is not known here"):
         unpack(packed, None)
 
@@ -233,7 +233,7 @@ def test_packed_garbage_is_refused():
 
 def test_a_slot_without_shared_memory_is_refused():
     """There is nowhere to look for it."""
-    message = Parcel(player="main", block=1, pid=1, slot="sampler-0.1.0", generation=1, layout={})
+    message = BlockReference(player="main", block=1, pid=1, slot="sampler-0.1.0", generation=1, layout={})
     with pytest.raises(WireError, match="of which there is none here"):
         unpack(message, None)
 
@@ -242,6 +242,8 @@ def test_a_slot_that_holds_no_segments_is_refused(folder):
     """Whatever else may lie in it."""
     slot = Slots(folder).take({"x": ((3,), np.dtype(np.float32))})
     slot.seal()
-    message = Parcel(player="m", block=1, pid=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs)
+    message = BlockReference(
+        player="m", block=1, pid=1, slot=slot.file.name, generation=1, columns=1, layout=slot.layout.specs
+    )
     with pytest.raises(ContractError, match="lacks"):
         unpack(message, SlotReader(folder, "sampler-0"))

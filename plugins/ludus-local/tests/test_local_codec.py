@@ -16,19 +16,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
-from ludus._messages import (
-    CheckpointAck,
-    Credit,
-    Fixture,
-    Fixtures,
-    MetricsReport,
-    Progress,
-    Results,
-    Segments,
-    Stop,
-)
+from ludus._messaging.messages import CheckpointAck, Credit, Fixtures, Heartbeat, MetricsReport, Results, Segments, Stop
 from ludus.environment import Scenario
 from ludus.errors import WireError
+from ludus.records import Fixture
 from ludus.wire import MESSAGES, PROTOCOL
 from ludus_local import codec
 from ludus_local.codec import check_limits, decode, encode
@@ -253,8 +244,8 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(count=np.int64(1)), r"Progress cannot be sent: np\.int64\(1\) of type int64"),
-        (Progress(count=2**64), "18446744073709551616 of type int does not travel"),
+        (Heartbeat(count=np.int64(1)), r"Heartbeat cannot be sent: np\.int64\(1\) of type int64"),
+        (Heartbeat(count=2**64), "18446744073709551616 of type int does not travel"),
         (Stop(reason="\ud800"), "surrogate"),
         (MetricsReport(values={1: 2.0}), "int is not allowed for map key"),
         (segments(x=np.array(["a"])), "dtype <U1"),
@@ -275,8 +266,8 @@ def test_senders_hear_what_cannot_travel(message, problem):
 @pytest.mark.parametrize(
     ("message", "problem"),
     [
-        (Progress(count=True), r"Progress\.count: expected an integer, got True"),
-        (Progress(count=1.0), r"Progress\.count: expected an integer, got 1\.0"),
+        (Heartbeat(count=True), r"Heartbeat\.count: expected an integer, got True"),
+        (Heartbeat(count=1.0), r"Heartbeat\.count: expected an integer, got 1\.0"),
         (Stop(reason=b"w"), r"Stop\.reason: expected a string, got b'w'"),
         (Fixtures(fixtures="ab"), r"Fixtures\.fixtures: expected a list, got 'ab'"),
         (Fixtures(fixtures=(Stop(),)), r"Fixtures\.fixtures\.0\.\w+: "),
@@ -310,7 +301,7 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         (raw("Stop", ["reason"]), r"Stop has \['reason'\], expected exactly"),
         (raw("Stop", {"reason": None}), r"Stop\.reason: expected a string, got None"),
         (raw("Stop", {"reason": [[[["x"]]]]}), r"Stop\.reason: expected a string, got \[\["),
-        (raw("Progress", {"count": True}), r"Progress\.count: expected an integer, got True"),
+        (raw("Heartbeat", {"count": True}), r"Heartbeat\.count: expected an integer, got True"),
         (raw("Fixtures", {"fixtures": {}}), r"Fixtures\.fixtures: expected a list, got {}"),
         (raw("MetricsReport", {"values": []}), r"expected a table, got \[\]"),
         (raw("Stop", {"reason": ""}, b"x"), "more frames than declared"),

@@ -66,7 +66,7 @@ def meet(folder, name, *, rank, size=2):
     where = rendezvous(folder, rank)
     while rank:
         with suppress(LinkError):  # it has not been opened yet
-            return where.come(name, rank=rank, size=size, timeout_s=TIMEOUT_S)
+            return where.join(name, rank=rank, size=size, timeout_s=TIMEOUT_S)
         time.sleep(0.01)
     return called(where.call(name, size=size, timeout_s=TIMEOUT_S))
 
@@ -74,7 +74,7 @@ def meet(folder, name, *, rank, size=2):
 def exchange(rank, folder, size, said):
     """Say what the methods of a group come to."""
     import torch
-    from ludus._helpers import align
+    from ludus._learning.data_parallel import align
 
     group = meet(folder, "meeting", rank=rank, size=size)
     mean = [torch.tensor([1.0, 2.0]) * rank, torch.tensor([[4.0]]) * rank]
@@ -172,9 +172,9 @@ def test_a_call_waits_for_nobody(tmp_path):
     """Who is there comes when called; who leaves again is noticed."""
     call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
-    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
-    two = rendezvous(tmp_path, 2).come("meeting", rank=2, size=3, timeout_s=TIMEOUT_S)
+    two = rendezvous(tmp_path, 2).join("meeting", rank=2, size=3, timeout_s=TIMEOUT_S)
     group = call.poll()
     assert (group.rank, group.size) == (0, 3)
     one.close()
@@ -192,7 +192,7 @@ def test_those_who_do_different_things_do_not_go_together(tmp_path):
     import torch
 
     call = rendezvous(tmp_path, 0).call("meeting", size=2, timeout_s=TIMEOUT_S)
-    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=2, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=2, timeout_s=TIMEOUT_S)
     group = called(call)
     with ThreadPoolExecutor(2) as pool:
         least, mean = pool.submit(group.least, 1), pool.submit(one.mean, [torch.ones(3)])
@@ -207,12 +207,12 @@ def test_those_who_do_different_things_do_not_go_together(tmp_path):
 def test_who_was_called_in_vain_hears_of_it(tmp_path):
     """From the call that was given up, and from one that there never was."""
     call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
-    one = rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert call.poll() is None
     call.close()
     with pytest.raises(LinkError, match="another process of the learner is gone"):
         one.least(1)
     one.close()
     with pytest.raises(LinkError, match="the learner has given up the meeting"):
-        rendezvous(tmp_path, 1).come("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+        rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert not list(tmp_path.iterdir())

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 import torch
-from ludus import ContractError, _helpers
-from ludus._helpers import Helper, Helpers, Meeting
-from ludus._inproc import InprocEndpoint
-from ludus._messages import Gather, Help, Part, Stop
+from ludus import ContractError
+from ludus._learning import data_parallel as _helpers
+from ludus._learning.data_parallel import Helper, Helpers, Meeting
+from ludus._messaging.in_process import InprocEndpoint
+from ludus._messaging.messages import BatchShard, FormGroup, HelperHeartbeat, Stop
 from ludus.algorithm import UpdateResult
 from ludus.errors import LinkError, WireError
 from ludus.group import Alone
@@ -207,7 +208,7 @@ def test_pieces_of_a_part_that_never_came_whole_are_forgotten(team, monkeypatch)
     helper = team.helper()
     team.gather(1)
     number = team.helpers._number
-    team.link.send(helper.name, Part(meeting=number, progress=0.0, more=True, arrays=batch([9]).arrays()))
+    team.link.send(helper.name, BatchShard(meeting=number, progress=0.0, more=True, arrays=batch([9]).arrays()))
     team.helpers.call_again(team.trainer)
     team.gather(1)
     team.update(1, 3)
@@ -250,14 +251,14 @@ def test_a_learner_goes_on_while_those_it_has_called_come(team):
     """It waits for nobody, and gives one up that does not come."""
     name = f"helper-1-{PLAYER}"
     ghost = team.link.endpoint(name)
-    team.helpers.hear(name, Help(pid=1))
+    team.helpers.hear(name, HelperHeartbeat(pid=1))
     for _ in range(3):
         team.helpers.gather(team.trainer)
         team.update(1)
-    assert [type(message) for _, message in ghost.receive(0.0)] == [Gather]
+    assert [type(message) for _, message in ghost.receive(0.0)] == [FormGroup]
     team.now = 11.0
     team.helpers.gather(team.trainer)
-    team.helpers.hear(name, Help(pid=2))
+    team.helpers.hear(name, HelperHeartbeat(pid=2))
     team.now = 12.0
     team.helpers.gather(team.trainer)
     assert [message.size for _, message in ghost.receive(0.0)] == [2]
@@ -269,7 +270,7 @@ def test_what_a_helper_said_before_it_was_called_calls_nobody_again(team):
     helper = team.helper()
     team.gather(1)
     group = team.helpers._group
-    team.helpers.hear(helper.name, Help(pid=team.helpers._called[helper.name], meeting=0, alone=True))
+    team.helpers.hear(helper.name, HelperHeartbeat(pid=team.helpers._called[helper.name], meeting=0, alone=True))
     team.helpers.gather(team.trainer)
     assert team.helpers._group is group
 
@@ -350,7 +351,7 @@ def test_parts_of_an_earlier_group_are_left_alone(team):
     """They are of weights that nobody has any more."""
     helper = team.helper()
     team.gather(1)
-    helper.handle("", Part(meeting=1, progress=0.0, more=False, arrays=batch([1]).arrays()))
+    helper.handle("", BatchShard(meeting=1, progress=0.0, more=False, arrays=batch([1]).arrays()))
     assert helper.trainer.parts == []
 
 
@@ -360,9 +361,9 @@ def test_one_that_was_stopped_follows_no_call(tmp_path):
     rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
     helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
     helper.handle("", Stop())
-    helper.handle("", Gather(meeting=1, rank=1, size=2))
+    helper.handle("", FormGroup(meeting=1, rank=1, size=2))
     assert helper.stopped
-    assert helper.settled
+    assert helper.drained
     assert not helper.work()
 
 
@@ -371,8 +372,8 @@ def test_a_call_that_was_given_up_is_answered(tmp_path):
     link = InprocEndpoint("helper-1-main")
     rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
     helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
-    helper.handle("", Gather(meeting=7, rank=1, size=2))
+    helper.handle("", FormGroup(meeting=7, rank=1, size=2))
     ((_, said),) = link.endpoint("learner-main").receive(0.0)
     assert (said.meeting, said.alone) == (7, True)
     with pytest.raises(LinkError):
-        rendezvous.come("group-7", rank=1, size=2, timeout_s=1.0)
+        rendezvous.join("group-7", rank=1, size=2, timeout_s=1.0)

@@ -7,14 +7,14 @@ import os
 import numpy as np
 import pytest
 from attrs import evolve
-from ludus._assembly import Assembly
-from ludus._messages import Results
+from ludus._messaging.messages import Results
+from ludus._run.assembly import Assembly
 from ludus.errors import RunError, WireError
 from ludus.testing import LeagueRunner, league_runner
 from ludus.wire import Credit, Hello, Segments
 from ludus_local import codec, link as link_module
 from ludus_local.board import BoardReader
-from ludus_local.carriage import SLOT, Parcel
+from ludus_local.carriage import SLOT, BlockReference
 from ludus_local.link import Declined, HostLink, Offer, Where
 from ludus_local.memory import ArraySpec, SharedFolder
 
@@ -245,14 +245,14 @@ def test_a_sampler_follows_a_learner_that_went_back(sampler, learner):
 def test_a_slot_that_is_not_there_is_a_block_of_nothing(learner):
     """Its worker counts it, acknowledges it and goes on."""
     hear(learner, "sampler-0", Hello(pid=1))
-    missing = Parcel(player="main", block=7, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
+    missing = BlockReference(player="main", block=7, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
     (heard,) = hear(learner, "sampler-0", missing)
     assert heard == Segments(player="main", block=7, pid=1)
 
 
 def test_blocks_that_cannot_be_read_do_not_fill_the_log(learner, caplog):
     """In a night they may be hundreds of thousands."""
-    missing = Parcel(player="main", block=1, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
+    missing = BlockReference(player="main", block=1, pid=1, slot="sampler-0.1.0", layout=LAYOUT)
     hear(learner, "sampler-0", *(evolve(missing, block=block) for block in range(1, 101)))
     assert [record.getMessage().split(",")[0] for record in caplog.records] == [
         f"unreadable block {number}" for number in (1, 2, 4, 8, 16, 32, 64)
@@ -261,7 +261,7 @@ def test_blocks_that_cannot_be_read_do_not_fill_the_log(learner, caplog):
 
 def test_strangers_are_no_danger(learner, sampler):
     """What a link does not expect, it leaves alone."""
-    parcel = Parcel(player="main", block=1, pid=3, packing="zip", layout={})
+    parcel = BlockReference(player="main", block=1, pid=3, packing="zip", layout={})
     assert hear(learner, "sampler-9", Declined(), Offer(), parcel)[0].arrays == {}
     assert hear(sampler, "sampler-9", Declined(), Offer(board="x")) == []
     assert hear(sampler, "learner-other", credit(released=9)) == [credit(released=9)]
@@ -272,7 +272,7 @@ def test_every_word_between_links_can_travel():
     words = [
         Declined(),
         Offer(ways=(SLOT,), board="a", layout=LAYOUT),
-        Parcel(player="p", block=1, pid=2, slot="a", layout=LAYOUT),
+        BlockReference(player="p", block=1, pid=2, slot="a", layout=LAYOUT),
         Where(),
     ]
     assert [codec.decode(codec.encode(word)) for word in words] == words
@@ -282,7 +282,7 @@ def test_lent_memory_is_back_when_its_block_is_released(sampler):
     """Not when a predecessor's is."""
     shapes = {"length": ((4,), np.dtype(np.int32))}
     for block in (1, 2):
-        arrays = sampler.lend("main", shapes)
+        arrays = sampler.allocate("main", shapes)
         message = Segments(player="main", block=block, pid=os.getpid(), arrays=arrays)
         assert sampler.send("learner-main", message)
     held = sampler._learners["learner-main"].held
@@ -301,13 +301,13 @@ def test_a_learner_that_may_open_no_more_files_gets_plain_arrays(sampler, learne
     for block in (1, 2):
         learner.send("sampler-0", credit())
         hear(sampler, "learner-main", *learner.endpoint.of(Offer))
-        arrays = sampler.lend("main", shapes)
+        arrays = sampler.allocate("main", shapes)
         sampler.send("learner-main", Segments(player="main", block=block, pid=os.getpid(), arrays=arrays))
         sent = sampler.endpoint.sent[-1][1]
         kinds.append(type(sent))
         with files_run_out():
             hear(learner, "sampler-0", sent)
-    assert kinds == [Parcel, Segments]
+    assert kinds == [BlockReference, Segments]
 
 
 # -- leagues ---------------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_shared_memory_changes_nothing(league):
     plain.train(3000)
     shared.train(3000)
     assert plain.messages(Segments)
-    assert shared.messages(Parcel)
+    assert shared.messages(BlockReference)
     assert not shared.messages(Segments)
     assert not any(granted.weights for granted in shared.messages(Credit))
     (decisions, results, weights), (others, other_results, other_weights) = outcome(plain), outcome(shared)
@@ -400,13 +400,13 @@ def test_a_slot_is_used_again_only_when_its_block_is_released(league, tmp_path):
     runner = league(sampling={"credits": 2}, batch_decisions=200)
     used = {}  # slot → the last block in it
     sent = 0
-    while len(runner.messages(Parcel)) < 60:
+    while len(runner.messages(BlockReference)) < 60:
         doze(runner)
         released = max((granted.released for granted in runner.messages(Credit)), default=0)
-        for block in runner.messages(Parcel)[sent:]:
+        for block in runner.messages(BlockReference)[sent:]:
             assert used.get(block.slot, 0) <= released
             used[block.slot] = block.block
-        sent = len(runner.messages(Parcel))
+        sent = len(runner.messages(BlockReference))
     files = [file for file in (tmp_path / "shared").iterdir() if file.name.startswith("sampler-0.")]
     assert len(used) < 20
     assert len(files) - len(used) in (0, 1)
@@ -445,5 +445,5 @@ def test_a_learner_without_shared_memory_gets_plain_arrays(league, monkeypatch):
     runner = league()
     runner.train(1000)
     assert runner.messages(Segments)
-    assert not runner.messages(Parcel)
+    assert not runner.messages(BlockReference)
     assert runner.learner("main")._meter.drops["malformed"] == 0

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from attrs import evolve
-from ludus._messages import CheckpointAck, Progress, ResultsAck, Stop
+from ludus._messaging.messages import CheckpointAck, Heartbeat, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus_local.launcher import LocalCrew, LocalLauncher
@@ -86,7 +86,7 @@ def supervise(tmp_path):
 
     yield make
     for supervisor in made:
-        supervisor.finish(timeout_s=0, tend=lambda: None)
+        supervisor.finish(timeout_s=0, poll=lambda: None)
 
 
 def is_alive(pid):
@@ -119,7 +119,7 @@ def test_threads_of_more_than_the_cores_sleep_while_they_wait(supervise, cores):
     cores(1.0)
     supervisor, said = supervise(LEAVE)
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert [command.environment.get("OMP_WAIT_POLICY") for command in supervisor.launch.commands] == ["PASSIVE"] * 2
     assert said[0].startswith("oversubscribed: 2 computing threads on 1 cores")
 
@@ -188,7 +188,7 @@ def test_a_worker_of_another_module_is_restarted_by_it(supervise):
     """And told the same."""
     supervisor, _ = supervise(LEAVE, modules={"sampler-0": ("some.module", "more")})
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert [(command.argv[2], command.argv[-1]) for command in supervisor.launch.commands] == [
         ("some.module", "more")
     ] * 2
@@ -198,7 +198,7 @@ def test_a_healthy_worker_is_left_alone(supervise):
     """Nothing is said and nothing restarted."""
     supervisor, said = supervise()
     pids = supervisor.pids
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert supervisor.pids == pids
     assert (said, supervisor.restarts) == ([], 0)
 
@@ -210,7 +210,7 @@ def test_a_killed_worker_is_restarted(supervise, patience):
     first = supervisor.pids["sampler-0"]
     os.kill(first, signal.SIGKILL)
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert supervisor.alive == ["sampler-0"]
     assert supervisor.pids["sampler-0"] != first
     assert "was killed by signal 9 — restarted" in said[0]
@@ -223,9 +223,9 @@ def test_why_a_worker_ended_is_told(supervise):
     supervisor, said = supervise(LEAVE)
     wait_dead(supervisor)
     errors = {"sampler-0": "the game crashed"}
-    supervisor.check(heard_s={}, errors=errors)
+    supervisor.check(last_seen_s={}, errors=errors)
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors=errors)
+    supervisor.check(last_seen_s={}, errors=errors)
     assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
     assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
@@ -235,16 +235,16 @@ def test_why_a_worker_ended_may_come_late(supervise, patience):
     patience(60.0)
     supervisor, said = supervise(LEAVE)
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert (said, supervisor.alive) == ([], [])
-    supervisor.check(heard_s={}, errors={"sampler-0": "the game crashed"})
+    supervisor.check(last_seen_s={}, errors={"sampler-0": "the game crashed"})
     assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})  # the next one is waited for anew
+    supervisor.check(last_seen_s={}, errors={})  # the next one is waited for anew
     assert len(said) == 1
     patience(0.1)
     time.sleep(0.1)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
 
@@ -253,9 +253,9 @@ def test_a_silent_worker_is_killed_and_restarted(supervise):
     supervisor, said = supervise(stall_s=60.0)
     first = supervisor.pids["sampler-0"]
     supervisor._processes["sampler-0"].started_s -= 100
-    supervisor.check(heard_s={"sampler-0": time.monotonic()}, errors={})
+    supervisor.check(last_seen_s={"sampler-0": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] == first
-    supervisor.check(heard_s={"sampler-0": time.monotonic() - 70.0}, errors={})
+    supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 70.0}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert not is_alive(first)
     assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", said[0])
@@ -266,10 +266,10 @@ def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
     supervisor, _ = supervise(stall_s=0.1)
     first = supervisor.pids["sampler-0"]
     time.sleep(0.2)
-    supervisor.check(heard_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
+    supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
     assert supervisor.pids["sampler-0"] == first
     monkeypatch.setattr("ludus_local.supervisor._START_S", 0.2)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     assert supervisor.pids["sampler-0"] != first
 
 
@@ -278,12 +278,12 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
     supervisor, said = supervise(LEAVE)
     for _ in range(3):
         wait_dead(supervisor)
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     wait_dead(supervisor)
     with pytest.raises(
         WorkerError, match=r"sampler-0: ended by itself with status 3 — 4 times within a minute; see .*log"
     ):
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     assert len(said) == 3
 
 
@@ -295,7 +295,7 @@ def test_old_deaths_are_forgotten(supervise, monkeypatch):
         wait_dead(supervisor)
         time.sleep(0.002)
         supervisor.progressed("sampler-0")
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     assert len(said) == 5
 
 
@@ -306,7 +306,7 @@ def test_who_had_nothing_to_do_has_not_died_in_vain(supervise, monkeypatch):
     for _ in range(6):
         wait_dead(supervisor)
         supervisor._processes["sampler-0"].started_s -= 601
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     assert len(said) == 6
 
 
@@ -318,15 +318,15 @@ def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
         wait_dead(supervisor)
         time.sleep(0.002)
         if death == 0:
-            supervisor.check(heard_s={}, errors={})
+            supervisor.check(last_seen_s={}, errors={})
             supervisor.progressed("sampler-0")
             supervisor.progressed("learner-of-another-run")
         elif death < 4:
-            supervisor.check(heard_s={}, errors={})
+            supervisor.check(last_seen_s={}, errors={})
     with pytest.raises(
         WorkerError, match=r"ended by itself with status 3 — 4 times with nothing committed in between; see .*log"
     ):
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     assert len(said) == 4
 
 
@@ -345,40 +345,40 @@ def test_what_is_acknowledged_is_progress_and_who_is_stopped_may_end(tmp_path, m
 
     monkeypatch.setattr("ludus_local.launcher.Supervisor", Recorder)
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    crew = make_crew(tmp_path)
+    worker_pool = make_crew(tmp_path)
     try:
-        crew.send("learner-main", CheckpointAck(path="learners/main/00000001.safetensors"))
-        crew.send("sampler-0", ResultsAck(report=1))
-        crew.send("sampler-1", Stop())
+        worker_pool.send("learner-main", CheckpointAck(path="learners/main/00000001.safetensors"))
+        worker_pool.send("sampler-0", ResultsAck(report=1))
+        worker_pool.send("sampler-1", Stop())
     finally:
-        crew._endpoint.close()
-    assert crew._supervisor == ["learner-main", "sampler-0", "sampler-1 stops"]
+        worker_pool._endpoint.close()
+    assert worker_pool._supervisor == ["learner-main", "sampler-0", "sampler-1 stops"]
 
 
 def test_messages_are_gathered(tmp_path, monkeypatch):
     """What is said between two rounds comes together, in its order; the first round never waits."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
     monkeypatch.setattr("ludus_local.launcher._GATHER_S", 2.0)
-    crew = make_crew(tmp_path)
-    crew.start([])
+    worker_pool = make_crew(tmp_path)
+    worker_pool.start([])
     worker = ZmqEndpoint("sampler-0")
     worker.connect(COORDINATOR, ipc_address(tmp_path, COORDINATOR))
 
     def speak():
         for count in (1, 2):
-            worker.send(COORDINATOR, Progress(count=count))
+            worker.send(COORDINATOR, Heartbeat(count=count))
             time.sleep(0.05)
 
     try:
-        worker.send(COORDINATOR, Progress(count=0))
-        assert crew.receive(10.0) == [("sampler-0", Progress(count=0))]
+        worker.send(COORDINATOR, Heartbeat(count=0))
+        assert worker_pool.receive(10.0) == [("sampler-0", Heartbeat(count=0))]
         talk = threading.Thread(target=speak)
         talk.start()
-        assert [message.count for _, message in crew.receive(10.0)] == [1, 2]
+        assert [message.count for _, message in worker_pool.receive(10.0)] == [1, 2]
         talk.join()
     finally:
         worker.close()
-        crew.close()
+        worker_pool.close()
 
 
 @pytest.fixture
@@ -399,7 +399,7 @@ def serve(tmp_path):
 
     yield make
     for supervisor in made:
-        supervisor.finish(timeout_s=0, tend=lambda: None)
+        supervisor.finish(timeout_s=0, poll=lambda: None)
 
 
 def wait_ended(supervisor, name):
@@ -424,9 +424,9 @@ def test_a_service_is_of_use_while_it_serves(serve, monkeypatch, of_use):
             with pytest.raises(
                 WorkerError, match="service-x: ended by itself with status 3 — 4 times with nobody served in between"
             ):
-                supervisor.check(heard_s={}, errors={})
+                supervisor.check(last_seen_s={}, errors={})
             break
-        supervisor.check(heard_s={}, errors={})
+        supervisor.check(last_seen_s={}, errors={})
     assert len(said) == (6 if of_use else 3)
 
 
@@ -436,7 +436,7 @@ def test_who_waits_for_a_service_that_hangs_is_not_killed_with_it(serve, monkeyp
     supervisor, said = serve(SLEEP, stall_s=0.3)
     first, spoke = supervisor.pids, time.monotonic()
     while supervisor.pids["service-x"] == first["service-x"]:
-        supervisor.check(heard_s={"sampler-0": spoke, "service-x": spoke}, errors={})
+        supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": spoke}, errors={})
         time.sleep(0.02)
     assert supervisor.pids["sampler-0"] == first["sampler-0"]
     assert len(said) == 1
@@ -445,15 +445,15 @@ def test_who_waits_for_a_service_that_hangs_is_not_killed_with_it(serve, monkeyp
 def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
     """What others count is not, as it may be lost, and neither is a service that has done nothing yet."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    crew, heard = make_crew(tmp_path), []
+    worker_pool, heard = make_crew(tmp_path), []
     monkeypatch.setattr(Supervisor, "progressed", lambda self, name: heard.append(name))
     told = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
-    messages = [(name, Progress(count=count)) for name, count in told]
+    messages = [(name, Heartbeat(count=count)) for name, count in told]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
     try:
-        assert crew.receive(0.0) == messages
+        assert worker_pool.receive(0.0) == messages
     finally:
-        crew.close()
+        worker_pool.close()
     assert heard == ["service-x", "helper-1-main"]
 
 
@@ -463,35 +463,35 @@ def test_who_waits_for_a_service_that_starts_is_not_silent(serve):
     first = supervisor.pids["sampler-0"]
     supervisor._processes["sampler-0"].started_s -= 200
     spoke = time.monotonic() - 100.0
-    supervisor.check(heard_s={"sampler-0": spoke}, errors={})
+    supervisor.check(last_seen_s={"sampler-0": spoke}, errors={})
     assert (supervisor.pids["sampler-0"], said) == (first, [])
-    supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
+    supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert (supervisor.pids["sampler-0"], said) == (first, [])
     supervisor._served_s -= 70.0
-    supervisor.check(heard_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
+    supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert len(said) == 1
 
 
 def spoke(supervisor):
     """Let all workers have been heard, so that they do not start any more."""
-    supervisor._heard_s = dict.fromkeys(supervisor.pids, time.monotonic())
+    supervisor._last_seen_s = dict.fromkeys(supervisor.pids, time.monotonic())
 
 
 def test_finishing_waits_for_those_who_leave(supervise, tmp_path):
     """They are tended meanwhile, and nobody is killed."""
     supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=0))
     spoke(supervisor)
-    assert supervisor.finish(timeout_s=60, tend=(tmp_path / "stop").touch) == []
+    assert supervisor.finish(timeout_s=60, poll=(tmp_path / "stop").touch) == []
     assert (tmp_path / "stop").exists()
 
 
 def test_finishing_does_not_wait_for_those_who_start(supervise):
     """They have nothing to lose, and nobody has to hear of their end."""
     supervisor, said = supervise()
-    supervisor.check(heard_s={"sampler-0": supervisor._processes["sampler-0"].started_s - 1.0}, errors={})  # before
+    supervisor.check(last_seen_s={"sampler-0": supervisor._processes["sampler-0"].started_s - 1.0}, errors={})  # before
     pid = supervisor.pids["sampler-0"]
-    assert supervisor.finish(timeout_s=60, tend=pytest.fail) == []
+    assert supervisor.finish(timeout_s=60, poll=pytest.fail) == []
     assert not is_alive(pid)
     assert said == []
 
@@ -502,11 +502,11 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
     spoke(supervisor)
     supervisor.dismiss("sampler-0")
 
-    def tend():
+    def poll():
         os.kill(supervisor.pids["sampler-0"], signal.SIGKILL)
         time.sleep(0.05)
 
-    assert supervisor.finish(timeout_s=10, tend=tend) == []
+    assert supervisor.finish(timeout_s=10, poll=poll) == []
     log = tmp_path / "logs" / "sampler-0.log"
     assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
 
@@ -525,7 +525,7 @@ def test_a_worker_that_ended_before_it_was_asked_to_is_told(supervise, tmp_path,
     wait_dead(supervisor)
     supervisor.dismiss("sampler-0")  # too late
     for _ in range(2):
-        assert supervisor.finish(timeout_s=60, tend=pytest.fail) == []
+        assert supervisor.finish(timeout_s=60, poll=pytest.fail) == []
     assert said == [f"sampler-0: {how}; see {tmp_path / 'logs' / 'sampler-0.log'}"]
 
 
@@ -533,9 +533,9 @@ def test_a_worker_that_was_restarted_and_ends_again_is_told_again(supervise):
     """Its first end was another one."""
     supervisor, said = supervise(KILL)
     wait_dead(supervisor)
-    supervisor.check(heard_s={}, errors={})
+    supervisor.check(last_seen_s={}, errors={})
     wait_dead(supervisor)
-    supervisor.finish(timeout_s=60, tend=pytest.fail)
+    supervisor.finish(timeout_s=60, poll=pytest.fail)
     assert [line.partition(" see")[0] for line in said] == [
         "sampler-0: was killed by signal 9 — restarted;",
         "sampler-0: was killed by signal 9;",
@@ -548,7 +548,7 @@ def test_a_worker_that_was_asked_to_stop_may_end_well(supervise, tmp_path, statu
     supervisor, said = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
     spoke(supervisor)
     supervisor.dismiss("sampler-0")
-    assert supervisor.finish(timeout_s=60, tend=(tmp_path / "stop").touch) == []
+    assert supervisor.finish(timeout_s=60, poll=(tmp_path / "stop").touch) == []
     assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in said] == [told] * bool(told)
 
 
@@ -557,9 +557,9 @@ def test_what_a_worker_said_of_its_end_is_not_told_again(supervise, patience):
     patience(60.0)
     supervisor, said = supervise(LEAVE)
     errors = {}
-    supervisor.check(heard_s={}, errors=errors)
+    supervisor.check(last_seen_s={}, errors=errors)
     wait_dead(supervisor)
-    assert supervisor.finish(timeout_s=60, tend=lambda: errors.update({"sampler-0": "the game crashed"})) == []
+    assert supervisor.finish(timeout_s=60, poll=lambda: errors.update({"sampler-0": "the game crashed"})) == []
     assert said == []
 
 
@@ -569,8 +569,8 @@ def test_a_worker_that_was_given_up_is_not_told_again(supervise):
     wait_dead(supervisor)
     supervisor.session = evolve(supervisor.session, restarts=0)
     with pytest.raises(WorkerError, match="ended by itself with status 3"):
-        supervisor.check(heard_s={}, errors={})
-    assert supervisor.finish(timeout_s=60, tend=pytest.fail) == said == []
+        supervisor.check(last_seen_s={}, errors={})
+    assert supervisor.finish(timeout_s=60, poll=pytest.fail) == said == []
 
 
 @pytest.mark.parametrize("status", [3, 0], ids=["failed", "good"])
@@ -580,19 +580,19 @@ def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, tmp_path, s
     supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
     spoke(supervisor)
     supervisor.dismiss("sampler-0")
-    heard_s = []
+    last_seen_s = []
 
-    def tend():
+    def poll():
         (tmp_path / "stop").touch()
         if not supervisor.alive:
-            heard_s.append(time.monotonic())
+            last_seen_s.append(time.monotonic())
         time.sleep(0.01)
 
-    assert supervisor.finish(timeout_s=60, tend=tend) == []
+    assert supervisor.finish(timeout_s=60, poll=poll) == []
     if status:
-        assert time.monotonic() - heard_s[0] > 0.1
+        assert time.monotonic() - last_seen_s[0] > 0.1
     else:
-        assert len(heard_s) <= 1
+        assert len(last_seen_s) <= 1
 
 
 def test_finishing_kills_stragglers(supervise):
@@ -600,7 +600,7 @@ def test_finishing_kills_stragglers(supervise):
     supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
     spoke(supervisor)
     pid = supervisor.pids["sampler-0"]
-    assert supervisor.finish(timeout_s=0.1, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
+    assert supervisor.finish(timeout_s=0.1, poll=lambda: time.sleep(0.01)) == ["sampler-0"]
     assert not is_alive(pid)
     assert supervisor.alive == []
 
@@ -610,7 +610,7 @@ def test_nobody_waits_for_services_at_the_end(serve):
     supervisor, _ = serve(SLEEP, "")
     spoke(supervisor)
     start_s = time.monotonic()
-    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == []
+    assert supervisor.finish(timeout_s=30, poll=lambda: time.sleep(0.01)) == []
     assert time.monotonic() - start_s < 20
     assert supervisor.alive == []
 
@@ -622,5 +622,5 @@ def test_who_waits_for_a_service_that_has_ended_is_not_waited_for_long(serve, mo
     spoke(supervisor)
     wait_ended(supervisor, "service-x")
     start_s = time.monotonic()
-    assert supervisor.finish(timeout_s=30, tend=lambda: time.sleep(0.01)) == ["sampler-0"]
+    assert supervisor.finish(timeout_s=30, poll=lambda: time.sleep(0.01)) == ["sampler-0"]
     assert time.monotonic() - start_s < 20

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zmq
-from ludus._assembly import service_name
-from ludus._messages import Hello, Progress, ResultsAck, Segments, Stop
+from ludus._messaging.messages import Heartbeat, Hello, ResultsAck, Segments, Stop
+from ludus._run.assembly import service_name
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
 from ludus_local import codec
@@ -198,8 +198,8 @@ def test_a_restarted_guest_takes_over_its_name(hub):
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
-    send(new, "coordinator", Progress(count=2))
-    assert collect(server, 1) == [("sampler-0", Progress(count=2))]
+    send(new, "coordinator", Heartbeat(count=2))
+    assert collect(server, 1) == [("sampler-0", Heartbeat(count=2))]
     assert server.send("sampler-0", Stop(reason="for the new one"))
     assert collect(new, 1) == [("coordinator", Stop(reason="for the new one"))]
     assert old.receive(0.0) == []
@@ -210,12 +210,12 @@ def test_a_replaced_guest_is_no_longer_heard(hub):
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
-    send(new, "coordinator", Progress(count=1))
+    send(new, "coordinator", Heartbeat(count=1))
     collect(server, 1)
     old.send("coordinator", Stop(reason="from the old one"))
     assert server.receive(0.2) == []
-    send(new, "coordinator", Progress(count=2))
-    assert collect(server, 1) == [("sampler-0", Progress(count=2))]
+    send(new, "coordinator", Heartbeat(count=2))
+    assert collect(server, 1) == [("sampler-0", Heartbeat(count=2))]
 
 
 def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
@@ -223,7 +223,7 @@ def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
     hub = Hub("ipc", directory)
     server, address = hub.bound("coordinator")
     code = (
-        "import time; from ludus._messages import Hello; from ludus_local.transport import ZmqEndpoint\n"
+        "import time; from ludus._messaging.messages import Hello; from ludus_local.transport import ZmqEndpoint\n"
         f"worker = ZmqEndpoint('sampler-0'); worker.connect('coordinator', {address!r})\n"
         "worker.send('coordinator', Hello()); time.sleep(60)"
     )
@@ -302,12 +302,12 @@ def test_who_is_carried_may_come_directly_later(hub, carried):
     server, carrier, address = carried
     direct = hub.endpoint("sampler-far-0")
     direct.connect("coordinator", address)
-    send(direct, "coordinator", Progress(count=1))
+    send(direct, "coordinator", Heartbeat(count=1))
     collect(server, 1)
     assert server.send("sampler-far-0", Stop(reason="directly"))
     assert collect(direct, 1) == [("coordinator", Stop(reason="directly"))]
-    carrier.bring("sampler-far-0", *codec.encode(Progress(count=2)))
-    assert collect(server, 1) == [("sampler-far-0", Progress(count=2))]
+    carrier.bring("sampler-far-0", *codec.encode(Heartbeat(count=2)))
+    assert collect(server, 1) == [("sampler-far-0", Heartbeat(count=2))]
     assert server.send("sampler-far-0", Stop(reason="carried"))
     assert carrier.hear() == ("sampler-far-0", Stop(reason="carried"))
 

@@ -6,7 +6,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from ludus._messages import Failure, Progress, Stop
+from ludus._messaging.messages import Failure, Heartbeat, Stop
 from ludus.errors import ConfigError, ContractError, LinkError, RunError
 from ludus.launcher import COORDINATOR
 from ludus_local import worker as _worker
@@ -30,7 +30,7 @@ class Endless:
         self.stopped |= isinstance(message, Stop)
 
     @property
-    def settled(self):
+    def drained(self):
         return self.left <= 0
 
     def work(self):
@@ -62,7 +62,7 @@ def test_it_serves_until_it_has_settled():
     _worker.serve(worker, line)
     assert worker.started
     assert worker.left == 0
-    assert line.sent == [(COORDINATOR, Progress(count=7))]
+    assert line.sent == [(COORDINATOR, Heartbeat(count=7))]
 
 
 def test_it_waits_only_when_there_is_nothing_to_do():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import numpy as np
 import pytest
-from ludus._payoffs import Payoffs
+from ludus._league.payoffs import Payoffs
 from ludus_matchmakers.ada import ADA
 from ludus_matchmakers.alphastar import Curriculum, Forgotten
 from ludus_matchmakers.alphastar_rule import AlphaStar

@@ -205,7 +205,7 @@ def test_a_converged_exploiter_starts_anew():
 
 def born(models):
     """Return an exploiter whose second generation begins after so many models."""
-    return {"births": (0, models)}
+    return {"generation_starts": (0, models)}
 
 
 def test_it_waits_until_the_main_agent_has_converged_again():
@@ -311,7 +311,7 @@ def test_explorers_restart_by_time():
     rule = RestartFrom(decisions=0, seconds=100.0)
     assert decide(rule, league) == []
     assert len(decide(rule, attrs.evolve(league, elapsed_s=150.0))) == 1
-    first = attrs.evolve(league, players=players(*views.values(), explorer={"births": (0,)}))
+    first = attrs.evolve(league, players=players(*views.values(), explorer={"generation_starts": (0,)}))
     assert len(decide(rule, first)) == 1
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import ContractError
-from ludus._structuring import StructuringError, structure
+from ludus._config.structuring import StructuringError, structure
 from ludus.network import NetworkRequest
 from ludus_networks.config import EntityPart, ModularConfig, VectorPart
 from ludus_networks.modular import make_modular

@@ -18,7 +18,7 @@ from ludus_ppo.rows import SequenceSource
 from torch import nn
 
 
-class Memory(nn.Module):
+class SharedMemory(nn.Module):
     """A GRU cell between observation and heads, written as plainly as can be."""
 
     def __init__(self, request):
@@ -58,7 +58,7 @@ def ppo():
     )
 
     def make(**options):
-        context = AlgorithmContext(role=role, build_network=Memory)
+        context = AlgorithmContext(role=role, build_network=SharedMemory)
         return PPO(PPOConfig(**{"num_minibatches": 1, **options}), context=context)
 
     return make

@@ -10,7 +10,7 @@ import pytest
 import torch
 from ludus_ppo import transfer
 from ludus_ppo.rows import RowSource, SequenceSource
-from ludus_ppo.transfer import Landing, borrow
+from ludus_ppo.transfer import StagingBuffer, borrow
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -297,7 +297,7 @@ def test_a_gpu_gets_a_batch_by_one_copy(batch, gpu_log):
 
 def test_batches_are_packed_in_the_same_pinned_memory(batch, gpu_log):
     """Once the GPU has read what was there."""
-    landing = Landing(GPU)
+    landing = StagingBuffer(GPU)
     for expected in (["pinned", "sent", "marked"], ["waited", "sent", "marked"]):
         gpu_log.clear()
         source_of(batch, GPU, landing=landing)
@@ -313,8 +313,8 @@ def landed(batch, monkeypatch):
     made = []
     for most in (0, 1 << 20):
         monkeypatch.setattr(transfer, "_MOST_WHOLE", most)
-        rows = RowSource(batch, landing=Landing(CPU), **given)
-        made.append((rows, SequenceSource(batch, landing=Landing(CPU), burn_in=1, **given)))
+        rows = RowSource(batch, landing=StagingBuffer(CPU), **given)
+        made.append((rows, SequenceSource(batch, landing=StagingBuffer(CPU), burn_in=1, **given)))
     assert [source._transfer.whole for source in (*made[0], *made[1])] == [False, False, True, True]
     return list(zip(*made, strict=True))
 
@@ -339,7 +339,7 @@ def test_what_has_landed_is_the_batch(make_ppo, make_batch, monkeypatch, segment
 
 def test_batches_land_in_the_place_of_those_before(make_ppo, make_batch):
     """As long as there is room: a larger one goes elsewhere, and takes nothing from what was chosen before."""
-    landing, places = Landing(CPU), []
+    landing, places = StagingBuffer(CPU), []
     for number, segments in enumerate((40, 39, 37, 400, 40)):
         batch = make_batch(make_ppo(), segments=segments, seed=number)
         (chosen,) = source_of(batch, landing=landing).choose([np.arange(7), np.arange(3, 13)])

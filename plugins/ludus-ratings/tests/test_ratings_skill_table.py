@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.errors import ConfigError
 from ludus.matchmaker import Rating
+from ludus.records import Fixture
 from ludus.runs import MatchRecord
 from ludus.testing import check_rating
 from ludus_ratings import TeamMatch, expected_score, openskill_ratings

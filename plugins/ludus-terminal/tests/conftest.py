@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from ludus._league import League
-from ludus._messages import Fixture
-from ludus._models import save_arrays
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.model_files import save_arrays
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
+from ludus.records import Fixture
 from ludus_ratings.elo_table import EloTable
 from ludus_ratings.fit import Hessian
 from ludus_terminal.league import league as command

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import ludus
 import pytest
 from ludus import __main__
-from ludus._plugins import ALLOW_VARIABLE, PluginReport, Plugins
+from ludus._plugins.manager import ALLOW_VARIABLE, PluginReport, Plugins
 from ludus_terminal import doctor
 
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from ludus._config import load_config
-from ludus._plugins import load_plugins
-from ludus._runner import train
-from ludus._store import Store
+from ludus._config.run_config import load_config
+from ludus._plugins.manager import load_plugins
+from ludus._run.runner import train
+from ludus._store.store import Store
 from ludus.errors import ConfigError, LudusError
 from ludus_terminal import evaluate as evaluate_module
 from ludus_terminal.evaluate import evaluate

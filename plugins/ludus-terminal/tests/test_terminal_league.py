@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from ludus._league import League
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.errors import ConfigError, RunError
 

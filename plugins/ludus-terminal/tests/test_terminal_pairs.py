@@ -57,11 +57,11 @@ class Agent:
     def __init__(self, number):
         self.number = number
 
-    def reset(self, streams):
+    def reset(self, seat_ids):
         pass
 
-    def act(self, observation, *, action_mask, streams, rng):
-        return np.full((streams.size, 1), self.number, np.int64)
+    def act(self, observation, *, action_mask, seat_ids, rng):
+        return np.full((seat_ids.size, 1), self.number, np.int64)
 
 
 def sides(*numbers, roles=("player",)):

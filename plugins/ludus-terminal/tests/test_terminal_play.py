@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 from ludus import runs
 from ludus.__main__ import main
-from ludus._plugins import PluginReport, Plugins
+from ludus._plugins.manager import PluginReport, Plugins
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import UnknownComponent
@@ -284,10 +284,10 @@ class Fixed:
     def __init__(self, config, *, spec, role):
         pass
 
-    def reset(self, streams):
-        self.resets.extend(streams.tolist())
+    def reset(self, seat_ids):
+        self.resets.extend(seat_ids.tolist())
 
-    def act(self, observation, *, action_mask, streams, rng):
+    def act(self, observation, *, action_mask, seat_ids, rng):
         return np.array([[1, self.value]])
 
 

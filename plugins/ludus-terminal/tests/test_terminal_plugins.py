@@ -7,7 +7,7 @@ import json
 import pytest
 from attrs import frozen
 from ludus import Component, Plugins, __main__, load_plugins
-from ludus.component import KINDS
+from ludus.hookspecs import KINDS
 from ludus.option import option
 from ludus_terminal import plugins as plugins_command
 

@@ -63,8 +63,8 @@ def test_lineage_shows_the_new_starts(folder, data):
     resets = [model for model in models if model["reset"]]
     assert resets
     with open_run(folder) as run:
-        births = sum(len(view.births) - 1 for view in run.league.players.values())
-    assert len(resets) == births
+        generation_starts = sum(len(view.generation_starts) - 1 for view in run.league.players.values())
+    assert len(resets) == generation_starts
     assert {model["reason"] for model in resets} >= {"generation 0 has 2 models"}
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from ludus._store import Store
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.runs import open_run
 from ludus_terminal.report import report

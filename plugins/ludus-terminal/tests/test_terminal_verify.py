@@ -7,12 +7,13 @@ import sqlite3
 
 import numpy as np
 import pytest
-from ludus._league import League
-from ludus._messages import Checkpoint, Fixture
-from ludus._models import save_arrays, save_checkpoint
-from ludus._store import Store
+from ludus._league.league import League
+from ludus._messaging.messages import Checkpoint
+from ludus._store.model_files import save_arrays, save_checkpoint
+from ludus._store.store import Store
 from ludus.environment import Seat
 from ludus.matchmaker import PoolChange
+from ludus.records import Fixture
 from ludus.runs import open_run
 from ludus_terminal.verify import verify
 

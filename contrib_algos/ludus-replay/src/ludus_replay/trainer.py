@@ -15,7 +15,7 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.graphs import Recorded
+from ludus.graphs import GraphedCallable
 from ludus.kernels import choose_kernels, use_kernels
 from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights, to_arrays
 from ludus.segment import SegmentBatch
@@ -171,7 +171,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
         self._model = model
         self._slow = slow
         self._target = copy.deepcopy(slow).requires_grad_(requires_grad=False)
-        self._recorded = Recorded(self._compute)
+        self._recorded = GraphedCallable(self._compute)
         self._algorithm = algorithm
         self._role = role.name
         self._layout = layout

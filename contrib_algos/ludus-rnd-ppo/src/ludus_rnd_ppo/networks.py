@@ -10,7 +10,7 @@ import torch
 from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.algorithm import AlgorithmContext
-from ludus.graphs import Recorded
+from ludus.graphs import GraphedCallable
 from ludus.group import Alone, Group, in_turn
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.segment import SegmentBatch
@@ -71,7 +71,7 @@ class Novelty(nn.Module):
         self.returns = RunningMoments()
         self.reward_mean = 0.0  # of the latest batch
         self.group: Group = Alone()  # of the trainer
-        self._recorded = Recorded(self._measure)
+        self._recorded = GraphedCallable(self._measure)
         self.eval()  # networks with statistics of their own must not update these: the target has to stay as it is
 
     def forward(self, rows: Rows) -> Tensor:

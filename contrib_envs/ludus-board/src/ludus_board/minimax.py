@@ -29,17 +29,17 @@ class MinimaxAgent:
         self._windows = config.evaluate == "windows"
 
     def act(
-        self, observation: Leaves, *, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
-        return self.act_and_evaluate(observation, action_mask=action_mask, streams=streams, rng=rng)[0]
+        return self.act_and_evaluate(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)[0]
 
     def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
-        streams: np.ndarray,  # noqa: ARG002 - it remembers nothing
+        seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
@@ -56,7 +56,7 @@ class MinimaxAgent:
         """
         return _game_value(self._values(observation).max(axis=1))
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""
 
     def _values(self, observation: Leaves) -> np.ndarray:

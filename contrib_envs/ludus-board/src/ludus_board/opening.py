@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
-from ludus.lots import draw
+from ludus.random import draw
 
 from ludus_board.rules import Rules
 

@@ -50,22 +50,22 @@ class PerfectAgent:
         self._value, self._best = _tables()
 
     def act(
-        self, observation: Leaves, *, action_mask: np.ndarray | None, streams: np.ndarray, rng: np.random.Generator
+        self, observation: Leaves, *, action_mask: np.ndarray | None, seat_ids: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
-        return self.act_and_evaluate(observation, action_mask=action_mask, streams=streams, rng=rng)[0]
+        return self.act_and_evaluate(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)[0]
 
     def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the board says what is legal
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide, and return what `evaluate` says besides; see `ludus.agent.EvaluatingAgent`."""
         codes = _codes(observation)
-        keys = rng.random((len(streams), 9), dtype=np.float32)
+        keys = rng.random((len(seat_ids), 9), dtype=np.float32)
         chosen: np.ndarray = np.argmax(keys * self._best[codes], axis=1)
         return chosen[:, None], self._value[codes].astype(np.float32)
 
@@ -74,7 +74,7 @@ class PerfectAgent:
         value: np.ndarray = self._value[_codes(observation)]
         return value.astype(np.float32)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""
 
 

@@ -28,20 +28,20 @@ class RandomAgent:
         observation: Leaves,  # noqa: ARG002 - it does not look
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         if is_continuous(self._space):
-            return _uniform(self._space, len(streams), rng)
-        keys = rng.random((len(streams), sum(self._sizes)), dtype=np.float32)
+            return _uniform(self._space, len(seat_ids), rng)
+        keys = rng.random((len(seat_ids), sum(self._sizes)), dtype=np.float32)
         if action_mask is not None:
             keys[~action_mask] = -1.0
         ends = np.cumsum(self._sizes)
         labels = [keys[:, end - size : end].argmax(axis=1) for size, end in zip(self._sizes, ends, strict=True)]
         return np.stack(labels, axis=1)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""
 
 

@@ -48,22 +48,22 @@ class ChaseBot:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the chase always has masks"
         sight = Sight(observation, self._role)
         choice = Choice(action_mask[:, :_ACTIONS])
-        choice.walk(np.ones(len(streams), bool), *self._doors.least_used(sight, streams))
+        choice.walk(np.ones(len(seat_ids), bool), *self._doors.least_used(sight, seat_ids))
         self._decide(sight, choice, self._skill)
         chosen = np.stack([choice.action, choice.direction], axis=1)
-        errs = rng.random(len(streams)) < self._skill.error
+        errs = rng.random(len(seat_ids)) < self._skill.error
         return np.where(errs[:, None], _any_legal(action_mask, rng), chosen)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget which doors were used in these streams."""
-        self._doors.forget(streams)
+        self._doors.forget(seat_ids)
 
 
 class RandomAgent:
@@ -74,14 +74,14 @@ class RandomAgent:
         observation: Leaves,  # noqa: ARG002 - it does not look
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,  # noqa: ARG002 - it remembers nothing
+        seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the chase always has masks"
         return _any_legal(action_mask, rng)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""
 
 

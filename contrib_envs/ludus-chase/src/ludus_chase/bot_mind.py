@@ -185,41 +185,41 @@ class Doors:
         self._now = np.zeros(0)
         self._place = np.zeros((0, 2))  # within the room, as shares
 
-    def forget(self, streams: np.ndarray) -> None:
+    def forget(self, seat_ids: np.ndarray) -> None:
         """Begin anew in streams ``[n] int64``."""
-        self._grow(streams)
-        self._used[streams] = 0.0
-        self._now[streams] = 0.0
-        self._place[streams] = 0.5
+        self._grow(seat_ids)
+        self._used[seat_ids] = 0.0
+        self._now[seat_ids] = 0.0
+        self._place[seat_ids] = 0.5
 
-    def _grow(self, streams: np.ndarray) -> None:
-        missing = int(streams.max(initial=-1)) + 1 - len(self._now)
+    def _grow(self, seat_ids: np.ndarray) -> None:
+        missing = int(seat_ids.max(initial=-1)) + 1 - len(self._now)
         if missing > 0:
             self._used = np.concatenate([self._used, np.zeros((missing, self._used.shape[1]))])
             self._now = np.concatenate([self._now, np.zeros(missing)])
             self._place = np.concatenate([self._place, np.full((missing, 2), 0.5)])
 
-    def least_used(self, sight: Sight, streams: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def least_used(self, sight: Sight, seat_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the way ``[n]`` in x and y to the door of the own room that has not been used for longest."""
-        self._grow(streams)
-        self._note(sight, streams)
+        self._grow(seat_ids)
+        self._note(sight, seat_ids)
         present, dx, dy = sight.doors
-        used = self._used[streams]
+        used = self._used[seat_ids]
         open_, own_x, own_y = sight.own_doors  # [n, 4]
         apart = np.abs(dx[:, None] - own_x[..., None]) + np.abs(dy[:, None] - own_y[..., None])
         number = np.where(present[:, None], apart, np.inf).argmin(axis=2)
-        taste = (7 * streams[:, None] + 3 * number) % 11 / 11  # among doors that are all unused, less than a tick
+        taste = (7 * seat_ids[:, None] + 3 * number) % 11 / 11  # among doors that are all unused, less than a tick
         when = np.where(open_, np.take_along_axis(used, number, axis=1) + taste, np.inf)
         side = when.argmin(axis=1)
         rows = np.arange(len(side))
         return own_x[rows, side] + _THROUGH * _STEP_X[side], own_y[rows, side] + _THROUGH * _STEP_Y[side]
 
-    def _note(self, sight: Sight, streams: np.ndarray) -> None:
+    def _note(self, sight: Sight, seat_ids: np.ndarray) -> None:
         """Note which doors have just been used: the nearest ones of those whose place in the room has jumped."""
-        self._now[streams] += 1
+        self._now[seat_ids] += 1
         place = np.stack([sight.own["room-x"], sight.own["room-y"]], axis=1)
-        passed = (np.abs(place - self._place[streams]) > 0.5).any(axis=1)
-        self._place[streams] = place
+        passed = (np.abs(place - self._place[seat_ids]) > 0.5).any(axis=1)
+        self._place[seat_ids] = place
         present, dx, dy = sight.doors
         door = np.where(present, dx * dx + dy * dy, np.inf).argmin(axis=1)
-        self._used[streams[passed], door[passed]] = self._now[streams[passed]]
+        self._used[seat_ids[passed], door[passed]] = self._now[seat_ids[passed]]

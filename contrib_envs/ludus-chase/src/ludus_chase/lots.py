@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from ludus import lots
+from ludus import random as lots
 
 __all__ = ["fractions", "orders"]
 

@@ -57,7 +57,7 @@ class Nearest(Identity):
                 leaves[f"{name}_present"] = spaces.MultiBinary(min(count, len(group.low)))
         return Spaces(spaces.Dict(leaves), raw.action)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - it remembers nothing
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - it remembers nothing
         """Return the view with groups ``[n, keep, …]``."""
         leaves = dict(view.observation)
         for name, count in self._rows.items():

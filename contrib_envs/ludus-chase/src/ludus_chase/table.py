@@ -67,8 +67,8 @@ def _decide(agent: Agent, seen: RoleTick, among: np.ndarray, rng: np.random.Gene
     rows, seats = np.nonzero(seen.acting & among[:, None])
     if len(rows):
         leaves = {name: leaf[rows, seats] for name, leaf in seen.observation.items()}
-        streams = rows * seen.acting.shape[1] + seats
-        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], streams=streams, rng=rng)
+        seat_ids = rows * seen.acting.shape[1] + seats
+        actions[rows, seats] = agent.act(leaves, action_mask=seen.action_mask[rows, seats], seat_ids=seat_ids, rng=rng)
     return actions
 
 

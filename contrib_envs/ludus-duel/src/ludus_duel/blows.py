@@ -21,7 +21,7 @@ class _Meeting:
     """
 
     who: np.ndarray
-    whom: np.ndarray
+    targets: np.ndarray
     move: np.ndarray
     target_move: np.ndarray
     target_age: np.ndarray
@@ -37,12 +37,12 @@ def land(fight: Fight, due: np.ndarray) -> None:
         fight: Its state is changed.
         due: ``[n] int64``: fighters whose attack may land on this tick.
     """
-    table, whom = fight.tables, fight.other[due]
-    gap = fight.config.arena_cm - (fight.room[due] + fight.room[whom])
+    table, targets = fight.tables, fight.other[due]
+    gap = fight.config.arena_cm - (fight.room[due] + fight.room[targets])
     near = gap <= table.reach[fight.move[due]]
-    who, whom = due[near], whom[near]
+    who, targets = due[near], targets[near]
     if who.size:
-        meeting = _Meeting(who, whom, fight.move[who], fight.move[whom], fight.age[whom])
+        meeting = _Meeting(who, targets, fight.move[who], fight.move[targets], fight.age[targets])
         struck = _strike(fight, meeting)
         held = _grab(fight, meeting)
         thrown = _throw(fight, meeting)
@@ -69,16 +69,16 @@ def _strike(fight: Fight, meeting: _Meeting) -> _After:
     meets = strike & ~safe
     same = side == table.side[target]
     parried = meets & table.parries[meeting.target_age] & same
-    guarded = table.guards[target] & (fight.turning[meeting.whom] == 0) & (fight.stance[meeting.whom] == side)
+    guarded = table.guards[target] & (fight.turning[meeting.targets] == 0) & (fight.stance[meeting.targets] == side)
     blocked = meets & guarded
     hit = meets & ~parried & ~blocked
     fight.done[meeting.who[meets]] = True
     loss = table.damage[move] * hit + table.chip[move] * blocked
-    fight.health[meeting.whom] -= loss
+    fight.health[meeting.targets] -= loss
     _turn_aside(fight, meeting, parried)
     fight.put(meeting.who[blocked], table.recoil[move[blocked]])
-    fight.put(meeting.whom[blocked], table.guard[move[blocked]])
-    return _After(meeting.whom[hit], table.stun[move[hit]])
+    fight.put(meeting.targets[blocked], table.guard[move[blocked]])
+    return _After(meeting.targets[hit], table.stun[move[hit]])
 
 
 def _turn_aside(fight: Fight, meeting: _Meeting, parried: np.ndarray) -> None:
@@ -87,7 +87,7 @@ def _turn_aside(fight: Fight, meeting: _Meeting, parried: np.ndarray) -> None:
     if who.size:
         fight.put(who, fight.tables.parried[meeting.move[parried]])
         fight.spend(who, np.full(len(who), fight.config.parry_drain))
-        fight.put(meeting.whom[parried], np.zeros(len(who), np.int64))
+        fight.put(meeting.targets[parried], np.zeros(len(who), np.int64))
 
 
 def _grab(fight: Fight, meeting: _Meeting) -> _After:
@@ -98,11 +98,11 @@ def _grab(fight: Fight, meeting: _Meeting) -> _After:
         return _nobody()
     bounced = grabs & table.attacks[meeting.target_age]
     caught = grabs & ~bounced & table.grabbable[meeting.target_move]
-    alert = table.alert[meeting.target_move] & ~fight.exhausted[meeting.whom]
+    alert = table.alert[meeting.target_move] & ~fight.exhausted[meeting.targets]
     fight.put(meeting.who[bounced], np.full(bounced.sum(), table.number("recoil")))
     fight.put(meeting.who[caught], np.full(caught.sum(), table.number("grip")))
     held = np.where(alert, table.number("held"), table.number("broken"))
-    return _After(meeting.whom[caught], held[caught])
+    return _After(meeting.targets[caught], held[caught])
 
 
 def _throw(fight: Fight, meeting: _Meeting) -> _After:
@@ -112,15 +112,15 @@ def _throw(fight: Fight, meeting: _Meeting) -> _After:
     if not throws.any():
         return _nobody()
     landed = throws & table.caught[meeting.target_move]
-    who, whom, move = meeting.who[landed], meeting.whom[landed], meeting.move[landed]
+    who, targets, move = meeting.who[landed], meeting.targets[landed], meeting.move[landed]
     turned = move == table.number("throw-back")
-    rooms = fight.room[who], fight.room[whom]
+    rooms = fight.room[who], fight.room[targets]
     fight.room[who] = np.where(turned, rooms[1], rooms[0])
     behind = np.where(turned, rooms[0], rooms[1])
     wall = behind < table.push[move]
-    fight.room[whom] = np.maximum(behind - table.push[move], 0.0)
-    fight.health[whom] -= table.damage[move] + fight.config.wall_damage * wall
-    return _After(whom, np.where(wall, table.number("fallen"), table.number("thrown")))
+    fight.room[targets] = np.maximum(behind - table.push[move], 0.0)
+    fight.health[targets] -= table.damage[move] + fight.config.wall_damage * wall
+    return _After(targets, np.where(wall, table.number("fallen"), table.number("thrown")))
 
 
 def _nobody() -> _After:

@@ -55,9 +55,9 @@ class _Memory:
     plan: np.ndarray
     bluff: np.ndarray
 
-    def grow(self, streams: np.ndarray) -> None:
+    def grow(self, seat_ids: np.ndarray) -> None:
         """Make room for streams ``[n] int64``."""
-        missing = int(streams.max(initial=-1)) + 1 - len(self.kind)
+        missing = int(seat_ids.max(initial=-1)) + 1 - len(self.kind)
         if missing > 0:
             self.kind, self.side, self.elapsed, self.plan, self.bluff = (
                 np.append(array, np.zeros(missing, array.dtype))
@@ -84,14 +84,14 @@ class DuelBot:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the duel always has masks"
         sight = look(observation["obs"])
         tactics = Tactics(self._skill, sight, rng)
-        plan = self._plan(sight, streams, rng)
+        plan = self._plan(sight, seat_ids, rng)
         chosen = tactics.neutral()
         answers = (
             tactics.punish(),
@@ -107,32 +107,32 @@ class DuelBot:
         chosen = chosen[:, None]
         return np.where(np.take_along_axis(action_mask, chosen, axis=1), chosen, 0)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget what was seen in these streams."""
-        self._memory.grow(streams)
-        self._memory.kind[streams] = 0
-        self._memory.bluff[streams] = 0.0
+        self._memory.grow(seat_ids)
+        self._memory.kind[seat_ids] = 0
+        self._memory.bluff[seat_ids] = 0.0
 
-    def _plan(self, sight: Sight, streams: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _plan(self, sight: Sight, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return ``[n] int64``: what to do about the opponent's animation, drawn once for each."""
         memory = self._memory
-        memory.grow(streams)
-        same = (memory.kind[streams] == sight.kind) & (memory.side[streams] == sight.side)
-        fresh = ~same | (sight.elapsed < memory.elapsed[streams])
+        memory.grow(seat_ids)
+        same = (memory.kind[seat_ids] == sight.kind) & (memory.side[seat_ids] == sight.side)
+        fresh = ~same | (sight.elapsed < memory.elapsed[seat_ids])
         limits = np.cumsum(self._skill.plans)[:-1]
-        drawn = np.searchsorted(limits, rng.random(len(streams)), side="right")
-        bluff = self._expect(sight, streams, fresh)
-        drawn = np.where(_HEAVY[sight.kind] & (rng.random(len(streams)) < bluff), EVADE, drawn)
-        plan = np.where(fresh, drawn, memory.plan[streams])
-        memory.kind[streams], memory.side[streams], memory.elapsed[streams] = sight.kind, sight.side, sight.elapsed
-        memory.plan[streams] = plan
+        drawn = np.searchsorted(limits, rng.random(len(seat_ids)), side="right")
+        bluff = self._expect(sight, seat_ids, fresh)
+        drawn = np.where(_HEAVY[sight.kind] & (rng.random(len(seat_ids)) < bluff), EVADE, drawn)
+        plan = np.where(fresh, drawn, memory.plan[seat_ids])
+        memory.kind[seat_ids], memory.side[seat_ids], memory.elapsed[seat_ids] = sight.kind, sight.side, sight.elapsed
+        memory.plan[seat_ids] = plan
         return plan
 
-    def _expect(self, sight: Sight, streams: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+    def _expect(self, sight: Sight, seat_ids: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         """Return ``[n] float64``: how likely a heavy attack is a feint, after what is seen now."""
         feinted = fresh & _FEINTS[sight.kind]
         meant = _HEAVY[sight.kind] & ~sight.feintable & ((sight.landing > 0) | (fresh & sight.recovering))
-        bluff: np.ndarray = self._memory.bluff[streams]
+        bluff: np.ndarray = self._memory.bluff[seat_ids]
         bluff += self._skill.learn * (feinted * (1.0 - bluff) - meant * bluff)
-        self._memory.bluff[streams] = bluff
+        self._memory.bluff[seat_ids] = bluff
         return bluff

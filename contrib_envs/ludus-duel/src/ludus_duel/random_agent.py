@@ -27,14 +27,14 @@ class RandomAgent:
         observation: Leaves,  # noqa: ARG002 - it does not look
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the duel always has masks"
         keys = rng.random(action_mask.shape, dtype=np.float32) * action_mask
-        keys[:, 0] = 1.0 * (rng.random(len(streams)) < self._idle)
+        keys[:, 0] = 1.0 * (rng.random(len(seat_ids)) < self._idle)
         return np.expand_dims(keys.argmax(axis=1), 1)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""

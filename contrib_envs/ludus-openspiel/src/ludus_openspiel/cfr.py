@@ -74,7 +74,7 @@ class TableAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,  # noqa: ARG002 - it has no memory
+        seat_ids: np.ndarray,  # noqa: ARG002 - it has no memory
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Draw an action in every row, see `ludus.agent.Agent`."""
@@ -96,5 +96,5 @@ class TableAgent:
         """Return nothing."""
         return {}
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing."""

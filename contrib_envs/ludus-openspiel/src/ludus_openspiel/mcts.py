@@ -77,7 +77,7 @@ class MCTSAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the game knows
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Search in every row, see `ludus.agent.Agent`.
@@ -85,18 +85,18 @@ class MCTSAgent:
         Raises:
             ContractError: What a row shows cannot be reached from the agent's last decision there.
         """
-        actions = np.empty((streams.size, 1), np.int64)
-        seeds = rng.integers(2**31, size=streams.size).tolist()
-        for row, (stream, seed) in enumerate(zip(streams.tolist(), seeds, strict=True)):
+        actions = np.empty((seat_ids.size, 1), np.int64)
+        seeds = rng.integers(2**31, size=seat_ids.size).tolist()
+        for row, (stream, seed) in enumerate(zip(seat_ids.tolist(), seeds, strict=True)):
             state = self._find(stream, observation["obs"][row])
             action = self._bot(seed).step(state)
             self._left[stream] = state.child(action), frozenset({state.current_player()})
             actions[row] = action
         return actions
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget the matches of these streams."""
-        for stream in streams.tolist():
+        for stream in seat_ids.tolist():
             self._left.pop(stream, None)
 
     def _find(self, stream: int, seen: np.ndarray) -> Any:

@@ -102,14 +102,14 @@ def _estimate(agent: Agent, states: InformationStates, *, samples: int, rng: np.
     paths, done = _paths(states), 0
     while done < samples:
         copies = min(samples - done, max(1, _ROWS // states.count))
-        streams = np.arange(copies * states.count)
+        seat_ids = np.arange(copies * states.count)
         ends = np.tile(np.arange(states.count), copies)
-        agent.reset(streams)
+        agent.reset(seat_ids)
         for numbers in np.tile(paths, (copies, 1)).T:
             rows = np.flatnonzero(numbers >= 0)
             asked = numbers[rows]
             seen, mask = {"obs": states.observation[asked]}, states.action_mask[asked]
-            action = agent.act(seen, action_mask=mask, streams=streams[rows], rng=rng)[:, 0]
+            action = agent.act(seen, action_mask=mask, seat_ids=seat_ids[rows], rng=rng)[:, 0]
             here = asked == ends[rows]
             np.add.at(counts, (asked[here], action[here]), 1)
         done += copies

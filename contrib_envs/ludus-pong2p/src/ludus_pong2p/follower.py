@@ -6,7 +6,7 @@ import numpy as np
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_pong2p.config import FollowerConfig
-from ludus_pong2p.memory import Memory
+from ludus_pong2p.memory import BallTracker
 from ludus_pong2p.sight import own_paddle_and_ball
 
 __all__ = ["FollowerAgent"]
@@ -31,51 +31,51 @@ class FollowerAgent:
         self._speed = speed if config.speed is None else config.speed
         self._error = error if config.error is None else config.error
         width = self._delay + 1
-        self._memory = Memory(x=width, y=width, aim=1, coming=1, credit=1)
+        self._memory = BallTracker(x=width, y=width, aim=1, coming=1, credit=1)
 
     def act(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - every action is legal
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         paddle, x, y = own_paddle_and_ball(observation)
-        fresh = self._memory.take(streams)
-        last_x, x = self._late("x", x, streams, fresh)
-        _, y = self._late("y", y, streams, fresh)
-        gap = y - self._aim(x < last_x, streams, rng) - paddle
-        moves = self._spend(np.abs(gap) > _CLOSE, streams)
+        fresh = self._memory.take(seat_ids)
+        last_x, x = self._late("x", x, seat_ids, fresh)
+        _, y = self._late("y", y, seat_ids, fresh)
+        gap = y - self._aim(x < last_x, seat_ids, rng) - paddle
+        moves = self._spend(np.abs(gap) > _CLOSE, seat_ids)
         return np.where(moves, np.where(gap < 0, 1, 2), 0)[:, None]
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget everything about these streams."""
-        self._memory.forget(streams)
+        self._memory.forget(seat_ids)
 
     def _late(
-        self, name: str, seen: np.ndarray, streams: np.ndarray, fresh: np.ndarray
+        self, name: str, seen: np.ndarray, seat_ids: np.ndarray, fresh: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Remember ``seen [n]``, and return what was known of it one tick ago and what is known now."""
-        past = self._memory[name][streams]
+        past = self._memory[name][seat_ids]
         past[fresh] = seen[fresh, None]
         known = past[:, 0]
         past = np.concatenate([past[:, 1:], seen[:, None]], axis=1)
-        self._memory[name][streams] = past
+        self._memory[name][seat_ids] = past
         return known, past[:, 0]
 
-    def _aim(self, coming: np.ndarray, streams: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    def _aim(self, coming: np.ndarray, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return how far below its middle it wants each ball ``[n]``; chosen anew as a ball turns to come."""
         aim, was_coming = self._memory["aim"], self._memory["coming"]
-        drawn = rng.uniform(-self._error, self._error, len(streams))  # for every row, so that rows do not interact
-        now = np.where(coming & (was_coming[streams, 0] == 0), drawn, aim[streams, 0])
-        aim[streams, 0], was_coming[streams, 0] = now, coming
+        drawn = rng.uniform(-self._error, self._error, len(seat_ids))  # for every row, so that rows do not interact
+        now = np.where(coming & (was_coming[seat_ids, 0] == 0), drawn, aim[seat_ids, 0])
+        aim[seat_ids, 0], was_coming[seat_ids, 0] = now, coming
         return now
 
-    def _spend(self, wanted: np.ndarray, streams: np.ndarray) -> np.ndarray:
+    def _spend(self, wanted: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         """Return ``[n] bool``: it moves now, which it does in a share of the ticks in which it wants to."""
-        credit = self._memory["credit"][streams, 0] + self._speed * wanted
+        credit = self._memory["credit"][seat_ids, 0] + self._speed * wanted
         moves: np.ndarray = wanted & (credit >= 1.0)
-        self._memory["credit"][streams, 0] = credit - moves
+        self._memory["credit"][seat_ids, 0] = credit - moves
         return moves

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["Memory"]
+__all__ = ["BallTracker"]
 
 
-class Memory:
+class BallTracker:
     """Named arrays with one row per stream, which grow as streams appear and start as zeros.
 
     Args:
@@ -19,22 +19,22 @@ class Memory:
         self._arrays = {name: np.zeros((0, width)) for name, width in widths.items()}
 
     def __getitem__(self, name: str) -> np.ndarray:
-        """Return the array ``[streams, width]`` of that name."""
+        """Return the array ``[seat_ids, width]`` of that name."""
         return self._arrays[name]
 
-    def take(self, streams: np.ndarray) -> np.ndarray:
+    def take(self, seat_ids: np.ndarray) -> np.ndarray:
         """Return which of the streams ``[n] int64`` have just begun, ``[n] bool``; they no longer count as such."""
-        self._grow(int(streams.max(initial=-1)) + 1)
-        fresh: np.ndarray = self.fresh[streams]
-        self.fresh[streams] = False
+        self._grow(int(seat_ids.max(initial=-1)) + 1)
+        fresh: np.ndarray = self.fresh[seat_ids]
+        self.fresh[seat_ids] = False
         return fresh
 
-    def forget(self, streams: np.ndarray) -> None:
+    def forget(self, seat_ids: np.ndarray) -> None:
         """Clear the rows of streams ``[n] int64``, which begin anew."""
-        self._grow(int(streams.max(initial=-1)) + 1)
-        self.fresh[streams] = True
+        self._grow(int(seat_ids.max(initial=-1)) + 1)
+        self.fresh[seat_ids] = True
         for array in self._arrays.values():
-            array[streams] = 0.0
+            array[seat_ids] = 0.0
 
     def _grow(self, count: int) -> None:
         missing = count - len(self.fresh)

@@ -7,7 +7,7 @@ one seed is the mirror image of the match with the other and the seats exchanged
 from __future__ import annotations
 
 import numpy as np
-from ludus.lots import draw
+from ludus.random import draw
 
 from ludus_pong2p.field import SIDE
 

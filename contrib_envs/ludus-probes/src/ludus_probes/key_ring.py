@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.errors import ConfigError
-from ludus.lots import below, draw
+from ludus.random import below, draw
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows

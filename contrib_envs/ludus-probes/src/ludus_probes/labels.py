@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.lots import below, draw
+from ludus.random import below, draw
 from ludus.spaces import action_width
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows

@@ -149,12 +149,12 @@ class MatrixFixedAgent:
         observation: Leaves,  # noqa: ARG002 - it does not look
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - every choice is legal
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
-        drawn = np.searchsorted(self._ends, rng.random(len(streams)), side="right")
+        drawn = np.searchsorted(self._ends, rng.random(len(seat_ids)), side="right")
         return np.expand_dims(drawn.astype(np.int64), 1)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.lots import below, draw
+from ludus.random import below, draw
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
@@ -105,35 +105,35 @@ class MemoryAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - every choice is legal
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,  # noqa: ARG002 - there is one best action
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`. Without having seen the cue it says 0."""
         seen = observation["obs"]
-        self._make_room(streams)
+        self._make_room(seat_ids)
         shown = seen[:, -2] > 0
-        self._cues[streams[shown]] = seen[shown, : self._choices].argmax(axis=1)
-        return np.asarray(np.maximum(self._cues[streams], 0)[:, None])
+        self._cues[seat_ids[shown]] = seen[shown, : self._choices].argmax(axis=1)
+        return np.asarray(np.maximum(self._cues[seat_ids], 0)[:, None])
 
     def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide as `act` does, and return 1 where the cue is known, else the chance of a guess, ``[n] float32``."""
-        actions = self.act(observation, action_mask=action_mask, streams=streams, rng=rng)
-        known = self._cues[streams] >= 0
+        actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
+        known = self._cues[seat_ids] >= 0
         return actions, np.where(known, 1.0, 1.0 / self._choices).astype(np.float32)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget the cues of these streams."""
-        self._make_room(streams)
-        self._cues[streams] = -1
+        self._make_room(seat_ids)
+        self._cues[seat_ids] = -1
 
-    def _make_room(self, streams: np.ndarray) -> None:
-        missing = int(streams.max(initial=-1)) + 1 - len(self._cues)
+    def _make_room(self, seat_ids: np.ndarray) -> None:
+        missing = int(seat_ids.max(initial=-1)) + 1 - len(self._cues)
         if missing > 0:
             self._cues = np.concatenate([self._cues, np.full(missing + len(self._cues), -1)])

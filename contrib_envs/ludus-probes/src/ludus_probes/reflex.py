@@ -27,7 +27,7 @@ class ReflexAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,  # noqa: ARG002 - the observation says what is right
-        streams: np.ndarray,  # noqa: ARG002 - it remembers nothing
+        seat_ids: np.ndarray,  # noqa: ARG002 - it remembers nothing
         rng: np.random.Generator,  # noqa: ARG002 - there is one best action
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
@@ -38,12 +38,12 @@ class ReflexAgent:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide as `act` does, and return the same value ``[n] float32`` for all rows."""
-        actions = self.act(observation, action_mask=action_mask, streams=streams, rng=rng)
+        actions = self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
         return actions, np.full(len(actions), self._value, np.float32)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Do nothing: it remembers nothing."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 from ludus.errors import LinkError
-from ludus.wire import Credit, Hello, Progress, Segments, Stop
+from ludus.wire import Credit, Heartbeat, Hello, Segments, Stop
 from ludus_local import carriage
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path
@@ -204,7 +204,7 @@ def _send_blocks(sockets: str, address: str, name: str, arrays: dict[str, np.nda
 
 def _block(arrays: dict[str, np.ndarray], link: HostLink, filled: set[int]) -> Mapping[str, np.ndarray]:
     """Return the block as it was recorded: in shared memory if there is any, which is filled when it is used first."""
-    lent = link.lend(_PLAYER, {name: (array.shape, array.dtype) for name, array in arrays.items()})
+    lent = link.allocate(_PLAYER, {name: (array.shape, array.dtype) for name, array in arrays.items()})
     if lent is None:
         return arrays
     where = lent["length"].ctypes.data
@@ -260,7 +260,7 @@ class WeightsSender:
         missing, end = set(self._peers.pids), time.monotonic() + _PATIENCE_S
         while missing:
             for peer, message in self._peers.link.receive(1.0):
-                if isinstance(message, Progress) and message.count >= self._version:
+                if isinstance(message, Heartbeat) and message.count >= self._version:
                     missing.discard(peer)
             if time.monotonic() > end:
                 raise LinkError(f"{', '.join(sorted(missing))} did not take version {self._version}")
@@ -287,7 +287,7 @@ def _follow(sockets: str, address: str, name: str, shared: bool) -> None:
         link.refresh(_LEARNER, follower.version, follower.take)
         if follower.version > before:
             end = time.monotonic() + _PATIENCE_S
-            link.send(_LEARNER, Progress(count=follower.version))
+            link.send(_LEARNER, Heartbeat(count=follower.version))
         elif shared:
             time.sleep(_LOOK_S)
 

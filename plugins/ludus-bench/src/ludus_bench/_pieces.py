@@ -15,15 +15,14 @@ import numpy as np
 import torch
 from attrs import field, frozen
 from ludus import load_plugins
-from ludus._assembly import Assembly
-from ludus._build import learned_role, make_algorithm, make_environment, make_networks, player_role
-from ludus._compute import device_problem, prepare_to_compute
-from ludus._config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
-from ludus._evaluation_cache import Evaluations
-from ludus._metrics import read_metrics
-from ludus._models import load_arrays, save_arrays
+from ludus._config.run_config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._config.toml import apply_overrides, read_toml
+from ludus._run.assembly import Assembly
+from ludus._run.factories import learned_role, make_algorithm, make_environment, make_networks, player_role
+from ludus._run.metrics import read_metrics
+from ludus._run.threads import device_problem, prepare_to_compute
 from ludus._seeding import seed_for
-from ludus._toml import apply_overrides, read_toml
+from ludus._store.model_files import load_arrays, save_arrays
 from ludus.algorithm import GroupTrainer, Policy, Trainer, Weights
 from ludus.environment import Environment, EnvironmentSpec, Role
 from ludus.errors import ConfigError
@@ -34,7 +33,7 @@ from ludus_local.process import available_cores, oversubscription
 from ludus_bench._sampling import Dealer, Opponents, Sampling
 
 if TYPE_CHECKING:
-    from ludus._plugins import Plugins
+    from ludus._plugins.manager import Plugins
 
 __all__ = [
     "Learned",
@@ -218,13 +217,12 @@ class Setup:
         finally:
             environment.close()
 
-    def learned(self, *, device: str = "cpu", plain: bool = False, cached: bool = False) -> Learned:
+    def learned(self, *, device: str = "cpu", plain: bool = False) -> Learned:
         """Make policy and trainer of the first player.
 
         Args:
             device: The trainer's torch device.
             plain: They compute in plain torch, so that `trace_gemms` sees all that they multiply.
-            cached: The policy remembers what it was asked if that is configured, as in a run.
         """
         name, player = next(iter(self.config.players.items()))
         role, _ = player_role(player, learned_role(player, self.spec()))
@@ -234,7 +232,6 @@ class Setup:
             player,
             role,
             runtime=None if plain else self.config.inference,
-            evaluations=Evaluations() if cached and self.config.sampling.evaluation_cache else None,
         )
         trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
         if name in self.weights:

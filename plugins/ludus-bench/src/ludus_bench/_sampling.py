@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 from attrs import define, field, frozen
-from ludus._assembly import Assembly
+from ludus._run.assembly import Assembly
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, WorkerContext, learner_name
@@ -21,7 +21,7 @@ from ludus.segment import SegmentBatch
 from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 
 if TYPE_CHECKING:
-    from ludus._config import RunConfig
+    from ludus._config.run_config import RunConfig
 
 __all__ = ["Dealer", "Opponents", "Sampling"]
 

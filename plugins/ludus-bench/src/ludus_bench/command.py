@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from ludus.parameter import FiniteRange
+from ludus.cli_types import FiniteRange
 from ludus.signals import interrupting
 
 if TYPE_CHECKING:

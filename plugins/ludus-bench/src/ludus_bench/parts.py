@@ -335,17 +335,15 @@ def rate_parts(setup: Setup, *, matches: int, plan: Plan) -> Rates:
         matches: Matches at once.
         plan: How long.
     """
-    learned, cached, plain = (
-        setup.learned(device=setup.device, **how) for how in ({}, {"cached": True}, {"plain": True})
-    )
+    learned, plain = setup.learned(device=setup.device), setup.learned(device=setup.device, plain=True)
     with closing(setup.sampling(matches=matches)) as sampling:
         wanted = learned.trainer.batch_decisions
         recorded = sampling.record(wanted, after=wanted)
     different = all_different(recorded)
     with closing(EnvironmentAlone.of(setup, matches, plan.clock)) as alone:
         rows = alone.rows_at_once()
-        acting, acting_played = as_played(learned, different, rows), as_played(cached, recorded, rows)
-        updating, updating_played = Updating.of(learned, different), Updating.of(cached, recorded)
+        acting, acting_played = as_played(learned, different, rows), as_played(learned, recorded, rows)
+        updating, updating_played = Updating.of(learned, different), Updating.of(learned, recorded)
         works = {
             "env": alone.play.step,
             "forward": acting.work,

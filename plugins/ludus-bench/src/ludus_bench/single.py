@@ -73,8 +73,8 @@ def bench_env(name: str, *, overrides: Sequence[str], matches: Sequence[int], se
                 figures += _env_figures(play, bare_library(name, config, count), settings.plan)
             finally:
                 play.environment.close()
-    settled = {"env": name, "set": " ".join(overrides), **settings.said()}
-    return Report(command="env", figures=tuple(figures), machine=describe(), config=settled)
+    drained = {"env": name, "set": " ".join(overrides), **settings.said()}
+    return Report(command="env", figures=tuple(figures), machine=describe(), config=drained)
 
 
 def _env_figures(play: RandomPlay, bare: tuple[str, Callable[[], float]] | None, plan: Plan) -> list[Figure]:
@@ -194,7 +194,7 @@ def bench_sampling(setup: Setup, *, matches: Sequence[int], settings: Settings) 
     figures: list[Figure] = []
     notes: list[str] = []
     with limit_threads(settings.threads):
-        learned = setup.learned(cached=True)
+        learned = setup.learned()
         for count in matches:
             with (
                 closing(setup.sampling(matches=count)) as sampling,

@@ -24,12 +24,12 @@ class Random:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Return ``[n, L] int64`` or ``[n, D] float32``; see `ludus.agent.Agent`."""
         del observation
-        rows = len(streams)
+        rows = len(seat_ids)
         if is_continuous(self._space):
             assert isinstance(self._space, spaces.Box)
             low, high = self._space.low.astype(np.float64), self._space.high.astype(np.float64)
@@ -43,7 +43,7 @@ class Random:
         parts = np.split(noise, np.cumsum(sizes)[:-1], axis=1)
         return np.stack([part.argmax(1) for part in parts], axis=1)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""
 
 
@@ -61,15 +61,15 @@ class Perfect:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
         """Return ``[n, 1] int64``; see `ludus.agent.Agent`."""
         missing = observation["obs"].argmax(1)
         surplus = missing % (self._most + 1)  # leaving a multiple of most + 1 wins
         perfect = np.where(surplus > 0, surplus - 1, 0)[:, None]
-        random = self._random.act(observation, action_mask=action_mask, streams=streams, rng=rng)
+        random = self._random.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng)
         return np.where(rng.random((len(missing), 1)) < self._error_rate, random, perfect)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""

@@ -31,10 +31,10 @@ class Scale:
         leaves = {name: self._scale_space(leaf) for name, leaf in raw.observation.spaces.items()}
         return Spaces(spaces.Dict(leaves), raw.action)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - stateless
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - stateless
         """Return the scaled view."""
         factor = np.float32(self._config.observation)
         observation = {name: leaf * factor if name in self._scaled else leaf for name, leaf in view.observation.items()}
@@ -44,7 +44,7 @@ class Scale:
             reward=view.reward * np.float32(self._config.reward),
         )
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
         """Return the action as it is."""
         return action
 
@@ -73,10 +73,10 @@ class Reverse:
             raise ContractError("dummy-reverse numbers choices backwards; a Box action space has none")
         return raw
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002 - stateless
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - stateless
         """Return the view with masks reversed label by label."""
         if view.action_mask is None:
             return view
@@ -84,7 +84,7 @@ class Reverse:
         mask = np.concatenate([label[:, ::-1] for label in labels], axis=1)
         return View(observation=view.observation, action_mask=mask, reward=view.reward)
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
         """Return the action in the original numbering."""
         raw: np.ndarray = np.asarray(self._sizes, np.int64) - 1 - action
         return raw

@@ -9,10 +9,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ludus import WorkerError
-from ludus.launcher import COORDINATOR, Place, Session, WorkerContext, WorkerSpec, make_worker
+from ludus.launcher import COORDINATOR, Session, WorkerContext, WorkerEnv, WorkerSpec
 from ludus.wire import Failure
+from ludus.workers import make_worker
 
-__all__ = ["ThreadCrew", "Threads"]
+__all__ = ["ThreadPool", "Threads"]
 
 _IDLE_S = 0.005
 
@@ -31,9 +32,9 @@ class Threads:
     def check(self, workers: int) -> None:
         """Refuse nothing: a thread takes little memory."""
 
-    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> ThreadCrew:
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> ThreadPool:
         """Start the workers."""
-        return ThreadCrew(session, workers)
+        return ThreadPool(session, workers)
 
 
 class Desk:
@@ -60,7 +61,7 @@ class Desk:
             return []
 
 
-class ThreadCrew(Desk):
+class ThreadPool(Desk):
     """The threads, and the coordinator's desk.
 
     Args:
@@ -72,19 +73,19 @@ class ThreadCrew(Desk):
         names = [COORDINATOR, *(spec.name for spec in workers)]
         self._end = threading.Event()
         super().__init__(COORDINATOR, {name: SimpleQueue() for name in names})
-        place = Place(run_dir=session.run_dir, session=session.number)
+        place = WorkerEnv(run_dir=session.run_dir, session=session.number)
         self._threads = [
             threading.Thread(target=self._run, args=(spec, place), name=spec.name, daemon=True) for spec in workers
         ]
         for thread in self._threads:
             thread.start()
 
-    def _run(self, spec: WorkerSpec, place: Place) -> None:
+    def _run(self, spec: WorkerSpec, place: WorkerEnv) -> None:
         desk = Desk(spec.name, self._boxes)
         try:
             worker = make_worker(spec, place, WorkerContext(link=desk, clock=time.monotonic))
             worker.start()
-            while not (self._end.is_set() or (worker.stopped and worker.settled)):
+            while not (self._end.is_set() or (worker.stopped and worker.drained)):
                 idle_s = 0.0 if worker.work() else _IDLE_S
                 for peer, message in desk.receive(idle_s):
                     worker.handle(peer, message)
@@ -92,7 +93,7 @@ class ThreadCrew(Desk):
         except Exception as error:  # noqa: BLE001 - whatever it is, the coordinator tells it
             desk.send(COORDINATOR, Failure(error=str(error), fatal=True))
 
-    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002
+    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002
         """Raise where a worker has ended.
 
         Raises:
@@ -107,11 +108,11 @@ class ThreadCrew(Desk):
         """Return the names of the running threads."""
         return [thread.name for thread in self._threads if thread.is_alive()]
 
-    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+    def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then end the rest; returns who had to be ended."""
         deadline = time.monotonic() + timeout_s
         while self.alive and time.monotonic() < deadline:
-            tend()
+            poll()
         left = self.alive
         self.close()
         return left

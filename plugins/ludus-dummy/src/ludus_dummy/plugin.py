@@ -166,7 +166,7 @@ def ludus_register_metric_sinks() -> list[Component]:
     return [
         Component(
             name="dummy-memory",
-            factory="ludus_dummy.sink:Memory",
+            factory="ludus_dummy.sink:MemorySink",
             summary="Keeps metrics in memory.",
         )
     ]

@@ -22,5 +22,5 @@ class Restarts:
         return [
             Reset(player=player.name, reason=f"generation {player.generation} has {self._models} models")
             for player in league.players.values()
-            if len(player.models) - player.births[-1] >= self._models
+            if len(player.models) - player.generation_starts[-1] >= self._models
         ]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ludus.metrics import Metric
 
-__all__ = ["Memory"]
+__all__ = ["MemorySink"]
 
 
-class Memory:
+class MemorySink:
     """Holds metrics in a list."""
 
     def __init__(self, config: None, *, run_dir: Path) -> None:

@@ -10,9 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
+from ludus.cli_types import FiniteRange
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
-from ludus.parameter import FiniteRange
 from ludus.signals import noted
 
 from ludus_hosts.config import HostsConfig, tcp_address

@@ -24,10 +24,10 @@ from attrs import define, field
 from ludus.errors import ConfigError, LinkError, WireError
 from ludus.launcher import COORDINATOR, Link
 from ludus.option import name as a_name
-from ludus.wire import FixtureRequest, Hello, Leave, Message, MetricsReport, Progress, Results, Segments, Stop
+from ludus.wire import FixtureRequest, Heartbeat, Hello, Message, MetricsReport, Results, SamplerLeft, Segments, Stop
 from ludus_local import codec
 from ludus_local.board import BoardReader
-from ludus_local.carriage import Parcel, ways
+from ludus_local.carriage import BlockReference, ways
 from ludus_local.codec import Frame
 from ludus_local.link import Declined, HostLink, Offer, Where
 from ludus_local.memory import SharedFolder
@@ -63,8 +63,8 @@ _GONE_S = 15.0  # a host that was silent for so long does not take part any more
 _PART_BYTES = 2**20  # of a model's file, in one frame: one that is too long under way ends the connection
 _HASH = re.compile(r"[0-9a-f]{64}")
 #: What samplers say to the coordinator; nobody elsewhere freezes models, saves checkpoints or ends the run.
-_TO_COORDINATOR = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Progress)}
-_TO_LEARNERS = {kind.__name__ for kind in (Hello, Segments, Parcel, Declined)}
+_TO_COORDINATOR = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Heartbeat)}
+_TO_LEARNERS = {kind.__name__ for kind in (Hello, Segments, BlockReference, Declined)}
 _log = logging.getLogger(__name__)
 
 
@@ -77,7 +77,7 @@ class _Host:
         bulk: That for what is large; empty as long as it is not known.
         token: Of the process there.
         workers: Names of its samplers.
-        heard_s: When it was heard last.
+        last_seen_s: When it was heard last.
         had: Which weights it has got, by learner: name of the board and version.
         under_way: The same for weights that it has not taken yet. They, and the word that they are taken, go by `bulk`,
             so they are lost with that connection only.
@@ -86,7 +86,7 @@ class _Host:
     route: bytes
     token: str
     workers: list[str]
-    heard_s: float
+    last_seen_s: float
     bulk: bytes = b""
     had: dict[str, tuple[str, int]] = field(factory=dict)
     under_way: dict[str, tuple[str, int]] = field(factory=dict)
@@ -134,7 +134,7 @@ class Gateway:
         RunKey.read(key)  # before there is anything to close
         self.count = 0
         self.stopped = False  # it is ended when all others have
-        self.settled = True
+        self.drained = True
         self._run_dir, self._sockets, self._link, self._clock = run_dir, sockets, link, clock
         self._own = Sockets(threads=_THREADS)
         self._listener = Listener(self._own, listen, key)
@@ -214,7 +214,9 @@ class Gateway:
         except WireError as error:
             self._drop("unfit", str(error))
             return
-        host.heard_s = self._clock()  # where blocks fill a slow way, what the host says for itself waits behind them
+        host.last_seen_s = (
+            self._clock()
+        )  # where blocks fill a slow way, what the host says for itself waits behind them
         self._send(socket, frames[1:])
         self.count += 1
 
@@ -268,7 +270,7 @@ class Gateway:
                 self._forget(name)
                 known = self._hosts[name] = _Host(route, joining.token, workers, self._clock())
                 self._workers |= dict.fromkeys(workers, known)
-            known.route, known.heard_s = route, self._clock()
+            known.route, known.last_seen_s = route, self._clock()
             self._say(route, Joined(run=self._sockets.name))
 
     def _full(self, joining: Joining) -> str:
@@ -285,7 +287,7 @@ class Gateway:
         for worker in () if host is None else host.workers:
             del self._workers[worker]
             for source in self._sources.values():
-                self._send(source.socket, [worker.encode(), *codec.encode(Leave())])
+                self._send(source.socket, [worker.encode(), *codec.encode(SamplerLeft())])
 
     def _model(self, digest: str) -> dict[str, np.ndarray]:
         """Return a model's file in parts; the host compares its hash."""
@@ -369,7 +371,7 @@ class Gateway:
 
     def _report(self, now: float) -> None:
         """Forget hosts that are silent, and tell the crew who takes part."""
-        for name in [name for name, host in self._hosts.items() if now - host.heard_s > _GONE_S]:
+        for name in [name for name, host in self._hosts.items() if now - host.last_seen_s > _GONE_S]:
             self._forget(name)
         hosts = {name: len(host.workers) for name, host in self._hosts.items()}
         told, told_s = self._told

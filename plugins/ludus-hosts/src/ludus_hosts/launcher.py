@@ -41,14 +41,14 @@ class HostsLauncher(LocalLauncher):
             WorkerError: A worker could not be started.
             LinkError: There is no place for sockets.
         """
-        crew = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
-        crew.start([*workers, WorkerSpec(GATEWAY, 1)])
+        worker_pool = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
+        worker_pool.start([*workers, WorkerSpec(GATEWAY, 1)])
         session.say(f"machines that `ludus join` are awaited at {self._config.listen}")
-        return crew
+        return worker_pool
 
 
 class HostsCrew(LocalCrew):
-    """Workers of this machine, and those of hosts that take part; see `ludus.launcher.Crew`."""
+    """Workers of this machine, and those of hosts that take part; see `ludus.launcher.WorkerPool`."""
 
     def __init__(self, session: Session, modules: dict[str, Sequence[str]]) -> None:
         super().__init__(session, modules)
@@ -84,12 +84,12 @@ class HostsCrew(LocalCrew):
         """Return the names of the running workers, wherever they are."""
         return [*super().alive, *_samplers(self._hosts)]
 
-    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+    def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, those of other hosts not for as long; then kill the rest here."""
         began_s = time.monotonic()
         while self._hosts and time.monotonic() - began_s < min(_LEAVE_S, timeout_s):
-            tend()
-        killed = super().finish(timeout_s=max(0.0, timeout_s - (time.monotonic() - began_s)), tend=tend)
+            poll()
+        killed = super().finish(timeout_s=max(0.0, timeout_s - (time.monotonic() - began_s)), poll=poll)
         for host in self._hosts:
             self._say(f"{host}: did not finish in time; matches that it had not reported are lost")
         return killed

@@ -21,7 +21,7 @@ from ludus_local.codec import Frame
 from ludus_local.transport import Sockets, drain
 
 from ludus_hosts.line import Line
-from ludus_hosts.site import Options, Site
+from ludus_hosts.site import Options, RemoteHost
 from ludus_hosts.wire import Joined, Joining, Leaving, ModelFile, Newest, Refused, Taken, installed
 
 __all__ = ["Relay"]
@@ -57,7 +57,7 @@ class Relay:
         except LinkError:
             self._own.close()
             raise
-        self._site: Site | None = None
+        self._site: RemoteHost | None = None
         self._backlog: deque[list[Frame]] = deque()
         self._beat_s = -1e9
         self._answered_s = self._shown_s = time.monotonic()
@@ -178,7 +178,7 @@ class Relay:
             raise ConfigError(
                 f"other versions than where the run is: {', '.join(differ)}; install the same, or add --any-versions"
             )
-        self._site = Site(self._options, joined, say=self._say, ask=self._tell)
+        self._site = RemoteHost(self._options, joined, say=self._say, ask=self._tell)
         for socket in self._site.sockets:
             self._own.poller.register(socket, zmq.POLLIN)
         count = len(self._site.workers)
@@ -195,7 +195,7 @@ class Relay:
 
     # -- the end -----------------------------------------------------------------------------------------------
 
-    def _finish(self, site: Site) -> str:
+    def _finish(self, site: RemoteHost) -> str:
         """Let samplers report their last matches; meanwhile all goes on."""
         site.stop()
         now = time.monotonic()

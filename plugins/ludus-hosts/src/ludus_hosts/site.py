@@ -12,8 +12,9 @@ from typing import Any
 import zmq
 from attrs import define, evolve, field, frozen
 from ludus.errors import WorkerError
-from ludus.launcher import COORDINATOR, Session, WorkerSpec, outpost
-from ludus.wire import Credit, Failure, Fixtures, Hello, Message, MetricsReport, Progress, ResultsAck, Segments, Stop
+from ludus.launcher import COORDINATOR, Session, WorkerSpec
+from ludus.wire import Credit, Failure, Fixtures, Heartbeat, Hello, Message, MetricsReport, ResultsAck, Segments, Stop
+from ludus.workers import remote_sampler_spec
 from ludus_local.carriage import pack
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path
@@ -25,7 +26,7 @@ from ludus_hosts.keys import JoinKey
 from ludus_hosts.models import Models
 from ludus_hosts.wire import Joined, ModelFile, Newest, sampler_names
 
-__all__ = ["Options", "Site"]
+__all__ = ["Options", "RemoteHost"]
 
 
 @frozen(kw_only=True)
@@ -70,7 +71,7 @@ class _Lane:
     held: dict[str, Credit] = field(factory=dict)
 
 
-class Site:
+class RemoteHost:
     """The samplers of this host in one start of a run, and all that they meet.
 
     Args:
@@ -95,11 +96,11 @@ class Site:
         self._ways, self._say = joined.ways, say
         (options.folder / "run.toml").write_text(joined.config, encoding="utf-8")
         self._models = Models(options.folder / "models", options.cache_bytes, ask)
-        needs = outpost(options.folder)
+        needs = remote_sampler_spec(options.folder)
         count = options.samplers or max(1, int(available_cores()) // needs.threads - bool(needs.service))
         self.workers = sampler_names(options.host, count)
         self._waiting: defaultdict[str, deque[Any]] = defaultdict(deque)  # fixtures whose models are still to come
-        self._heard_s: dict[str, float] = {}
+        self._last_seen_s: dict[str, float] = {}
         self._values: dict[str, Mapping[str, float]] = {}  # what samplers reported last
         self._errors: dict[str, str] = {}
         self._proven: set[str] = set()  # those of whom the run has taken results: a restart may help them
@@ -168,9 +169,9 @@ class Site:
 
     def _note(self, worker: str, message: Message) -> None:
         """Take note of what a worker says to the coordinator."""
-        self._heard_s[worker] = time.monotonic()
+        self._last_seen_s[worker] = time.monotonic()
         match message:
-            case Progress() if message.count and is_service(worker):
+            case Heartbeat() if message.count and is_service(worker):
                 self._supervisor.progressed(worker)
             case MetricsReport() if worker in self.workers:
                 self._values[worker] = message.values
@@ -190,7 +191,7 @@ class Site:
         for worker in list(self._waiting):
             self._pass_on(worker)  # asks again for what may be lost
         if not self._stopping:
-            self._supervisor.check(heard_s=self._heard_s, errors=self._errors)
+            self._supervisor.check(last_seen_s=self._last_seen_s, errors=self._errors)
 
     # -- from the run ------------------------------------------------------------------------------------------
 
@@ -259,7 +260,7 @@ class Site:
 
     def close(self) -> None:
         """End whoever is left and remove sockets and shared memory; models stay with the folder."""
-        self._supervisor.finish(timeout_s=0.0, tend=lambda: None)
+        self._supervisor.finish(timeout_s=0.0, poll=lambda: None)
         self._endpoint.close()
         for lane in self._lanes.values():
             lane.link.close()

@@ -18,7 +18,7 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError, WireError
 from ludus.inference import Inference, Outputs, Span
 from ludus.network import NetworkRequest, check_shapes, get_weights
-from ludus.service import Network, Site
+from ludus.service import Network, ServiceEndpoint
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 from torch import nn
 
@@ -26,11 +26,11 @@ from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.models import content_key
 from ludus_inference_server.protocol import (
     MAX_FRAME_BYTES,
+    ClientLeave,
     Done,
     Drop,
     Know,
     Known,
-    Leave,
     Lost,
     Message,
     Open,
@@ -72,7 +72,7 @@ class RemoteInference:
         folder: Shared memory for what this runtime writes.
     """
 
-    def __init__(self, network: Network, *, site: Site, folder: SharedFolder) -> None:
+    def __init__(self, network: Network, *, site: ServiceEndpoint, folder: SharedFolder) -> None:
         self._site, self._folder = site, folder
         self._architecture = architecture_key(network)
         self._shapes = {name: tuple(tensor.shape) for name, tensor in network.module.state_dict().items()}
@@ -239,7 +239,7 @@ class RemoteInference:
 
 def _leave(socket: zmq.Socket[bytes], context: zmq.Context[zmq.Socket[bytes]], files: list[Path]) -> None:
     with suppress(zmq.Again):
-        socket.send(encode(Leave(0)), zmq.NOBLOCK)
+        socket.send(encode(ClientLeave(0)), zmq.NOBLOCK)
     socket.close(linger=_LINGER_MS)
     context.term()
     _remove(files)
@@ -251,7 +251,7 @@ def _remove(files: list[Path]) -> None:
 
 
 def make_client(
-    config: ServerConfig, *, module: nn.Module, request: NetworkRequest, site: Site | None = None
+    config: ServerConfig, *, module: nn.Module, request: NetworkRequest, site: ServiceEndpoint | None = None
 ) -> Inference:
     """Make the runtime; the factory of the component.
 

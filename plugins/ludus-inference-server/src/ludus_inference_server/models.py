@@ -11,7 +11,7 @@ from attrs import define, field
 from ludus.inference import Inference
 from ludus.network import NetworkRequest
 
-__all__ = ["Architecture", "Shelf", "content_key"]
+__all__ = ["Architecture", "ModelCache", "content_key"]
 
 
 def content_key(weights: Mapping[str, np.ndarray]) -> str:
@@ -66,7 +66,7 @@ class _Model:
 
 
 @define(eq=False)
-class Shelf:
+class ModelCache:
     """All models. Those that nobody uses leave, the least recently used first, when there are too many of them.
 
     Args:

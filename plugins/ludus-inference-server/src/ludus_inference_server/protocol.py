@@ -29,11 +29,11 @@ from ludus_local.transport import ipc_address
 
 __all__ = [
     "MAX_FRAME_BYTES",
+    "ClientLeave",
     "Done",
     "Drop",
     "Know",
     "Known",
-    "Leave",
     "Lost",
     "Message",
     "Open",
@@ -127,7 +127,7 @@ class Drop:
 
 
 @frozen
-class Leave:
+class ClientLeave:
     """The runtime is gone."""
 
     number: int = field(validator=_is_count)
@@ -190,7 +190,7 @@ class Refused:
     why: str = field(validator=_is_text)
 
 
-Message: TypeAlias = Open | Know | Take | Drop | Leave | Run | Opened | Known | Done | Lost | Refused
+Message: TypeAlias = Open | Know | Take | Drop | ClientLeave | Run | Opened | Known | Done | Lost | Refused
 _KINDS = {kind.__name__: kind for kind in get_args(Message)}
 
 

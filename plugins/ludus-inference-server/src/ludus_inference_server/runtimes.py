@@ -11,10 +11,10 @@ import torch
 from attrs import frozen
 from ludus.environment import Leaves
 from ludus.errors import ConfigError, UnsupportedNetwork
-from ludus.graphs import Recorded, copy_together
+from ludus.graphs import GraphedCallable, copy_together
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, to_tensor
-from ludus_inference.compiled import Call, Leaf, as_function, make_compiled, warn_of
+from ludus_inference.compiled import CompiledCall, Leaf, as_function, make_compiled, warn_of
 from ludus_inference.config import CompileConfig
 from ludus_inference.lean import make_lean
 from torch import Tensor, nn
@@ -47,7 +47,7 @@ class OnDevice(Eager):
         bf16: Whether products are computed in bfloat16.
         compiled: Whether torch compiles it, once for all models; the first failure of that is the last.
         recorded: Whether it is recorded as a CUDA graph for each of a few numbers of rows, up to which spans are
-            filled; see `ludus.graphs.Recorded`.
+            filled; see `ludus.graphs.GraphedCallable`.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class OnDevice(Eager):
         self._bf16 = bf16
         self._weights = dict(module.state_dict())
         self._plain = as_function(module)
-        self._compiled: Call | None = torch.compile(self._plain, dynamic=True) if compiled else None
-        self._recorded: Recorded[_Rows] | None = (
-            Recorded(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
+        self._compiled: CompiledCall | None = torch.compile(self._plain, dynamic=True) if compiled else None
+        self._recorded: GraphedCallable[_Rows] | None = (
+            GraphedCallable(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
         )
         # what recordings read: the weights of one slot at a time
         self._held = {name: tensor.clone() for name, tensor in self._weights.items()} if recorded else {}

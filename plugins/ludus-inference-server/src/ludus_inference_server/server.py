@@ -14,13 +14,13 @@ from ludus.service import Network
 from ludus_local.memory import ArraySpec, Layout, SharedFolder, is_running
 
 from ludus_inference_server.batches import Batch, Client, Request, run
-from ludus_inference_server.models import Architecture, Shelf, content_key
+from ludus_inference_server.models import Architecture, ModelCache, content_key
 from ludus_inference_server.protocol import (
+    ClientLeave,
     Done,
     Drop,
     Know,
     Known,
-    Leave,
     Lost,
     Message,
     Open,
@@ -65,7 +65,7 @@ class Server:
     networks: Mapping[str, Callable[[], Sequence[Network]]]
     make_runtime: Callable[[Network], Inference]
     folder: SharedFolder
-    shelf: Shelf
+    shelf: ModelCache
     max_rows: int
     deadline_s: float
     outbox: list[tuple[str, bytes]] = field(init=False, factory=list)
@@ -82,13 +82,13 @@ class Server:
         """Take one frame; what is not a message of a client is counted and dropped."""
         try:
             message = decode(frame)
-            if not isinstance(message, Open | Know | Take | Drop | Leave | Run):
+            if not isinstance(message, Open | Know | Take | Drop | ClientLeave | Run):
                 raise WireError(f"{type(message).__name__} is for runtimes")
         except WireError as error:
             self._drop(peer, error)
             return
         client = self._clients.get(peer)
-        if isinstance(message, Leave):
+        if isinstance(message, ClientLeave):
             if client is not None:
                 self._forget(client)
             return

@@ -15,7 +15,7 @@ from ludus.service import Network
 from ludus_local.memory import SharedFolder
 
 from ludus_inference_server.config import ServerConfig
-from ludus_inference_server.models import Shelf
+from ludus_inference_server.models import ModelCache
 from ludus_inference_server.protocol import MAX_FRAME_BYTES, service_address
 from ludus_inference_server.runtimes import make_runtime
 from ludus_inference_server.server import Server
@@ -53,7 +53,7 @@ class InferenceService:
             networks=networks,
             make_runtime=lambda network: make_runtime(config, network.module, network.request),
             folder=folder,
-            shelf=Shelf(config.cache_mb * 2**20),
+            shelf=ModelCache(config.cache_mb * 2**20),
             max_rows=config.max_rows,
             deadline_s=config.deadline_ms / 1000,
         )

@@ -28,7 +28,7 @@ class ServiceWorker:
     link: Link
     clock: Callable[[], float]
     stopped: bool = field(init=False, default=False)
-    settled: bool = field(init=False, default=True)
+    drained: bool = field(init=False, default=True)
     _reported_s: float = field(init=False, default=-1e9)
 
     @property

@@ -19,14 +19,14 @@ from ludus_inference.config import CompileConfig
 if TYPE_CHECKING:
     from gymnasium import Space
 
-__all__ = ["Call", "Compiled", "Leaf", "as_function", "make_compiled", "warn_of"]
+__all__ = ["Compiled", "CompiledCall", "Leaf", "as_function", "make_compiled", "warn_of"]
 
 _log = logging.getLogger("ludus.inference")
 _REPEATS = 15
 
 Leaf = dict[str, Tensor]
 #: Weights and groups of leaves to heads and state.
-Call: TypeAlias = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
+CompiledCall: TypeAlias = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
 
 
 class _Batch(TypedDict):
@@ -48,14 +48,14 @@ class Compiled(Eager):
     def __init__(self, module: nn.Module, request: NetworkRequest) -> None:
         super().__init__(module, request)
         self._weights = dict(module.state_dict())  # slot 0: the module's own memory
-        self._call: Call = torch.compile(as_function(module), dynamic=True)
+        self._call: CompiledCall = torch.compile(as_function(module), dynamic=True)
 
     def forward(self, leaves: tuple[Leaf, ...], slot: int) -> tuple[Leaf, Leaf]:
         """Return heads and state of one slot."""
         return self._call(self._slots[slot] if slot else self._weights, leaves)
 
 
-def as_function(module: nn.Module) -> Call:
+def as_function(module: nn.Module) -> CompiledCall:
     """Return a network as a function of its weights, too: one compilation serves all models."""
 
     def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:

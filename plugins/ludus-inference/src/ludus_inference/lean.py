@@ -17,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from torch import nn
 
 from ludus_inference.program import lower
-from ludus_inference.steps import Call, aligned_zeros
+from ludus_inference.steps import CompiledCall, aligned_zeros
 
 __all__ = ["Lean", "make_lean"]
 
@@ -68,7 +68,7 @@ class Lean:
         if rows > self._capacity:
             self._grow(rows)
         program = self._seeing if privileged else self._blind
-        call = Call(rows, leaves, self._table, spans)
+        call = CompiledCall(rows, leaves, self._table, spans)
         for step in program.steps:
             step.run(call)
         heads = {name: head.buffer.base[:rows, head.start : head.stop] for name, head in program.heads.items()}

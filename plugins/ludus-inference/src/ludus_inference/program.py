@@ -22,11 +22,11 @@ from torch.nn import functional
 from ludus_inference.steps import (
     Activation,
     Buffer,
+    Cast,
     Dense,
     Join,
     OneHot,
     Step,
-    Widen,
     fastest_tanh,
     leaky_relu,
     relu,
@@ -213,7 +213,7 @@ class _Lowering:
         if not isinstance(value, _Leaf) or value.integer or len(value.tail) != 1 or value.column is not None:
             raise UnsupportedNetwork(f"{value} is no matrix of float32")
         factor = None if value.factor is None else np.float32(value.factor)
-        return self._add(Widen(value.name, self._program.buffer(value.tail[0]), factor))
+        return self._add(Cast(value.name, self._program.buffer(value.tail[0]), factor))
 
     def _add(self, step: Step) -> Buffer:
         self._program.steps.append(step)

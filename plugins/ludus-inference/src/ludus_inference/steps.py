@@ -16,13 +16,13 @@ from threadpoolctl import ThreadpoolController
 __all__ = [
     "Activation",
     "Buffer",
-    "Call",
+    "Cast",
+    "CompiledCall",
     "Dense",
     "Join",
     "OneHot",
     "Step",
     "Table",
-    "Widen",
     "aligned_zeros",
     "fastest_tanh",
     "leaky_relu",
@@ -78,7 +78,7 @@ class Buffer:
 
 
 @frozen
-class Call:
+class CompiledCall:
     """What the steps of one run share.
 
     Attributes:
@@ -101,19 +101,19 @@ class Step(Protocol):
     def out(self) -> Buffer:
         """Return the buffer it writes."""
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Compute the first `call.rows` rows."""
 
 
 @frozen
-class Widen:
+class Cast:
     """A leaf, flattened, as float32, times a factor."""
 
     leaf: str
     out: Buffer
     factor: np.float32 | None
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Write the leaf."""
         leaf, into = call.leaves[self.leaf].reshape(call.rows, -1), self.out.base[: call.rows, : self.out.width]
         if self.factor is None:
@@ -131,7 +131,7 @@ class OneHot:
     choices: np.ndarray  # [width]: the leaf's value for each output column
     out: Buffer
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Compare the column with the choices."""
         column = call.leaves[self.leaf].reshape(call.rows, -1)[:, self.column, None]
         np.equal(column, self.choices, out=self.out.base[: call.rows, : self.out.width])
@@ -144,7 +144,7 @@ class Join:
     parts: Sequence[Buffer]
     out: Buffer
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Copy the parts."""
         start = 0
         for part in self.parts:
@@ -160,7 +160,7 @@ class Dense:
     source: Buffer
     out: Buffer
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Multiply."""
         source, out = self.source.base[:, : self.source.width + 1], self.out.base[:, : self.out.width]
         table, position = call.table, self.position
@@ -208,7 +208,7 @@ class Activation:
     source: Buffer
     out: Buffer  # may be the source
 
-    def run(self, call: Call) -> None:
+    def run(self, call: CompiledCall) -> None:
         """Apply the function."""
         out = self.out.base[: call.rows]
         self.function(self.source.base[: call.rows], out=out)

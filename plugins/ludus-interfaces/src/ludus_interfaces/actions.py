@@ -43,7 +43,7 @@ class MergeLabels(Identity):
             )
         return Spaces(raw.observation, spaces.Discrete(choices))
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
         """Return the view with the mask of combinations."""
         if view.action_mask is None:
             return view
@@ -53,6 +53,6 @@ class MergeLabels(Identity):
             first = (first[:, :, None] & label[:, None, :]).reshape(rows, -1)
         return attrs.evolve(view, action_mask=first)
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:  # noqa: ARG002
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002
         """Return the labels ``[n, L']`` of the chosen combination ``[n, 1]``."""
         return np.stack(np.unravel_index(action[:, 0], self._sizes), axis=1).astype(np.int64)

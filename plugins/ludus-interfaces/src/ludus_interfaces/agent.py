@@ -39,33 +39,33 @@ class _AgentThrough:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        seen = self._observe(observation, action_mask, streams)
-        chosen = self.agent.act(seen.observation, action_mask=seen.action_mask, streams=streams, rng=rng)
-        return self.interface.act(chosen, streams)
+        seen = self._observe(observation, action_mask, seat_ids)
+        chosen = self.agent.act(seen.observation, action_mask=seen.action_mask, seat_ids=seat_ids, rng=rng)
+        return self.interface.act(chosen, seat_ids)
 
     def act_and_evaluate(
         self,
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        seen, values = self._observe(observation, action_mask, streams), np.full(streams.size, np.nan, np.float32)
-        more: dict[str, Any] = {"action_mask": seen.action_mask, "streams": streams, "rng": rng}
+        seen, values = self._observe(observation, action_mask, seat_ids), np.full(seat_ids.size, np.nan, np.float32)
+        more: dict[str, Any] = {"action_mask": seen.action_mask, "seat_ids": seat_ids, "rng": rng}
         if isinstance(self.agent, EvaluatingAgent):
             chosen, values = self.agent.act_and_evaluate(seen.observation, **more)
         else:
             chosen = self.agent.act(seen.observation, **more)
-        return self.interface.act(chosen, streams), values
+        return self.interface.act(chosen, seat_ids), values
 
-    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, streams: np.ndarray) -> View:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
-        return self.interface.observe(view, streams)
+    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> View:
+        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
+        return self.interface.observe(view, seat_ids)
 
-    def reset(self, streams: np.ndarray) -> None:
-        self.interface.reset(streams)
-        self.agent.reset(streams)
+    def reset(self, seat_ids: np.ndarray) -> None:
+        self.interface.reset(seat_ids)
+        self.agent.reset(seat_ids)

@@ -75,19 +75,19 @@ class _Seen:
             np.zeros((*shape, action_width(raw.action_space)), action_dtype(raw.action_space)),
         )
 
-    def streams(self, rows: np.ndarray, seats: np.ndarray) -> np.ndarray:
+    def seat_ids(self, rows: np.ndarray, seats: np.ndarray) -> np.ndarray:
         return np.asarray(rows * self.raw.num_seats + seats)
 
     def start(self, tick: RoleTick, rows: np.ndarray) -> None:
         """New matches start in `rows`: everybody sees the start, and those who do not act yet forget it again."""
         everybody = np.zeros_like(tick.acting)
         everybody[rows] = True
-        self.interface.reset(self.streams(*np.nonzero(everybody)))
+        self.interface.reset(self.seat_ids(*np.nonzero(everybody)))
         for pending in (self.pending, *self.pending_parts.values()):
             pending[rows] = 0
         self._look(tick, everybody)
         self.tick.reward[rows] = 0
-        self.interface.reset(self.streams(*np.nonzero(everybody & ~tick.acting)))
+        self.interface.reset(self.seat_ids(*np.nonzero(everybody & ~tick.acting)))
 
     def advance(self, tick: RoleTick, ended: np.ndarray) -> None:
         self.pending += tick.reward
@@ -108,7 +108,7 @@ class _Seen:
             reward=self.pending[rows, seats],
             reward_parts={name: values[rows, seats] for name, values in self.pending_parts.items()},
         )
-        seen = self.interface.observe(view, self.streams(rows, seats))
+        seen = self.interface.observe(view, self.seat_ids(rows, seats))
         for name, leaf in seen.observation.items():
             mine.observation[name][rows, seats] = leaf
         mine.reward[rows, seats] = seen.reward
@@ -123,7 +123,7 @@ class _Seen:
         """Return the raw actions ``[B, S, L']`` of the acting seats; the others are ignored by the game."""
         rows, seats = np.nonzero(self.tick.acting)
         if rows.size:
-            self.actions[rows, seats] = self.interface.act(chosen[rows, seats], self.streams(rows, seats))
+            self.actions[rows, seats] = self.interface.act(chosen[rows, seats], self.seat_ids(rows, seats))
         return self.actions
 
 

@@ -13,7 +13,7 @@ from ludus.errors import ContractError
 from ludus.interface import Identity, Spaces, View
 from ludus.spaces import leaf_spaces
 
-from ludus_interfaces.streams import StreamRows
+from ludus_interfaces.per_seat import SeatRows
 
 
 @define
@@ -28,7 +28,7 @@ class FrameStack(Identity):
     """
 
     frames: int = 4
-    _rows: StreamRows = field(init=False, factory=StreamRows)
+    _rows: SeatRows = field(init=False, factory=SeatRows)
     _memory: Leaves = field(init=False, factory=dict)  # leaves [k, F, …], one row per stream
 
     def bind(self, raw: Spaces) -> Spaces:
@@ -40,13 +40,13 @@ class FrameStack(Identity):
         plain = not isinstance(raw.observation, spaces.Dict)
         return Spaces(stacked["obs"] if plain else spaces.Dict(stacked), raw.action)
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Forget the frames of these streams."""
-        self._rows.reset(streams)
+        self._rows.reset(seat_ids)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         """Return the view with leaves ``[n, F, …]``."""
-        rows = self._rows.rows(streams)
+        rows = self._rows.rows(seat_ids)
         fresh = self._rows.take_fresh(rows)
         return attrs.evolve(
             view, observation={n: self._push(n, leaf, rows, fresh) for n, leaf in view.observation.items()}

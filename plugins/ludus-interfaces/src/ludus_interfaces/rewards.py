@@ -25,7 +25,7 @@ class ScaleReward(Identity):
     factor: float = 1.0
     clip: float = attrs.field(default=0.0, kw_only=True)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
         """Return the view with scaled rewards."""
         reward = view.reward * np.float32(self.factor)
         if self.clip:
@@ -61,16 +61,16 @@ class RewardParts(Identity):
         self._progress = 0.0
         self._had = {part: np.zeros(0, bool) for part in self._once}  # by stream
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Let what counts once count again."""
         for part in self._once:
-            self._grown(part, streams)[streams] = False
+            self._grown(part, seat_ids)[seat_ids] = False
 
     def advance(self, progress: float) -> None:
         """Hear how much of the training budget is used."""
         self._progress = progress
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         """Return the view with the reward made of its parts.
 
         Raises:
@@ -85,23 +85,23 @@ class RewardParts(Identity):
             )
         if not parts:  # nothing has been received yet, or whoever decides sees no rewards
             return view
-        made = {name: self._part(name, values, streams) for name, values in parts.items()}
+        made = {name: self._part(name, values, seat_ids) for name, values in parts.items()}
         reward = np.asarray(np.sum(list(made.values()), axis=0), np.float32)
         return attrs.evolve(view, reward=reward, reward_parts=made)
 
-    def _part(self, name: str, values: np.ndarray, streams: np.ndarray) -> np.ndarray:
+    def _part(self, name: str, values: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         weight = self._weights.get(name, 1.0)
         if name in self._fade:
             weight *= max(0.0, 1.0 - self._progress / self._fade[name])
         if name in self._once:
-            had = self._grown(name, streams)
-            values = np.where(had[streams], 0, values)
-            had[streams] |= values != 0
+            had = self._grown(name, seat_ids)
+            values = np.where(had[seat_ids], 0, values)
+            had[seat_ids] |= values != 0
         return np.asarray(values * np.float32(weight), np.float32)
 
-    def _grown(self, part: str, streams: np.ndarray) -> np.ndarray:
+    def _grown(self, part: str, seat_ids: np.ndarray) -> np.ndarray:
         had = self._had[part]
-        missing = int(streams.max(initial=-1)) + 1 - had.size
+        missing = int(seat_ids.max(initial=-1)) + 1 - had.size
         if missing > 0:
             had = self._had[part] = np.concatenate([had, np.zeros(missing, bool)])
         return had

@@ -206,17 +206,17 @@ class _Combined:
         self._raw, self._seen = _parts(parts), _parts(seen)
         return joint
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         for interface in self.interfaces:
-            interface.reset(streams)
+            interface.reset(seat_ids)
 
-    def observe(self, view: View, streams: np.ndarray) -> View:
+    def observe(self, view: View, seat_ids: np.ndarray) -> View:
         views = _split_view(view, self._raw)
-        seen = [interface.observe(part, streams) for interface, part in zip(self.interfaces, views, strict=True)]
+        seen = [interface.observe(part, seat_ids) for interface, part in zip(self.interfaces, views, strict=True)]
         return _join_views(seen, self._seen)
 
-    def act(self, action: np.ndarray, streams: np.ndarray) -> np.ndarray:
-        raw = [i.act(action[:, part.labels], streams) for i, part in zip(self.interfaces, self._seen, strict=True)]
+    def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+        raw = [i.act(action[:, part.labels], seat_ids) for i, part in zip(self.interfaces, self._seen, strict=True)]
         return np.concatenate(raw, axis=1)
 
     def advance(self, progress: float) -> None:
@@ -263,21 +263,21 @@ class _Team:
         observation: Leaves,
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,
+        seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(streams.size, np.float32))
-        views = _split_view(self.interface.observe(view, streams), self.parts)
+        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
+        views = _split_view(self.interface.observe(view, seat_ids), self.parts)
         chosen = [
-            agent.act(part.observation, action_mask=part.action_mask, streams=streams, rng=rng)
+            agent.act(part.observation, action_mask=part.action_mask, seat_ids=seat_ids, rng=rng)
             for agent, part in zip(self.agents, views, strict=True)
         ]
-        return self.interface.act(np.concatenate(chosen, axis=1), streams)
+        return self.interface.act(np.concatenate(chosen, axis=1), seat_ids)
 
-    def reset(self, streams: np.ndarray) -> None:
-        self.interface.reset(streams)
+    def reset(self, seat_ids: np.ndarray) -> None:
+        self.interface.reset(seat_ids)
         for agent in self.agents:
-            agent.reset(streams)
+            agent.reset(seat_ids)
 
 
 # -- seats as one --------------------------------------------------------------------------------------------------

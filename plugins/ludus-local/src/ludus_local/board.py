@@ -17,7 +17,7 @@ from ludus.errors import LinkError
 
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
-__all__ = ["Board", "BoardReader", "layout_of"]
+__all__ = ["BoardReader", "WeightStore", "layout_of"]
 
 _VERSIONS = slice(4, 6)  # of the words a shared file begins with
 _TRIES = 1000
@@ -41,7 +41,7 @@ def layout_of(weights: Weights) -> Layout:
 
 
 @define(eq=False)
-class Board:
+class WeightStore:
     """The learner's side.
 
     Args:
@@ -53,7 +53,7 @@ class Board:
     file: SharedFile
 
     @classmethod
-    def of(cls, folder: SharedFolder, weights: Weights) -> Board:
+    def of(cls, folder: SharedFolder, weights: Weights) -> WeightStore:
         """Make a board for weights like these.
 
         Raises:

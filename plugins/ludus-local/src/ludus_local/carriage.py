@@ -23,13 +23,13 @@ from ludus_local.codec import MAX_TOTAL_BYTES, check_bools, register
 from ludus_local.memory import ArraySpec, Layout
 from ludus_local.slots import Slot, SlotReader
 
-__all__ = ["LZ4", "SLOT", "Parcel", "pack", "unpack", "ways"]
+__all__ = ["LZ4", "SLOT", "BlockReference", "pack", "unpack", "ways"]
 
 SLOT, LZ4 = "slot", "lz4"
 
 
 @frozen(kw_only=True)
-class Parcel:
+class BlockReference:
     """`Segments` whose arrays lie in a slot of shared memory, or are packed.
 
     Attributes:
@@ -53,7 +53,7 @@ class Parcel:
     columns: int = 0
 
 
-register(Parcel)
+register(BlockReference)
 
 
 @functools.cache
@@ -77,7 +77,7 @@ def ways(address: str, *, shared: bool) -> tuple[str, ...]:
     return (LZ4,) if address.startswith("tcp:") and _lz4() else ()
 
 
-def pack(block: Segments, slot: Slot | None, ways: Collection[str]) -> Segments | Parcel:
+def pack(block: Segments, slot: Slot | None, ways: Collection[str]) -> Segments | BlockReference:
     """Return the message that takes a block to its learner.
 
     Args:
@@ -85,7 +85,7 @@ def pack(block: Segments, slot: Slot | None, ways: Collection[str]) -> Segments 
         slot: That it was recorded in; None for one on the heap.
         ways: What the learner can take besides plain arrays.
     """
-    parcel = functools.partial(Parcel, player=block.player, block=block.block, pid=block.pid)
+    parcel = functools.partial(BlockReference, player=block.player, block=block.block, pid=block.pid)
     if slot is not None and SLOT in ways:
         slot.seal()
         columns = len(block.arrays["length"])
@@ -96,7 +96,7 @@ def pack(block: Segments, slot: Slot | None, ways: Collection[str]) -> Segments 
     return block
 
 
-def unpack(parcel: Parcel, reader: SlotReader | None) -> Segments:
+def unpack(parcel: BlockReference, reader: SlotReader | None) -> Segments:
     """Return the block of a parcel; views on its slot, which hold until the block is released.
 
     Args:
@@ -123,7 +123,7 @@ def _pack(array: np.ndarray) -> np.ndarray:
     return np.frombuffer(packed, np.uint8)
 
 
-def _unpack(parcel: Parcel) -> dict[str, np.ndarray]:
+def _unpack(parcel: BlockReference) -> dict[str, np.ndarray]:
     if parcel.packing != LZ4 or not _lz4():
         raise WireError(f"packing {parcel.packing[:16]!r} is not known here")
     if parcel.layout.keys() != parcel.arrays.keys():

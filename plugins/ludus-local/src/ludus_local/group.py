@@ -163,7 +163,7 @@ class LocalGroup:
 
 
 class LocalCall:
-    """A group that is to be; see `ludus.launcher.Call`. Made by `LocalRendezvous`.
+    """A group that is to be; see `ludus.launcher.PendingGroup`. Made by `LocalRendezvous`.
 
     Args:
         path: Of its socket.
@@ -185,7 +185,7 @@ class LocalCall:
         self._listener.setblocking(False)
 
     def poll(self) -> LocalGroup | None:
-        """Return the group once all have come; see `ludus.launcher.Call`."""
+        """Return the group once all have come; see `ludus.launcher.PendingGroup`."""
         try:
             with suppress(BlockingIOError):
                 while len(self._came) < self._size - 1:
@@ -223,8 +223,8 @@ class LocalRendezvous:
         """Open a meeting; see `ludus.launcher.Rendezvous.call`."""
         return LocalCall(self.sockets / name, self.folder, size=size, timeout_s=timeout_s)
 
-    def come(self, name: str, *, rank: int, size: int, timeout_s: float) -> LocalGroup:
-        """Come to a meeting; see `ludus.launcher.Rendezvous.come`."""
+    def join(self, name: str, *, rank: int, size: int, timeout_s: float) -> LocalGroup:
+        """Come to a meeting; see `ludus.launcher.Rendezvous.join`."""
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(timeout_s)
         try:

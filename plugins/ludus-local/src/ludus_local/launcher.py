@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus.wire import CheckpointAck, Progress, ResultsAck, Stop
+from ludus.wire import CheckpointAck, Heartbeat, ResultsAck, Stop
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
@@ -45,13 +45,13 @@ class LocalLauncher:
             WorkerError: One could not be started.
             LinkError: There is no place for sockets.
         """
-        crew = LocalCrew(session)
-        crew.start(workers)
-        return crew
+        worker_pool = LocalCrew(session)
+        worker_pool.start(workers)
+        return worker_pool
 
 
 class LocalCrew:
-    """Worker processes and the coordinator's endpoint; see `ludus.launcher.Crew`.
+    """Worker processes and the coordinator's endpoint; see `ludus.launcher.WorkerPool`.
 
     Args:
         session: Whose.
@@ -94,30 +94,30 @@ class LocalCrew:
         messages = self._endpoint.receive(timeout_s)
         self._received_s = time.monotonic()
         for peer, message in messages:
-            if isinstance(message, Progress) and message.count and serves(peer):
+            if isinstance(message, Heartbeat) and message.count and serves(peer):
                 self._supervisor.progressed(peer)
         return messages
 
-    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """Restart workers that ended or have been silent for too long.
 
         Raises:
             WorkerError: A worker dies again and again.
         """
-        self._supervisor.check(heard_s=heard_s, errors=errors)
+        self._supervisor.check(last_seen_s=last_seen_s, errors=errors)
 
     @property
     def alive(self) -> list[str]:
         """Return the names of the running workers."""
         return self._supervisor.alive
 
-    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
+    def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
         """Wait for all workers to end by themselves, then kill the rest; returns who had to be killed."""
-        return self._supervisor.finish(timeout_s=timeout_s, tend=tend)
+        return self._supervisor.finish(timeout_s=timeout_s, poll=poll)
 
     def close(self) -> None:
         """Kill whoever is left and remove sockets and shared memory."""
-        self._supervisor.finish(timeout_s=0.0, tend=lambda: None)
+        self._supervisor.finish(timeout_s=0.0, poll=lambda: None)
         self._endpoint.close()
         for folder in (self._sockets, shared_path(self._sockets)):
             remove(folder)

@@ -1,8 +1,8 @@
 """The way between the workers of one host: messages over an endpoint, what is large in shared memory.
 
-A `HostLink` is a worker's `ludus.launcher.Link` and its `ludus.launcher.Memory`. It takes blocks and weights out of the
-messages that pass it, wherever the other side can find them in shared memory, and puts them back in, so that workers
-notice nothing of it but the speed::
+A `HostLink` is a worker's `ludus.launcher.Link` and its `ludus.launcher.SharedMemory`. It takes blocks and weights out
+of the messages that pass it, wherever the other side can find them in shared memory, and puts them back in, so
+that workers notice nothing of it but the speed::
 
     learner → sampler    Offer      where weights are shown, and how blocks may come; before the first credit
     sampler → learner    Parcel     a block, see `ludus_local.carriage`
@@ -24,8 +24,8 @@ from ludus.errors import ContractError, LinkError, RunError, WireError
 from ludus.launcher import Link, Shapes
 from ludus.wire import Credit, Hello, Segments
 
-from ludus_local.board import Board, BoardReader, layout_of
-from ludus_local.carriage import Parcel, pack, unpack, ways
+from ludus_local.board import BoardReader, WeightStore, layout_of
+from ludus_local.carriage import BlockReference, pack, unpack, ways
 from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
 from ludus_local.slots import Slot, SlotReader, Slots
@@ -125,7 +125,7 @@ class HostLink:
     _samplers: dict[str, _Sampler] = field(init=False, factory=dict)
     _learners: dict[str, _Learner] = field(init=False, factory=dict)
     _slots: dict[str, Slots] = field(init=False, factory=dict)  # by player
-    _board: Board | None = field(init=False, default=None)
+    _board: WeightStore | None = field(init=False, default=None)
     _full: bool = field(init=False, default=False)  # there is no space for a board
     _unread: int = field(init=False, default=0)  # blocks in memory that could not be read
 
@@ -158,7 +158,7 @@ class HostLink:
             case Where():
                 self.endpoint.send(peer, self._offer(self._board))
                 return
-            case Parcel():
+            case BlockReference():
                 message = self._open(peer, message)
             case Hello():
                 self._meet(peer, message.pid)
@@ -173,7 +173,7 @@ class HostLink:
     # -- what a learner does -----------------------------------------------------------------------------------
 
     def publish(self, weights: Weights, version: int) -> None:
-        """Show newer weights on the board; see `ludus.launcher.Memory.publish`.
+        """Show newer weights on the board; see `ludus.launcher.SharedMemory.publish`.
 
         Weights that are not of a later version than the last, of a learner that has gone back to a checkpoint, are
         shown on another board.
@@ -189,7 +189,7 @@ class HostLink:
         if self._board is None and self.folder is not None and not self._full:
             _check_describable(weights)
             try:
-                self._board = Board.of(self.folder, weights)
+                self._board = WeightStore.of(self.folder, weights)
             except LinkError as error:
                 self._full = True
                 _log.warning("%s: %s; weights travel through sockets", self.folder.worker, error)
@@ -216,11 +216,11 @@ class HostLink:
             sampler.told = True
         return self.endpoint.send(peer, credit if shown is None else evolve(credit, weights={}))
 
-    def _offer(self, shown: Board | None, *, plain: bool = False) -> Offer:
+    def _offer(self, shown: WeightStore | None, *, plain: bool = False) -> Offer:
         offer = Offer(ways=ways(self.address, shared=self.folder is not None and not plain))
         return offer if shown is None else evolve(offer, board=shown.file.name, layout=shown.layout.specs)
 
-    def _open(self, peer: str, parcel: Parcel) -> Segments:
+    def _open(self, peer: str, parcel: BlockReference) -> Segments:
         """Return the block of a parcel; one of nothing, for the worker to count, if the parcel is not what it says."""
         if peer not in self._samplers:
             self._meet(peer, parcel.pid)
@@ -239,8 +239,8 @@ class HostLink:
 
     # -- what a sampler does -----------------------------------------------------------------------------------
 
-    def lend(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
-        """Return a slot's arrays; see `ludus.launcher.Memory.lend`."""
+    def allocate(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
+        """Return a slot's arrays; see `ludus.launcher.SharedMemory.allocate`."""
         if self.folder is None:
             return None
         slot = self._slots.setdefault(player, Slots(self.folder)).take(shapes)
@@ -285,7 +285,7 @@ class HostLink:
         return BoardReader(self.folder, peer, offer.board, offer.layout)
 
     def refresh(self, learner: str, version: int, load: Callable[[Weights, int], None]) -> None:
-        """Load what a learner's board shows; see `ludus.launcher.Memory.refresh`."""
+        """Load what a learner's board shows; see `ludus.launcher.SharedMemory.refresh`."""
         known = self._learners.get(learner)
         if known is not None and known.board is not None and known.board.version != version:
             known.board.load(load)

@@ -65,7 +65,7 @@ class Supervisor:
     _checked_s: float = field(init=False, factory=time.monotonic)
     _back_s: float = field(init=False, default=0.0)
     _served_s: float = field(init=False, default=0.0)  # when a service was last away
-    _heard_s: Mapping[str, float] = field(init=False, factory=dict)  # when each worker was heard last
+    _last_seen_s: Mapping[str, float] = field(init=False, factory=dict)  # when each worker was heard last
     _errors: Mapping[str, str] = field(init=False, factory=dict)  # why workers said they would end
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
@@ -121,22 +121,22 @@ class Supervisor:
         """Return the names of the running workers."""
         return [name for name, process in self._processes.items() if process.launched.poll() is None]
 
-    def check(self, *, heard_s: Mapping[str, float], errors: dict[str, str]) -> None:
+    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """Restart workers that ended or have been silent for too long.
 
         Args:
-            heard_s: When each worker was heard last.
+            last_seen_s: When each worker was heard last.
             errors: Why workers said they would end; taken out once told.
 
         Raises:
             WorkerError: A worker dies again and again.
         """
-        self._heard_s, self._errors = heard_s, errors
+        self._last_seen_s, self._errors = last_seen_s, errors
         now = time.monotonic()
         if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
             self._back_s = now
         self._checked_s = now
-        services = [(service, heard_s.get(name, 0.0)) for name, service in self._services.items()]
+        services = [(service, last_seen_s.get(name, 0.0)) for name, service in self._services.items()]
         if any(heard <= service.started_s or now - heard > _QUIET_S for service, heard in services):
             self._served_s = now  # it starts or hangs, and who waits for its answer says nothing either
         for name, process in self._processes.items():
@@ -148,7 +148,7 @@ class Supervisor:
         status = process.launched.poll()
         if status is None:
             served_s = 0.0 if name in self._services else self._served_s
-            silent_s = now - max(self._heard_s.get(name, 0.0), process.started_s, self._back_s, served_s)
+            silent_s = now - max(self._last_seen_s.get(name, 0.0), process.started_s, self._back_s, served_s)
             stall_s = self.session.stall_s
             if silent_s < (max(stall_s, _START_S) if self._starts(name) else stall_s):
                 return ""
@@ -193,8 +193,8 @@ class Supervisor:
         process.launched = self._launch(process.spec)
         process.started_s, process.ended_s, process.told = now, 0.0, False
 
-    def finish(self, *, timeout_s: float, tend: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.Crew.finish`.
+    def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
+        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.WorkerPool.finish`.
 
         Those that still start have done nothing that could be lost, and are not waited for.
         """
@@ -203,10 +203,10 @@ class Supervisor:
         while (awaited := self._awaited) and time.monotonic() < deadline:
             if self._orphaned(awaited):
                 deadline = min(deadline, time.monotonic() + _ORPHANED_S)
-            tend()
-        killed, heard_s = self._awaited, time.monotonic() + _LAST_WORDS_S
-        while self._untold and time.monotonic() < heard_s:  # one that failed has said why
-            tend()
+            poll()
+        killed, last_seen_s = self._awaited, time.monotonic() + _LAST_WORDS_S
+        while self._untold and time.monotonic() < last_seen_s:  # one that failed has said why
+            poll()
         for name, status in self._untold.items():
             stopping = " while it stopped" if self._processes[name].asked else ""
             self.session.say(f"{name}: {_ended(status)}{stopping}; see {self._log(name)}")
@@ -239,7 +239,7 @@ class Supervisor:
 
     def _starts(self, name: str) -> bool:
         """Return whether a worker has not been heard since it was started."""
-        return self._heard_s.get(name, 0.0) <= self._processes[name].started_s
+        return self._last_seen_s.get(name, 0.0) <= self._processes[name].started_s
 
     def _orphaned(self, awaited: list[str]) -> bool:
         """Return whether all who are awaited may be waiting for a service that has ended; learners ask none."""

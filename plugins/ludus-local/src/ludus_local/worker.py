@@ -16,8 +16,9 @@ from pathlib import Path
 
 from attrs import frozen
 from ludus.errors import ConfigError, LudusError, PluginError, RunError
-from ludus.launcher import COORDINATOR, Place, Worker, WorkerContext, WorkerSpec, make_worker
-from ludus.wire import Failure, Progress
+from ludus.launcher import COORDINATOR, Worker, WorkerContext, WorkerEnv, WorkerSpec
+from ludus.wire import Failure, Heartbeat
+from ludus.workers import make_worker
 
 from ludus_local.group import LocalRendezvous
 from ludus_local.link import HostLink
@@ -43,7 +44,7 @@ class Command:
         run: The run folder.
         name: Its name.
         threads: How many it may use.
-        session: See `ludus.launcher.Place`.
+        session: See `ludus.launcher.WorkerEnv`.
         sockets: Folder of the sockets.
         parent: Process that started it.
         more: What only this kind of worker is told.
@@ -61,20 +62,20 @@ class Command:
 def serve(worker: Worker, link: HostLink) -> None:
     """Run a worker until it is told to stop and all it said is acknowledged."""
     worker.start()
-    busy, now, heard_s, beat_s, stopped_s = False, 0.0, 0.0, 0.0, None
+    busy, now, last_seen_s, beat_s, stopped_s = False, 0.0, 0.0, 0.0, None
     while True:
-        if not busy or now - heard_s > _LISTENS_S:
+        if not busy or now - last_seen_s > _LISTENS_S:
             for peer, message in link.receive(0.0 if busy else _IDLE_S):
                 worker.handle(peer, message)
-            heard_s = time.monotonic()
+            last_seen_s = time.monotonic()
         busy = worker.work()
         now = time.monotonic()
         if now - beat_s > _BEAT_S:
             beat_s = now
-            link.send(COORDINATOR, Progress(count=worker.count))
+            link.send(COORDINATOR, Heartbeat(count=worker.count))
         if worker.stopped:
             stopped_s = stopped_s or now
-            if worker.settled:
+            if worker.drained:
                 return
             if now - stopped_s > _LEAVE_S:
                 _log.warning("%s leaves, though not all that it said was acknowledged", worker.name)
@@ -125,7 +126,7 @@ def run(make: Callable[[Command, ZmqEndpoint], tuple[Worker, HostLink]], argumen
 def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
     link = _link(command.name, endpoint, command.sockets)
     spec = WorkerSpec(command.name, command.threads)
-    place = Place(run_dir=command.run, session=command.session, sockets=command.sockets)
+    place = WorkerEnv(run_dir=command.run, session=command.session, sockets=command.sockets)
     rendezvous = None if link.folder is None else LocalRendezvous(command.sockets, link.folder)
     context = WorkerContext(link=link, clock=time.monotonic, memory=link, rendezvous=rendezvous)
     return make_worker(spec, place, context), link

@@ -35,7 +35,7 @@ def last_frozen_s(league: LeagueView, view: PlayerView) -> float:
 
 def generation_s(league: LeagueView, view: PlayerView) -> float:
     """Return when the present generation of a player began, in seconds of training."""
-    return league.frozen_s(view.models[view.births[-1] - 1]) if view.generation else 0.0
+    return league.frozen_s(view.models[view.generation_starts[-1] - 1]) if view.generation else 0.0
 
 
 def met(league: LeagueView, player: str, pools: Sequence[str]) -> tuple[str, ...]:

@@ -82,6 +82,6 @@ class RestartFrom:
         ]
 
     def _is_due(self, league: LeagueView, view: PlayerView) -> bool:
-        decisions = view.decisions - view.born_decisions
+        decisions = view.decisions - view.generation_start_decisions
         seconds = league.elapsed_s - generation_s(league, view)
         return bool((self.decisions and decisions >= self.decisions) or (self.seconds and seconds >= self.seconds))

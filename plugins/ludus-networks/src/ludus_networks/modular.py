@@ -15,7 +15,7 @@ from ludus_networks.config import EntityPart, ImagePart, ModularConfig
 from ludus_networks.encoders import hidden_layers
 from ludus_networks.heads import Head
 from ludus_networks.parts import Choices, EntityEncoder, ImageEncoder, Style, VectorEncoder
-from ludus_networks.plan import Part, Plan, make_plan
+from ludus_networks.plan import BatchShard, Plan, make_plan
 from ludus_networks.recurrent import Core
 
 __all__ = ["ModularNetwork", "RecurrentModularNetwork", "build", "make_modular"]
@@ -26,12 +26,12 @@ Remember = Callable[[Tensor, str], Tensor]  # features and whose, to what the me
 _OWNERS = ("", "critic_")  # before the names of what a memory remembers: the shared one, a critic's own
 
 
-def _encoders(parts: Mapping[str, Part], leaves: Mapping[str, Space[Any]], style: Style) -> nn.ModuleDict:
+def _encoders(parts: Mapping[str, BatchShard], leaves: Mapping[str, Space[Any]], style: Style) -> nn.ModuleDict:
     return nn.ModuleDict({name: _encoder(part, leaves, style) for name, part in parts.items()})
 
 
 def _encoder(
-    part: Part, leaves: Mapping[str, Space[Any]], style: Style
+    part: BatchShard, leaves: Mapping[str, Space[Any]], style: Style
 ) -> VectorEncoder | ImageEncoder | EntityEncoder:
     if isinstance(part, ImagePart):
         return ImageEncoder(leaves[part.leaf], part, style)

@@ -14,9 +14,9 @@ from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularC
 from ludus_networks.heads import Target
 from ludus_networks.inputs import is_image
 
-__all__ = ["Part", "Plan", "make_plan"]
+__all__ = ["BatchShard", "Plan", "make_plan"]
 
-Part: TypeAlias = "VectorPart | ImagePart | EntityPart"
+BatchShard: TypeAlias = "VectorPart | ImagePart | EntityPart"
 Leaves: TypeAlias = "Mapping[str, Space[Any]]"
 
 #: What is before a part's own name in the names of its weights, so that no name is one of torch's.
@@ -33,8 +33,8 @@ class Plan:
         targets: For each head which of its labels choose entities.
     """
 
-    observation: dict[str, Part]
-    privileged: dict[str, Part]
+    observation: dict[str, BatchShard]
+    privileged: dict[str, BatchShard]
     targets: dict[str, dict[int, Target]]
 
 
@@ -45,8 +45,8 @@ def make_plan(config: ModularConfig, request: NetworkRequest) -> Plan:
         ContractError: A leaf that an option names is not there or has another shape than its encoder reads, or a
             label chooses from entities in another number than it has choices.
     """
-    observation: dict[str, Part] = {}
-    privileged: dict[str, Part] = {}
+    observation: dict[str, BatchShard] = {}
+    privileged: dict[str, BatchShard] = {}
     for kind, prefix in _PREFIXES.items():
         for name, part in getattr(config, kind).items():
             where = f"{kind}.{name}"
@@ -75,7 +75,7 @@ def _targets(config: ModularConfig, request: NetworkRequest) -> dict[str, dict[i
     return targets
 
 
-def _leaves(part: Part) -> tuple[str, ...]:
+def _leaves(part: BatchShard) -> tuple[str, ...]:
     if isinstance(part, VectorPart):
         return part.leaves
     if isinstance(part, ImagePart):
@@ -83,7 +83,7 @@ def _leaves(part: Part) -> tuple[str, ...]:
     return (part.leaf, part.present) if part.present else (part.leaf,)
 
 
-def _is_privileged(part: Part, request: NetworkRequest, where: str) -> bool:
+def _is_privileged(part: BatchShard, request: NetworkRequest, where: str) -> bool:
     """Return whether a part reads privileged leaves; there must be none, or only such."""
     known = {**request.observation, **request.privileged}
     for leaf in _leaves(part):
@@ -95,7 +95,7 @@ def _is_privileged(part: Part, request: NetworkRequest, where: str) -> bool:
     return bool(hidden)
 
 
-def _check_part(part: Part, leaves: Leaves, where: str) -> None:
+def _check_part(part: BatchShard, leaves: Leaves, where: str) -> None:
     if isinstance(part, ImagePart):
         _check_image(part, leaves[part.leaf], where)
     elif isinstance(part, EntityPart):

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from ludus.row_keys import hashes_of, keys_of
+
+from ludus_ppo.row_keys import hash_rows, keys_of
 
 __all__ = ["kinds_of", "one_of_each"]
 
@@ -29,7 +30,7 @@ def kinds_of(read: _Read, entries: np.ndarray, *, row_bytes: int) -> np.ndarray:
     def chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
         return (rows[start : start + at_once] for start in range(0, rows.size, at_once))
 
-    hashes = np.concatenate([hashes_of(keys_of(read(entries[rows]))) for rows in chunks(np.arange(entries.size))])
+    hashes = np.concatenate([hash_rows(keys_of(read(entries[rows]))) for rows in chunks(np.arange(entries.size))])
     kinds = np.arange(entries.size)
     bits = (_PLACES * kinds.size).bit_length()
     places, table = hashes >> np.uint64(64 - bits), np.empty(1 << bits, np.int64)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ludus_ppo.kinds import kinds_of, one_of_each
 from ludus_ppo.networks import Unrolled
-from ludus_ppo.transfer import Landing, Transfer, borrow
+from ludus_ppo.transfer import StagingBuffer, Transfer, borrow
 
 __all__ = ["Chosen", "RowSource", "Rows", "SequenceSource", "Source", "known"]
 
@@ -163,7 +163,7 @@ class RowSource:
         device: torch.device,
         few_shapes: bool = False,
         merged: bool = False,
-        landing: Landing | None = None,
+        landing: StagingBuffer | None = None,
     ) -> None:
         tensors = {name: borrow(array) for name, array in batch.arrays().items() if _is_column(name)} | dict(more)
         self._tensors, self._shape = tensors, trainable.shape
@@ -298,7 +298,7 @@ class SequenceSource:
         more: Mapping[str, Tensor],
         device: torch.device,
         burn_in: int = 0,
-        landing: Landing | None = None,
+        landing: StagingBuffer | None = None,
     ) -> None:
         steps = int(np.flatnonzero(trainable.any(axis=1)).max()) + 1
         learned = trainable[:steps]

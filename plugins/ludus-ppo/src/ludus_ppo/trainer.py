@@ -14,7 +14,7 @@ import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
-from ludus.graphs import Recorded
+from ludus.graphs import GraphedCallable
 from ludus.group import Alone, Group, in_turn, mean_gradients
 from ludus.kernels import choose_kernels, has_bf16, use_kernels
 from ludus.network import (
@@ -45,7 +45,7 @@ from ludus_ppo.losses import (
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.rows import Chosen, Rows, RowSource, SequenceSource, Source, known
 from ludus_ppo.schedules import Schedules
-from ludus_ppo.transfer import Landing
+from ludus_ppo.transfer import StagingBuffer
 
 __all__ = ["PPOTrainer"]
 
@@ -125,7 +125,7 @@ class PPOTrainer:
         use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
-        self._recorded, self._landing = Recorded(self._gradient_steps), Landing(self._device)
+        self._recorded, self._landing = GraphedCallable(self._gradient_steps), StagingBuffer(self._device)
         self._recorded_knobs = torch.zeros(3, device=self._device)
         named = dict(model.named_parameters())
         if auxiliary is not None:
@@ -262,7 +262,7 @@ class PPOTrainer:
         more: Mapping[str, Tensor],
         *,
         burn_in: int = 0,
-        landing: Landing | None = None,
+        landing: StagingBuffer | None = None,
     ) -> Source:
         """Return the batch as it is learned from; so that steps can be recorded if it is to land where others have."""
         given: dict[str, Any] = {"trainable": trainable, "more": more, "device": self._device, "landing": landing}

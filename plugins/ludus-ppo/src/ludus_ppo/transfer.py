@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Landing", "Transfer", "borrow"]
+__all__ = ["StagingBuffer", "Transfer", "borrow"]
 
 _Layout: TypeAlias = dict[str, tuple[torch.dtype, tuple[int, ...]]]
 
@@ -25,7 +25,7 @@ def _transfer_stream(device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
 
-class Landing:
+class StagingBuffer:
     """Memory on a device in which batches land, each in the place of the one before: there recorded work finds it.
 
     Args:
@@ -102,11 +102,11 @@ class Transfer:
         landing: Where it is sent if it is sent whole; None: to new memory.
     """
 
-    def __init__(self, device: torch.device, tensors: Iterable[Tensor], landing: Landing | None) -> None:
+    def __init__(self, device: torch.device, tensors: Iterable[Tensor], landing: StagingBuffer | None) -> None:
         on_gpu = device.type == "cuda"
         fits = sum(tensor.nbytes for tensor in tensors) <= _MOST_WHOLE
         self._device = device
-        self._landing = (landing or Landing(device)) if fits and (on_gpu or landing is not None) else None
+        self._landing = (landing or StagingBuffer(device)) if fits and (on_gpu or landing is not None) else None
         self._pinned = on_gpu and not fits
 
     @property

@@ -15,9 +15,9 @@ import click
 import numpy as np
 from attrs import define, field, frozen
 from ludus import load_plugins
+from ludus.cli_types import FiniteRange
 from ludus.environment import Playable, Seat
 from ludus.errors import ConfigError, ContractError, RunError
-from ludus.parameter import FiniteRange
 from ludus.runs import Game, Run, match_seeds, open_game, open_run
 from ludus.spaces import action_dtype, action_width, label_sizes, legal_actions
 
@@ -69,7 +69,7 @@ class _Person:
     game: Playable
     role: Role
 
-    def reset(self, streams: np.ndarray) -> None:
+    def reset(self, seat_ids: np.ndarray) -> None:
         """Nothing to forget."""
 
     def act(
@@ -77,7 +77,7 @@ class _Person:
         observation: Mapping[str, np.ndarray],  # noqa: ARG002 - people look at the board
         *,
         action_mask: np.ndarray | None,
-        streams: np.ndarray,  # noqa: ARG002 - there is one match
+        seat_ids: np.ndarray,  # noqa: ARG002 - there is one match
         rng: np.random.Generator,  # noqa: ARG002 - people need none
     ) -> np.ndarray:
         """Return ``[1, L]``: what the person types, asked for until it is a legal action.
@@ -172,7 +172,7 @@ class _Match:
         return self.agents[stream].act(
             {name: leaf[:1, seat.index] for name, leaf in seen.observation.items()},
             action_mask=None if mask is None else mask[:1, seat.index],
-            streams=np.array([stream]),
+            seat_ids=np.array([stream]),
             rng=self.rng,
         )
 

@@ -101,7 +101,7 @@ def _ratings(run: Run, figure: Figure) -> bool:
     figure.set_size_inches(8, 5)
     axes = figure.subplots()
     for color, (player, view) in enumerate(run.league.players.items()):
-        for generation, models in enumerate(_generations(view.models, view.births)):
+        for generation, models in enumerate(_generations(view.models, view.generation_starts)):
             rated = [model for model in models if run.league.rating(model).matches]
             minutes = [run.league.frozen_s(model) / 60 for model in rated]
             mean = np.array([run.league.rating(model).mean for model in rated])
@@ -118,10 +118,10 @@ def _ratings(run: Run, figure: Figure) -> bool:
     return True
 
 
-def _generations(models: Sequence[str], births: Sequence[int]) -> list[Sequence[str]]:
-    """Return a player's models of each generation; `births` says how many models are older."""
-    ends = [*births[1:], len(models)]
-    return [models[start:end] for start, end in zip(births, ends, strict=True)]
+def _generations(models: Sequence[str], generation_starts: Sequence[int]) -> list[Sequence[str]]:
+    """Return a player's models of each generation; `generation_starts` says how many models are older."""
+    ends = [*generation_starts[1:], len(models)]
+    return [models[start:end] for start, end in zip(generation_starts, ends, strict=True)]
 
 
 def _lineage(run: Run, figure: Figure) -> bool:

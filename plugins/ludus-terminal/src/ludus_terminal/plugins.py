@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import click
 from ludus import Component, ConfigError, Plugins, load_plugins
-from ludus.component import KINDS
+from ludus.hookspecs import KINDS
 
 from ludus_terminal.columns import columns
 

@@ -227,18 +227,20 @@ def _lineage(run: Run) -> Data:
 
 def _ancestry(run: Run, model: ModelRecord, by_hash: Mapping[str, str]) -> Data:
     """Return where a model comes from, and whether its player started anew after it."""
-    births = run.league.players[model.player].births if model.player in run.league.players else (0,)
+    generation_starts = (
+        run.league.players[model.player].generation_starts if model.player in run.league.players else (0,)
+    )
     before = run.models.get(f"{model.player}@{model.number - 1}")
     parent = by_hash.get(model.parent or "")
-    if before is not None and model.number - 1 in births[1:]:  # the first one of a generation
+    if before is not None and model.number - 1 in generation_starts[1:]:  # the first one of a generation
         parent = by_hash.get(before.manifest.get("init", ""))
     elif before is not None and before.hash == model.parent:  # several models may be the same file
         parent = before.participant
-    starts_anew = model.number in births[1:]
+    starts_anew = model.number in generation_starts[1:]
     return {
         "participant": model.participant,
         "parent": parent,
-        "generation": sum(birth < model.number for birth in births[1:]),
+        "generation": sum(birth < model.number for birth in generation_starts[1:]),
         "reset": starts_anew,
         "reset_to": by_hash.get(model.manifest.get("init", "")) if starts_anew else None,
         "reason": model.manifest.get("reason", ""),

@@ -1,0 +1,1 @@
+"""The league in memory, and the coordinator that runs it."""

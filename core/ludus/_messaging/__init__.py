@@ -1,0 +1,1 @@
+"""Messages between workers, and running all workers in one process."""

@@ -1,0 +1,1 @@
+"""Loading plugins and wrapping their errors."""

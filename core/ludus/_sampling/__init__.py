@@ -1,0 +1,1 @@
+"""Playing matches and recording decisions."""

@@ -1,0 +1,1 @@
+"""The league, its models and its checkpoints on disk."""

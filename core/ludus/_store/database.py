@@ -1,0 +1,196 @@
+"""The league's database file: schema, opening for one writer or many readers, and the lock of a run folder.
+
+Readers see a snapshot: everything they read is from one commit, also while a run goes on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from ludus.errors import RunError, StoreError
+
+DATABASE = "league.sqlite"
+SCHEMA_VERSION = 1
+_JOURNAL_BYTES = 16 * 1024**2  # to which the log of writes shrinks again once a long reader has gone
+_BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
+
+_CLEAR = "DELETE FROM meta; DELETE FROM players; DELETE FROM counters; DELETE FROM fixtures;"
+_USED = "SELECT 1 FROM matches UNION ALL SELECT 1 FROM models UNION ALL SELECT 1 FROM checkpoints LIMIT 1"
+
+_SCHEMA = Path(__file__).with_name("schema.sql")
+
+
+class RunLock:
+    """The exclusive right to write a run folder, held from construction to `release`; a dead process loses it.
+
+    Raises:
+        RunError: Another process holds it.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / "lock"
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(self._handle, 20).decode("ascii", "replace").strip() or "unknown"
+            os.close(self._handle)
+            raise RunError(
+                f"{run_dir} is in use by pid {holder}; stop that run first, or choose another folder"
+            ) from None
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, f"{os.getpid()}\n".encode(), 0)
+
+    def check(self) -> None:
+        """Check that the folder lies where it did: open files move with it, but those made since go by its name.
+
+        Raises:
+            RunError: It was moved or removed, or its lock was.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError):
+            if os.path.samestat(os.fstat(self._handle), self._path.stat()):
+                return
+        raise RunError(
+            f"{self._path.parent} was moved or removed while the run wrote it; what was committed is in the folder, "
+            f"wherever that lies now: go on there with `ludus resume DIR`"
+        )
+
+    def release(self) -> None:
+        """Give the right back; releasing twice is harmless."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+
+def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
+    """Open the database for the one writer, in autocommit mode, with every commit on disk before it returns.
+
+    A new one is returned inside its first transaction, so that it exists with its first values or not at all.
+
+    Raises:
+        RunError: `create` and there is one already that is not `unused`, or not `create` and there is none.
+        StoreError: It is damaged or of a newer schema.
+    """
+    path = run_dir / DATABASE if create else _existing(run_dir)
+    again = create and unused(run_dir)
+    with sound(path):
+        _check_length(path)
+        connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}")
+        if again:
+            connection.executescript("BEGIN; " + _CLEAR)
+        elif create:
+            if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                connection.close()
+                raise RunError(f"{run_dir} already holds a league; resume it, or choose another folder")
+            schema = _SCHEMA.read_text(encoding="utf-8")
+            connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {SCHEMA_VERSION};")
+        return _checked(connection, path)
+
+
+def unused(run_dir: Path) -> bool:
+    """Return whether a folder holds a league without a match, a model or a checkpoint, as a failed start leaves it."""
+    if next(run_dir.rglob("*.safetensors"), None) is not None:
+        return False
+    try:
+        with closing(connect_reader(run_dir)) as connection:
+            return connection.execute(_USED).fetchone() is None
+    except RunError:  # there is no league, or one that cannot be read
+        return False
+
+
+def connect_reader(run_dir: Path) -> sqlite3.Connection:
+    """Open a read-only snapshot of the database; works while a run writes it, and on read-only media.
+
+    Raises:
+        RunError: There is none.
+        StoreError: It is damaged or of a newer schema.
+    """
+    path = _existing(run_dir)
+    # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
+    mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
+    uri = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
+    with sound(path):
+        _check_length(path)
+        connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
+        connection.execute("BEGIN")
+        return _checked(connection, path)
+
+
+def _existing(run_dir: Path) -> Path:
+    path = run_dir / DATABASE
+    if not path.is_file():
+        raise RunError(f"{run_dir} is not a run folder (no {DATABASE} in it)")
+    return path
+
+
+@contextmanager
+def sound(path: Path) -> Iterator[None]:
+    """Turn what SQLite refuses into an error that says what to do.
+
+    Raises:
+        StoreError: The database is damaged, or the disk is full or cannot be written.
+    """
+    try:
+        yield
+    except sqlite3.ProgrammingError:  # a mistake of ours or of who calls, as reading what is closed
+        raise
+    except sqlite3.Error as error:
+        # what the machine refuses is of this class (room, rights, locks); a missing table too, but the file lacks that
+        if isinstance(error, sqlite3.OperationalError) and "no such table" not in str(error):
+            raise StoreError(f"{path}: {error}; {suggested_fix(error, path.parent)}") from error
+        raise StoreError(f"{path}: not a sound league database: {error}; restore it from a copy of the run") from error
+
+
+def suggested_fix(error: sqlite3.OperationalError, run_dir: Path) -> str:
+    """Return what to do about what the machine refuses."""
+    held = "locked" in str(error)  # by somebody who writes, for longer than `_BUSY_S`: readers hold nobody up
+    first = f"close the program that writes {DATABASE}, too," if held else "make room or rights there"
+    return f"{first} and go on with `ludus resume {shlex.quote(str(run_dir))}`"
+
+
+def _check_length(path: Path) -> None:
+    """Check that a database is not cut off in a page, which SQLite would take for one that ends in zeros.
+
+    Where there is a log of writes, the end may be in that.
+
+    Raises:
+        sqlite3.DatabaseError: It is.
+    """
+    size = _num_bytes(path)
+    if size and not _num_bytes(path.with_name(f"{path.name}-wal")):
+        page = 0
+        with suppress(PermissionError), path.open("rb") as file:  # SQLite says who may not
+            page = int.from_bytes(file.read(18)[16:], "big")
+        if page and size % page:  # 1 stands for 65536, which is never made here
+            raise sqlite3.DatabaseError("it is cut off")
+
+
+def _num_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _checked(connection: sqlite3.Connection, path: Path) -> sqlite3.Connection:
+    """Return the connection if the schema is one that this ludus reads."""
+    try:
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        connection.execute("SELECT count(*) FROM meta").fetchone()
+    except sqlite3.Error:
+        connection.close()
+        raise
+    if version != SCHEMA_VERSION:
+        connection.close()
+        raise StoreError(f"{path}: schema {version}, this ludus reads {SCHEMA_VERSION}; use the ludus that wrote it")
+    return connection

@@ -1,0 +1,78 @@
+"""Records of the league store, and how they become rows of its tables; mappings are JSON there."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import attrs
+from attrs import frozen
+
+from ludus.environment import Scenario
+from ludus.matchmaker import PoolChange
+from ludus.records import Fixture
+
+#: The columns of the table of fixtures that make a `Fixture`, with its participants as `seats`; its id is given by the
+#: database.
+FIXTURE_COLUMNS = ("id", "kind", "player", "seats", "seed", "matches", "scenario", "reason", "paired")
+_JSON = {"manifest", "scenario", "seats"}
+
+R = TypeVar("R", bound=attrs.AttrsInstance)
+
+
+@frozen(kw_only=True)
+class PoolRecord:
+    """A model entered or left a pool, when (Unix time)."""
+
+    change: PoolChange
+    created_s: float
+
+
+def row_of(record: attrs.AttrsInstance) -> list[Any]:
+    """Return a record's values as a row that has one column for each field, in their order."""
+    values = attrs.asdict(record, recurse=False)
+    return [json.dumps(dict(value)) if name in _JSON else value for name, value in values.items()]
+
+
+def record_of(cls: type[R], row: Sequence[Any]) -> R:
+    """Return the record of a row that has one column for each field, in their order.
+
+    Raises:
+        sqlite3.DatabaseError: It makes none.
+    """
+    names = [attribute.name for attribute in attrs.fields(cls)]
+    with reading():
+        return cls(**_parsed(names, row))
+
+
+def fixture_of(row: Sequence[Any]) -> Fixture:
+    """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add.
+
+    Raises:
+        sqlite3.DatabaseError: It makes none.
+    """
+    with reading():
+        values = _parsed(FIXTURE_COLUMNS, row)
+        name, parameters = values["scenario"]
+        values["scenario"] = Scenario(name=name, parameters=parameters)
+        return Fixture(participants=tuple(values.pop("seats")), **values)
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Tell of values that this ludus did not write as SQLite does of a damaged file.
+
+    Raises:
+        sqlite3.DatabaseError: A row holds no JSON, or other values than are expected.
+    """
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        raise sqlite3.DatabaseError(f"a row says nothing that can be used ({error})") from error
+
+
+def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+    return {name: json.loads(value) if name in _JSON else value for name, value in zip(names, row, strict=True)}

@@ -1,0 +1,42 @@
+"""Making the workers of a run, for launchers.
+
+A launcher starts processes and calls `make_worker` in each; see `ludus.launcher`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ludus._run.assembly import Assembly
+from ludus._run.threads import prepare_to_compute
+from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, WorkerSpec
+
+__all__ = ["make_worker", "remote_sampler_spec"]
+
+
+def make_worker(spec: WorkerSpec, place: WorkerEnv, context: WorkerContext) -> Worker:
+    """Make a worker of a run in the process where it will work.
+
+    Args:
+        spec: Which.
+        place: Where.
+        context: What it has to work with.
+
+    Raises:
+        LudusError: The configuration of the run is wrong here, or a component fails.
+    """
+    prepare_to_compute(spec.threads)
+    return Assembly.at(place).worker(spec.name, context)
+
+
+def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
+    """Return what samplers of a run need on this computer.
+
+    Args:
+        run_dir: A folder with the ``run.toml`` of the run, and where samplers find frozen models in ``models``. It need
+            not be the run folder.
+
+    Raises:
+        LudusError: What the configuration names is not installed here.
+    """
+    return Assembly.at(WorkerEnv(run_dir=run_dir)).remote_sampler_spec

@@ -1,0 +1,133 @@
+"""Endpoints of one process: what is sent waits in the box of a name until somebody takes it."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import pytest
+from ludus._messaging.in_process import _HIGH_WATER, InprocEndpoint, InProcessPool
+from ludus._messaging.messages import Hello, ResultsAck, Segments, Stop
+from ludus.errors import ConfigError, PluginError
+from ludus.launcher import WorkerSpec
+
+
+@pytest.fixture
+def network():
+    """Return the first endpoint of a network."""
+    return InprocEndpoint("coordinator")
+
+
+def test_messages_arrive_in_order_under_the_name_of_their_sender(network):
+    """Both ways."""
+    coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    for number in range(3):
+        assert sampler.send("coordinator", ResultsAck(report=number))
+    assert coordinator.receive(0.0) == [("sampler-0", ResultsAck(report=number)) for number in range(3)]
+    assert coordinator.receive(0.0) == []
+    assert coordinator.send("sampler-0", Stop(reason="enough"))
+    assert sampler.receive(0.0) == [("coordinator", Stop(reason="enough"))]
+
+
+def test_messages_wait_for_a_peer_that_is_away(network):
+    """Workers may start in any order, and last words arrive."""
+    sampler = network.endpoint("sampler-0")
+    assert sampler.send("learner-main", Hello())
+    sampler.close()
+    assert network.endpoint("learner-main").receive(0.0) == [("sampler-0", Hello())]
+
+
+def test_a_full_box_refuses(network):
+    """It never blocks, and works again once the peer reads."""
+    coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    assert [sampler.send("coordinator", Stop()) for _ in range(_HIGH_WATER + 1)] == [True] * _HIGH_WATER + [False]
+    assert len(coordinator.receive(0.0)) == _HIGH_WATER
+    assert sampler.send("coordinator", Stop())
+
+
+def test_what_was_sent_to_one_that_left_is_lost(network):
+    """Its successor of the same name starts with nothing; closing twice is fine."""
+    coordinator, old = network.endpoint("coordinator"), network.endpoint("sampler-0")
+    coordinator.send("sampler-0", Stop(reason="lost"))
+    old.close()
+    old.close()
+    new = network.endpoint("sampler-0")
+    assert new.receive(0.0) == []
+    coordinator.send("sampler-0", Stop(reason="for the new one"))
+    assert new.receive(0.0) == [("coordinator", Stop(reason="for the new one"))]
+
+
+def test_receiving_never_waits(network):
+    """Nobody could send meanwhile."""
+    start = time.monotonic()
+    assert network.endpoint("coordinator").receive(60.0) == []
+    assert time.monotonic() - start < 1.0
+
+
+def test_messages_are_handed_over_without_a_copy(network):
+    """The receiver gets the sender's own object."""
+    message = Segments(player="p", block=0, arrays={"x": np.zeros(3)})
+    network.endpoint("s").send("learner-p", message)
+    assert network.endpoint("learner-p").receive(0.0)[0][1] is message
+
+
+# -- a crew ----------------------------------------------------------------------------------------------------------
+
+
+class Hand:
+    """A worker that notes what becomes of it."""
+
+    def __init__(self, name, events):
+        self.name, self.events = name, events
+
+    def start(self):
+        self.events.append(("start", self.name))
+        if self.name == "lazy":
+            raise ConfigError("no room")
+
+    def close(self):
+        self.events.append(("close", self.name))
+
+
+@pytest.mark.parametrize(
+    ("last", "expected"),
+    [
+        ("none", [("close", "first"), ("close", "second")]),
+        (
+            "lazy",
+            [
+                ("start", "first"),
+                ("start", "second"),
+                ("start", "lazy"),
+                ("close", "first"),
+                ("close", "second"),
+                ("close", "lazy"),
+            ],
+        ),
+    ],
+)
+def test_a_crew_that_cannot_be_made_whole_is_closed(last, expected):
+    """Whoever is there already may hold processes, files and memory."""
+    events = []
+
+    def make(name, link):
+        if name == "none":
+            raise ConfigError("no room")
+        return Hand(name, events)
+
+    with pytest.raises(ConfigError, match="no room"):
+        InProcessPool([WorkerSpec(name, 1) for name in ("first", "second", last)], make)
+    assert events == expected
+
+
+def test_a_worker_in_which_plugin_code_exits_is_named():
+    """The process is that of the whole run, which must not end as if all were well."""
+
+    class Leaving(Hand):
+        def work(self):
+            sys.exit(0)
+
+    crew = InProcessPool([WorkerSpec("learner-main", 1)], lambda name, _: Leaving(name, []))
+    with pytest.raises(PluginError, match=r"^learner-main: plugin code called exit\(0\)$"):
+        crew.check(last_seen_s={}, errors={})

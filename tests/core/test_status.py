@@ -1,0 +1,205 @@
+"""What a run says about itself is complete, in metrics and summary."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from ludus._league.statistics import score
+from ludus._messaging.messages import Credit, Fixtures
+from ludus._run.status import Standstill, evenly, measure, summarize
+from ludus.matchmaker import PlayerView, Rating
+
+LEARNER = {
+    "samples_per_s": 5000.0,
+    "updates_per_s": 2.5,
+    "sample_reuse": 3.0,
+    "queue_blocks": 4.0,
+    "staleness_mean": 1.5,
+    "staleness_max": 6.0,
+    "policy_loss": -0.0123,
+    "value_loss": 0.4567,
+    "entropy": 1.234,
+    "approx_kl": 0.0089,
+    "clip_fraction": 0.321,
+    "explained_variance": 0.77,
+    "dropped_stale": 12.0,
+    "dropped_refused": 1.0,
+}
+SAMPLING = {"ticks_per_s": 7000.0, "decisions_per_s": 6500.0, "return_mean": 0.25}
+
+
+class Standings:
+    """A league of one player with three models, a second one that has done nothing yet, and two anchors."""
+
+    def __init__(self):
+        models = ("main@1", "main@2", "main@3")
+        common = {"role": "player", "team": None}
+        main = {"models": models, "decisions": 123456, "generation_starts": (0, 2), "share": 0.5}
+        self.anchors, self.elapsed_s = ("random", "strong"), 61.0
+        self.players = {
+            "main": PlayerView(name="main", live="main@3+", **main, **common),
+            "idle": PlayerView(name="idle", live="idle@0+", models=(), decisions=0, share=1.5, **common),
+        }
+        self.ratings = {"main@1": Rating(1000.0, 50.0, 10), "main@3": Rating(1234.0, 20.0, 50)}
+        self.counts = {"random": (30, 10, 10), "main@1": (40, 0, 10)}
+
+    def rating(self, participant):
+        return self.ratings.get(participant, Rating(1500.0, 350.0, 0))
+
+    def payoff(self, participant, opponents):
+        assert participant == "main@3"
+        return np.array([self.counts.get(name, (0, 0, 0)) for name in opponents], float)
+
+
+@pytest.fixture
+def coordinator():
+    """Return what is asked of the coordinator of that league."""
+    return SimpleNamespace(
+        league=Standings(),
+        values={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}},
+        trained={"main": 700},
+        ticks={"main": 5600},
+        matches=789,
+        decisions=123456,
+    )
+
+
+def test_metrics_hold_everything(coordinator):
+    """Rates, learning curves, ratings and scores with their intervals; each with decisions and time."""
+    metrics = measure(coordinator)
+    values = {metric.name: metric.value for metric in metrics}
+    expected = {f"learner/main/{name}": value for name, value in LEARNER.items()}
+    expected |= {f"sampling/{name}": value for name, value in SAMPLING.items()}
+    result = score(30, 10, 10)
+    expected |= {
+        "league/matches": 789.0,
+        "league/main/models": 3.0,
+        "league/main/generation": 1.0,
+        "league/main/share": 0.25,
+        "league/main/matches": 700.0,
+        "league/main/ticks": 5600.0,
+        "league/main/decisions": 123456.0,
+        "league/main/rating": 1234.0,
+        "league/main/rating_deviation": 20.0,
+        "league/main/score_v_random": 0.7,
+        "league/main/score_v_random/low": result.low,
+        "league/main/score_v_random/high": result.high,
+    }
+    expected |= {f"league/idle/{name}": 0.0 for name in ("models", "generation", "matches", "ticks", "decisions")}
+    expected |= {"league/idle/share": 0.75, "service-x/calls": 3.0}
+    assert values == expected
+    assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}
+
+
+def test_anchors_may_be_called_like_a_bound_of_another(coordinator):
+    """Each has its score, and both bounds."""
+    league = coordinator.league
+    league.anchors, league.counts["random_low"] = ("random", "random_low"), (10, 0, 40)
+    values = {metric.name: metric.value for metric in measure(coordinator)}
+    for anchor in league.anchors:
+        name = f"league/main/score_v_{anchor}"
+        assert values[f"{name}/low"] < values[name] < values[f"{name}/high"]
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "chosen"), [(0, 4, []), (1, 4, [0]), (3, 4, [0, 1, 2]), (61, 4, [0, 20, 40, 60])]
+)
+def test_milestones_are_spread_evenly(count, most, chosen):
+    """First and last are among them."""
+    assert evenly(count, most) == chosen
+
+
+def test_the_summary_is_json(coordinator):
+    """For programs; what is unknown is null, and a model that was never rated has no rating."""
+    data = json.loads(json.dumps(summarize(coordinator)), parse_constant=pytest.fail)
+    player = data["players"]["main"]
+    assert (data["matches"], player["newest"], player["models"]) == (789, "main@3", 3)
+    assert player["ratings"] == [1000.0, 1234.0]  # of main@1 and main@3
+    assert player["anchors"]["random"]["score"] == 0.7
+    assert player["anchors"]["strong"]["score"] is None
+    assert (player["milestones"]["main@1"]["wins"], set(player["milestones"])) == (40, {"main@1", "main@2"})
+    assert data["players"]["idle"] == {
+        "newest": "",
+        "models": 0,
+        "decisions": 0,
+        "ratings": [],
+        "anchors": {},
+        "milestones": {},
+    }
+
+
+def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
+    """Evaluators do not count."""
+    runner = league()
+    runner.coordinator.values |= {
+        "sampler-0": {"decisions_per_s": 100.0, "match_ticks": 10.0},
+        "sampler-1": {"decisions_per_s": 50.0, "match_ticks": 20.0, "return_mean": 1.0},
+        "evaluator-0": {"decisions_per_s": 7.0},
+        "learner-main": {"entropy": 0.5},
+    }
+    values = {metric.name: metric.value for metric in measure(runner.coordinator)}
+    sampling = {name: value for name, value in values.items() if name.startswith("sampling/")}
+    assert sampling == {
+        "sampling/decisions_per_s": 150.0,
+        "sampling/match_ticks": 15.0,
+        "sampling/return_mean": 1.0,
+    }
+    assert values["learner/main/entropy"] == 0.5
+    assert values["league/main/models"] == 0
+    assert "league/main/rating" not in values
+
+
+def test_a_league_is_measured(league):
+    """Models, ratings and records against the anchors come from its log."""
+    runner = league()
+    runner.until(lambda: list(runner.store.matches(kind="eval")))
+    player = summarize(runner.coordinator)["players"]["main"]
+    league_so_far = runner.coordinator.league
+    models = league_so_far.players["main"].models
+    assert (player["newest"], player["models"]) == (models[-1], len(models))
+    rated = [league_so_far.rating(model) for model in models if league_so_far.rating(model).matches]
+    assert rated
+    assert player["ratings"] == [rating.mean for rating in rated]
+    assert set(player["anchors"]) == {"random"}
+
+
+@pytest.mark.parametrize(
+    ("lost", "why"),
+    [(Credit, "every sampler waits for a learner"), (Fixtures, "samplers have no matches, or do not get on with them")],
+    ids=["credits", "fixtures"],
+)
+def test_a_standstill_is_told_once(league, lost, why):
+    """Nobody can play on without credits or fixtures; it is told again only after something has moved."""
+    runner, told = league(run={"decisions": 0}), []
+    standstill = Standstill(patience_s=2.0)
+
+    def go_on(rounds):
+        for _ in range(rounds):
+            runner.round()
+            if line := standstill.notice(runner.coordinator):
+                told.append(line)
+
+    runner.train(64)
+    go_on(300)
+    assert not told
+    for _ in range(2):
+        runner.lost = lambda _, message: isinstance(message, lost)
+        runner.until(lambda: go_on(10) or told)
+        go_on(300)
+        assert told == [f"nothing was played for 2 s: {why}"]
+        told.clear()
+        runner.lost = lambda *_: False
+        runner.train(runner.coordinator.decisions + 64)
+        go_on(300)
+        assert not told
+
+
+def test_a_standstill_is_told_of_samplers_that_leave_numbers_out(coordinator):
+    """What comes from another host is not always complete; only what is known counts."""
+    coordinator.values = {"sampler-0": {"return_mean": 0.25}}
+    coordinator.clock = lambda: 7.0
+    standstill = Standstill(patience_s=0.0)
+    assert standstill.notice(coordinator).startswith("nothing was played for 0 s: samplers have no matches")

@@ -1,0 +1,130 @@
+"""What matchmakers answer is checked before the league relies on it, and the line says who answered what."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from attrs import evolve
+from ludus._league.validation import checked_changes, checked_evaluation, checked_pairing, checked_pool_changes
+from ludus._store.model_files import save_arrays
+from ludus.environment import Scenario
+from ludus.errors import ContractError
+from ludus.matchmaker import Pairing, PoolChange
+from ludus.rule import Freeze, Share
+
+GOOD = Pairing(opponents=("random",), reason="test")
+
+
+@pytest.fixture
+def standing(league):
+    """Return a league with a frozen model, and the game it plays."""
+    coordinator = league(anchors=("random",)).coordinator
+    digest = save_arrays(coordinator.league.store.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
+    coordinator.league.freeze("main", hash=digest, decisions=1, version=1, manifest={})
+    return coordinator.league, coordinator.spec
+
+
+@pytest.mark.parametrize("opponent", ["random", "main@1", "main@1+"])
+def test_whoever_can_play_may_be_an_opponent(standing, opponent):
+    """Anchors, frozen models and the present live weights."""
+    league, spec = standing
+    pairing = Pairing(opponents=(opponent,), reason="test")
+    assert checked_pairing(pairing, league, spec) is pairing
+
+
+@pytest.mark.parametrize(
+    ("pairing", "problem"),
+    [
+        (("random",), r"next_fixture answered \('random',\); expected a ludus.matchmaker.Pairing"),
+        (evolve(GOOD, opponents=()), "named 0 opponents; expected 1, one for every other team"),
+        (evolve(GOOD, opponents="random"), "opponents: expected a tuple of names, got 'random'"),
+        (evolve(GOOD, opponents=(None,)), r"opponents: expected a tuple of names, got \(None,\)"),
+        (evolve(GOOD, opponents=("main@0+",)), "opponents: 'main@0\\+' cannot play there now"),
+        (evolve(GOOD, opponents=("nobody@3",)), "opponents: 'nobody@3' cannot play there now"),
+        (evolve(GOOD, scenario=Scenario(name="zzz")), "asked for Scenario.*'zzz'.*; .* has the scenarios default"),
+        (evolve(GOOD, scenario="default"), "asked for 'default'; .* has the scenarios default"),
+        (
+            evolve(GOOD, scenario=Scenario(parameters={"x": np.float32(2)})),
+            r"scenario default: x is .*2.0.*; expected a finite Python number",
+        ),
+        (evolve(GOOD, scenario=Scenario(parameters={"x": float("nan")})), "x is nan; expected a finite"),
+    ],
+)
+def test_a_pairing_that_cannot_be_is_refused(standing, pairing, problem):
+    """It says what was answered and what was expected."""
+    league, spec = standing
+    with pytest.raises(ContractError, match=problem):
+        checked_pairing(pairing, league, spec)
+
+
+@pytest.mark.parametrize("pair", [None, ("random", "main@1"), ["main@1", "main@1"]])
+def test_frozen_models_and_anchors_are_rated(standing, pair):
+    """Or nobody."""
+    league, _ = standing
+    assert checked_evaluation(pair, league) == (None if pair is None else tuple(pair))
+
+
+@pytest.mark.parametrize(
+    ("pair", "problem"),
+    [
+        (("main@1+", "random"), "next_evaluation: 'main@1\\+' cannot play there now; expected an anchor or a model"),
+        (("random",), "next_evaluation named 1 participants; expected 2"),
+        ("random", "next_evaluation: expected a tuple of names, got 'random'"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_is_refused(standing, pair, problem):
+    """Live weights change while they are rated."""
+    league, _ = standing
+    with pytest.raises(ContractError, match=problem):
+        checked_evaluation(pair, league)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("main@1", "on_model_frozen answered 'main@1'; expected a ludus.matchmaker.PoolChange"),
+        (
+            PoolChange(pool="p", model="main@7", enters=True),
+            "there is no frozen model 'main@7' in .* — fix its on_model_fr",
+        ),
+    ],
+)
+def test_a_change_of_pools_that_cannot_be_is_refused(standing, change, problem):
+    """Before any of the answer is followed."""
+    league, _ = standing
+    good = PoolChange(pool="p", model="main@1", enters=True)
+    assert checked_pool_changes(iter([good]), league) == [good]
+    with pytest.raises(ContractError, match=problem):
+        checked_pool_changes([good, change], league)
+
+
+def test_a_rule_answers_changes(standing):
+    """Other objects are none."""
+    league, _ = standing
+    assert checked_changes([Freeze(player="main", reason="x")], league)
+    with pytest.raises(ContractError, match=r"no change of ludus\.rule in 'Freeze' — fix its decide"):
+        checked_changes(["Freeze"], league)
+
+
+def test_a_rule_leaves_somebody_to_train(standing):
+    """It is told when it answers, and not when the next match is to be chosen."""
+    league, _ = standing
+    waits = Share(player="main", share=0)
+    assert checked_changes([waits, Share(player="main", share=1)], league)
+    with pytest.raises(ContractError, match="every player's share of the ticks is 0 afterwards"):
+        checked_changes([waits], league)
+
+
+@pytest.mark.parametrize(
+    ("checked", "problem"),
+    [
+        (checked_changes, "decide answered None; expected a sequence of changes"),
+        (checked_pool_changes, "on_model_frozen answered None; expected a sequence of changes"),
+    ],
+)
+def test_no_answer_is_none(standing, checked, problem):
+    """Nothing to change is an empty list."""
+    league, _ = standing
+    assert checked([], league) == []
+    with pytest.raises(ContractError, match=problem):
+        checked(None, league)
