@@ -92,7 +92,7 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
     sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).sampler(
         "sampler-0", CONTEXT
     )
-    theirs = sampler.live["main_agent"].policy._inference.inference._module
+    theirs = sampler.live["main_agent"].policy._inference._module
     assert {name: t.shape for name, t in module.state_dict().items()} == {
         name: t.shape for name, t in theirs.state_dict().items()
     }
@@ -103,8 +103,8 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
     service = assembly.service("service-placed", CONTEXT)
     sampler = assembly.sampler("sampler-0", CONTEXT)
-    live = sampler.live["main_agent"].policy._inference.inference
-    frozen = sampler.frozen.stack("main_agent").policy._inference.inference
+    live = sampler.live["main_agent"].policy._inference
+    frozen = sampler.frozen.stack("main_agent").policy._inference
     expected = ServiceEndpoint(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
     assert live.site == frozen.site == expected
     assert service.name == service_name("placed")
@@ -113,7 +113,7 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
 def test_in_one_process_there_is_no_site(config, tmp_path):
     """The runtime has to do without its service."""
     sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path).sampler("sampler-0", CONTEXT)
-    assert sampler.live["main_agent"].policy._inference.inference.site is None
+    assert sampler.live["main_agent"].policy._inference.site is None
     sampler.close()
 
 

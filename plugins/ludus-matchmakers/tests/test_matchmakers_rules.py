@@ -294,7 +294,7 @@ def test_models_are_frozen_once_the_pool_is_beaten():
 def test_explorers_restart_from_the_main_agent():
     """From its newest model, as soon as they have learned enough since they were born."""
     views = players(
-        fake_player("main", 3), fake_player("explorer", 2), explorer={"decisions": 90, "born_decisions": 40}
+        fake_player("main", 3), fake_player("explorer", 2), explorer={"decisions": 90, "generation_start_decisions": 40}
     )
     league = FakeLeague(players=views)
     assert decide(RestartFrom(decisions=50), league) == [

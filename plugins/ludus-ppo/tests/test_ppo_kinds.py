@@ -45,7 +45,7 @@ def test_entries_are_read_where_they_lie():
 
 def test_different_rows_with_one_hash_are_told_apart(monkeypatch):
     """Then no two rows are taken for equal."""
-    monkeypatch.setattr(kinds_module, "hashes_of", lambda keys: np.zeros(len(keys), np.uint64))
+    monkeypatch.setattr(kinds_module, "hash_rows", lambda keys: np.zeros(len(keys), np.uint64))
     assert found(np.array([[1], [2], [1]])).tolist() == [0, 1, 2]
     assert len(set(found(np.array([[1], [1], [1]])).tolist())) == 1
 
