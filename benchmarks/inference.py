@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.inference import Eager, Inference, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus_inference.compiled import Compiled
@@ -113,9 +113,7 @@ def main() -> None:
             for name, (one, _) in made.items()
         }
         whole = {
-            name: lambda one=one, seen=observation, mask=mask: one.act(
-                seen, action_mask=mask, privileged={}, state={}, rng=rng
-            )
+            name: lambda one=one, seen=observation, mask=mask: one.act(PolicyInput(seen, action_mask=mask), rng=rng)
             for name, (_, one) in made.items()
         }
         forward[rows], decisions[rows] = rates(alone, rows), rates(whole, rows)

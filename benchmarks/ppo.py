@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.kernels import has_onednn
 from ludus.segment import SegmentBatch
 from ludus_networks.config import MLPConfig
@@ -85,11 +85,7 @@ def make_batch(ppo: PPO, rng: np.random.Generator) -> SegmentBatch:
     mask = rng.random((*shape, ACTIONS)) < 0.9
     mask[..., 0] = True
     decision = ppo.make_policy().act(
-        {"obs": observation.reshape(-1, INPUTS)},
-        action_mask=mask.reshape(-1, ACTIONS),
-        privileged={},
-        state={},
-        rng=rng,
+        PolicyInput({"obs": observation.reshape(-1, INPUTS)}, action_mask=mask.reshape(-1, ACTIONS)), rng=rng
     )
     return SegmentBatch(
         observation={"obs": observation},
@@ -146,7 +142,7 @@ def main() -> None:
         obs, mask = rng.standard_normal((rows, INPUTS), dtype=np.float32), np.ones((rows, ACTIONS), bool)
 
         def ours(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
-            return policy.act({"obs": obs}, action_mask=mask, privileged={}, state={}, rng=rng)
+            return policy.act(PolicyInput({"obs": obs}, action_mask=mask), rng=rng)
 
         def theirs(obs: np.ndarray = obs, mask: np.ndarray = mask) -> object:
             return loop.act(obs, mask)

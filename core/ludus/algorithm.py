@@ -31,6 +31,7 @@ __all__ = [
     "GroupTrainer",
     "OffPolicyTrainer",
     "Policy",
+    "PolicyInput",
     "StackedPolicy",
     "Trainer",
     "UpdateResult",
@@ -41,16 +42,35 @@ __all__ = [
 Weights: TypeAlias = "Mapping[str, np.ndarray]"
 
 
+@frozen
+class PolicyInput:
+    """The n rows that a policy decides for or evaluates.
+
+    Attributes:
+        observation: Leaves ``[n, …]`` in the environment's dtypes.
+        action_mask: ``[n, A] bool``; a masked action has probability exactly 0. None: all actions are legal.
+        privileged: Leaves ``[n, …]`` for the critic; empty for frozen models, unless an opponent records their values.
+        state: Leaves ``[n, …]``, as returned by `Policy.initial_state` or in the last `Decision`.
+        spans: Rows of each slot of a `StackedPolicy`; empty: all rows belong to slot 0.
+    """
+
+    observation: Leaves
+    action_mask: np.ndarray | None = field(default=None, kw_only=True)
+    privileged: Leaves = field(factory=dict, kw_only=True)
+    state: Leaves = field(factory=dict, kw_only=True)
+    spans: Sequence[Span] = field(default=(), kw_only=True)
+
+
 @define(kw_only=True)
 class Decision:
-    """What a policy decided for n rows.
+    """The decisions of a policy for n rows.
 
     Attributes:
         action: ``[n, L] int64`` or ``[n, D] float32``.
         extras: The algorithm's declared fields of source ``"policy"``, each ``[n, …]``.
         state: Recurrent state after the decision, leaves ``[n, …]``; empty for stateless policies.
-        value: ``[n] float32``: what `Policy.evaluate` says of these observations, where deciding computes it anyway.
-            Players that learn from their opponents' evaluations read it.
+        value: ``[n] float32``, what `Policy.evaluate` returns for the same input, if `act` computes it anyway.
+            Players that learn from their opponents' evaluations record it.
     """
 
     action: np.ndarray
@@ -62,34 +82,17 @@ class Decision:
 class Policy(Protocol):
     """Decides for any number of rows at once. Used by one thread; NumPy in, NumPy out, no autograd."""
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-    ) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows.
 
         Args:
-            observation: Leaves ``[n, …]`` in the environment's dtypes.
-            action_mask: ``[n, A] bool``; a masked action has probability exactly 0. None: all legal.
-            privileged: Leaves ``[n, …]`` for the critic; empty for frozen models, unless opponents read their values.
-            state: Leaves ``[n, …]`` as returned by `initial_state` or the last decision.
+            inputs: The rows.
             rng: The only source of randomness.
             deterministic: Take the most likely action instead of sampling.
         """
 
-    def evaluate(
-        self, observation: Leaves, *, action_mask: np.ndarray | None, privileged: Leaves, state: Leaves
-    ) -> np.ndarray:
-        """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a)).
-
-        Arguments are those of `act`.
-        """
+    def evaluate(self, inputs: PolicyInput) -> np.ndarray:
+        """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a))."""
 
     def initial_state(self, rows: int) -> Leaves:
         """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty if stateless."""
@@ -106,21 +109,9 @@ class Policy(Protocol):
 class StackedPolicy(Policy, Protocol):
     """A policy that holds the weights of several models in numbered slots; an optional part of the contract.
 
-    All frozen opponents of one architecture are then decided for in one call.
+    One call of `act` decides for all frozen opponents of one architecture, each row by the model in the slot of its
+    span (`PolicyInput.spans`).
     """
-
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-        spans: Sequence[Span] = (),
-    ) -> Decision:
-        """Decide as `Policy.act` does, each row by the model of its span; without spans all by slot 0."""
 
     def load(self, weights: Weights, *, slot: int = 0) -> None:
         """Copy `weights` into a slot; see `ludus.inference.Inference.load`."""

@@ -33,9 +33,9 @@ class Counting:
     def initial_state(self, rows):
         return {"count": np.zeros((rows, 1), np.float32)}
 
-    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
-        count = state["count"]
-        self.masks.append(action_mask)
+    def act(self, inputs, *, rng, deterministic=False):
+        count = inputs.state["count"]
+        self.masks.append(inputs.action_mask)
         self.deterministic = deterministic
         value = np.full(len(count), self.value, np.float32)
         action = count.astype(np.int64) % 4
@@ -134,8 +134,8 @@ def test_wrong_actions_are_laid_to_whose_they_are(scripted, fixture_of, who):
             return action[:, 0]
 
     class FlatCounting(Counting):
-        def act(self, *given, **more):
-            decision = super().act(*given, **more)
+        def act(self, inputs, **options):
+            decision = super().act(inputs, **options)
             return attrs.evolve(decision, action=decision.action[:, 0])
 
     policy, interface = (FlatCounting(), None) if who == "policy" else (Counting(), Flat())

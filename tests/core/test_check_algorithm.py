@@ -51,11 +51,11 @@ def with_trainer(defect):
 
 
 def acting(change):
-    """Return a policy wrapper that passes every decision and its keyword arguments through `change`."""
+    """Return a policy wrapper that passes every decision and the options of `act` through `change`."""
 
     class Acting(Wrapper):
-        def act(self, observation, **arguments):
-            return change(self.inner.act(observation, **arguments), arguments)
+        def act(self, inputs, **options):
+            return change(self.inner.act(inputs, **options), options)
 
     return Acting
 
@@ -104,45 +104,45 @@ def test_the_message_names_the_role():
 
 
 class Unmasked(Wrapper):
-    def act(self, observation, *, action_mask, **arguments):
-        return self.inner.act(observation, action_mask=None, **arguments)
+    def act(self, inputs, **options):
+        return self.inner.act(attrs.evolve(inputs, action_mask=None), **options)
 
 
 class OwnRandomness(Wrapper):
     rng = np.random.default_rng(0)
 
-    def act(self, observation, *, rng, **arguments):
-        return self.inner.act(observation, rng=self.rng, **arguments)
+    def act(self, inputs, *, rng, **options):
+        return self.inner.act(inputs, rng=self.rng, **options)
 
 
 class AlwaysSampling(Wrapper):
-    def act(self, observation, *, deterministic=False, **arguments):
-        return self.inner.act(observation, deterministic=False, **arguments)
+    def act(self, inputs, *, rng, deterministic=False):
+        return self.inner.act(inputs, rng=rng, deterministic=False)
 
 
 class MixingRows(Wrapper):
-    def evaluate(self, observation, **arguments):
-        first = next(iter(observation.values())).astype(np.float32)
-        return self.inner.evaluate(observation, **arguments) + np.float32(first.mean())
+    def evaluate(self, inputs):
+        first = next(iter(inputs.observation.values())).astype(np.float32)
+        return self.inner.evaluate(inputs) + np.float32(first.mean())
 
 
 class WideValues(Wrapper):
-    def evaluate(self, observation, **arguments):
-        return self.inner.evaluate(observation, **arguments).astype(np.float64)
+    def evaluate(self, inputs):
+        return self.inner.evaluate(inputs).astype(np.float64)
 
 
 class Peeking(Wrapper):
-    def act(self, observation, *, privileged, **arguments):
-        decision = self.inner.act(observation, privileged=privileged, **arguments)
-        if privileged and arguments["action_mask"] is not None:
-            decision.action = arguments["action_mask"].argmax(1)[:, None]
+    def act(self, inputs, **options):
+        decision = self.inner.act(inputs, **options)
+        if inputs.privileged and inputs.action_mask is not None:
+            decision.action = inputs.action_mask.argmax(1)[:, None]
         return decision
 
 
 class NeedingMasks(Wrapper):
-    def act(self, observation, *, action_mask, **arguments):
-        decision = self.inner.act(observation, action_mask=action_mask, **arguments)
-        if action_mask is None:
+    def act(self, inputs, **options):
+        decision = self.inner.act(inputs, **options)
+        if inputs.action_mask is None:
             decision.action = np.zeros_like(decision.action)
         return decision
 
@@ -287,11 +287,9 @@ def test_actions_outside_of_a_box_are_found():
     """Continuous actions must lie in their space."""
 
     class Policy(LinearPolicy):
-        def act(self, observation, *, state, **_):
-            rows = len(observation["obs"])
-            decision = super().act(
-                observation, action_mask=None, privileged={}, state=state, rng=np.random.default_rng()
-            )
+        def act(self, inputs, **_):
+            rows = len(inputs.observation["obs"])
+            decision = super().act(attrs.evolve(inputs, action_mask=None), rng=np.random.default_rng())
             return attrs.evolve(decision, action=np.full((rows, 2), 2.0, np.float32))
 
     class Continuous(Gradient):

@@ -325,7 +325,7 @@ def test_update_that_is_not_finite(path, monkeypatch):
     [
         ({"act": lambda *_args, **_more: None}, "act returned None, expected a ludus.algorithm.Decision"),
         (
-            {"act": lambda obs, **_more: Decision(action=np.zeros(len(obs["obs"]), np.int64))},
+            {"act": lambda inputs, **_more: Decision(action=np.zeros(len(inputs.observation["obs"]), np.int64))},
             r"act returned an action \(\d+,\) int64, expected \(\d+, 1\) int64",
         ),
     ],

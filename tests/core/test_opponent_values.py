@@ -37,9 +37,9 @@ class Clock:
     def load(self, weights):
         pass
 
-    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
-        self.privileged.append(sorted(privileged))
-        ticks = observation["obs"][:, 1]
+    def act(self, inputs, *, rng, deterministic=False):
+        self.privileged.append(sorted(inputs.privileged))
+        ticks = inputs.observation["obs"][:, 1]
         return Decision(action=np.zeros((len(ticks), 1), np.int64), value=self.factor * ticks)
 
 
@@ -326,5 +326,5 @@ def test_a_policy_behind_an_interface_still_evaluates():
 class Silent(Clock):
     """A policy that does not say what it expects."""
 
-    def act(self, observation, **more):
-        return Decision(action=super().act(observation, **more).action)
+    def act(self, inputs, **options):
+        return Decision(action=super().act(inputs, **options).action)

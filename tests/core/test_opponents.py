@@ -28,8 +28,9 @@ class Single:
     def load(self, weights):
         self.offsets[0] = int(weights["offset"][0])
 
-    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
-        return self.decide(state["count"], [(0, 0, len(state["count"]))])
+    def act(self, inputs, *, rng, deterministic=False):
+        count = inputs.state["count"]
+        return self.decide(count, [(0, 0, len(count))])
 
     def decide(self, count, spans):
         action = count.astype(np.int64)
@@ -41,12 +42,12 @@ class Single:
 class Stacked(Single):
     """The same with slots."""
 
-    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False, spans=()):
-        self.calls.append([tuple(span) for span in spans])
-        self.seen = observation["obs"]
-        return self.decide(state["count"], spans)
+    def act(self, inputs, *, rng, deterministic=False):
+        self.calls.append([tuple(span) for span in inputs.spans])
+        self.seen = inputs.observation["obs"]
+        return self.decide(inputs.state["count"], inputs.spans)
 
-    def evaluate(self, observation, *, action_mask, privileged, state):
+    def evaluate(self, inputs):
         raise NotImplementedError
 
     def load(self, weights, *, slot=0):

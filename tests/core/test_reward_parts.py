@@ -31,8 +31,8 @@ class Still:
     def load(self, weights):
         pass
 
-    def act(self, observation, *, action_mask, privileged, state, rng, deterministic=False):
-        return Decision(action=np.zeros((len(observation["obs"]), 1), np.int64))
+    def act(self, inputs, *, rng, deterministic=False):
+        return Decision(action=np.zeros((len(inputs.observation["obs"]), 1), np.int64))
 
 
 class Notes(Identity):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from ludus.algorithm import PolicyInput
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
 
@@ -94,7 +95,7 @@ def test_the_gamma_0_agent_learns_the_opponents_opinion(make_dqn):
     trainer.update(batch, progress=0.0)
     policy.load(trainer.weights())
     mask = np.array([[True, False, False, False]])
-    q = policy.evaluate({"obs": np.zeros((1, 3), np.float32)}, action_mask=mask, privileged={}, state={})
+    q = policy.evaluate(PolicyInput({"obs": np.zeros((1, 3), np.float32)}, action_mask=mask))
     assert q[0] == pytest.approx(-0.995 * 1.5, abs=0.02)
 
 

@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
+from ludus.algorithm import PolicyInput
 from ludus.errors import ContractError, ModelError
 from ludus.inference import Outputs, Span
 from ludus_dqn.policy import DQNPolicy
@@ -42,16 +43,14 @@ def policy_of(epsilon=0.0, q=(1.0, 3.0, 2.0), **heads):
     return policy
 
 
-def act(policy, mask=None, *, rows=ROWS, seed=0, **options):
+def act(policy, mask=None, *, rows=ROWS, spans=(), seed=0, **options):
     """Return what it decides for many equal rows."""
-    return policy.act(
+    inputs = PolicyInput(
         {"obs": np.zeros((rows, 1), np.float32)},
         action_mask=None if mask is None else np.repeat([mask], rows, axis=0),
-        privileged={},
-        state={},
-        rng=np.random.default_rng(seed),
-        **options,
+        spans=spans,
     )
+    return policy.act(inputs, rng=np.random.default_rng(seed), **options)
 
 
 def shares(decision):
@@ -86,7 +85,7 @@ def test_the_value_is_the_largest_legal_one():
     assert (act(policy).value == 3).all()
     assert (act(policy, [True, False, True]).value == 2).all()
     obs = {"obs": np.zeros((2, 1), np.float32)}
-    values = policy.evaluate(obs, action_mask=np.array([[True, False, True]] * 2), privileged={}, state={})
+    values = policy.evaluate(PolicyInput(obs, action_mask=np.array([[True, False, True]] * 2)))
     assert values.tolist() == [2, 2]
     assert values.dtype == act(policy).value.dtype == np.float32
 
@@ -151,7 +150,7 @@ def test_the_policy_of_the_algorithm_agrees_with_the_trainer(make_dqn, make_batc
     obs = make_batch().observation["obs"].reshape(-1, 3)
     with torch.no_grad():
         expected = trainer._model({"obs": torch.from_numpy(obs)}).max(dim=1).values.numpy()
-    found = policy.evaluate({"obs": obs}, action_mask=None, privileged={}, state={})
+    found = policy.evaluate(PolicyInput({"obs": obs}))
     assert found == pytest.approx(expected, abs=1e-5)
 
 

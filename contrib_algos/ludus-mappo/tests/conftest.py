@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
@@ -61,9 +61,7 @@ def make_batch():
         states, decisions = [policy.initial_state(count)], []
         for t in range(ticks):
             decisions.append(
-                policy.act(
-                    {"obs": seen[t]}, action_mask=None, privileged={"all": everything[t]}, state=states[t], rng=rng
-                )
+                policy.act(PolicyInput({"obs": seen[t]}, privileged={"all": everything[t]}, state=states[t]), rng=rng)
             )
             ended = terminated[t][:, None]
             after, fresh = decisions[t].state, states[0]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from ludus import ContractError
+from ludus.algorithm import PolicyInput
 from ludus.testing import check_algorithm
 from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
@@ -33,10 +34,10 @@ def values(mappo, batch, *, observation=0.0, privileged=0.0):
     policy = mappo.make_policy()
     policy.load(mappo.make_trainer(seed=1).weights())
     return policy.evaluate(
-        {"obs": batch.observation["obs"][0] + np.float32(observation)},
-        action_mask=None,
-        privileged={"all": batch.privileged["all"][0] + np.float32(privileged)},
-        state={},
+        PolicyInput(
+            {"obs": batch.observation["obs"][0] + np.float32(observation)},
+            privileged={"all": batch.privileged["all"][0] + np.float32(privileged)},
+        )
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus_minimax.algorithm import MinimaxPPO
 from ludus_minimax.config import MinimaxPPOConfig
@@ -50,7 +50,7 @@ def make_batch():
         policy.load(algorithm.make_trainer(seed=1).weights())
         shape = (steps + 1, segments)
         observation = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
-        decision = policy.act({"obs": observation.reshape(-1, 3)}, action_mask=None, privileged={}, state={}, rng=rng)
+        decision = policy.act(PolicyInput({"obs": observation.reshape(-1, 3)}), rng=rng)
         extras = {name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()}
         if opponent_value is not None:
             extras["opponent_value"] = np.broadcast_to(np.asarray(opponent_value, np.float32), shape).copy()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
@@ -54,10 +54,10 @@ def make_batch():
         observation = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
         start = policy.initial_state(1)
         decision = policy.act(
-            {"obs": observation.reshape(-1, 3)},
-            action_mask=None,
-            privileged={},
-            state={name: leaf.repeat(observation.size // 3, axis=0) for name, leaf in start.items()},
+            PolicyInput(
+                {"obs": observation.reshape(-1, 3)},
+                state={name: leaf.repeat(observation.size // 3, axis=0) for name, leaf in start.items()},
+            ),
             rng=rng,
         )
         return SegmentBatch(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from ludus.algorithm import PolicyInput
 from ludus.errors import ContractError, ModelError
 from ludus.inference import Span
 
@@ -25,21 +26,15 @@ def pair(sac, seed=0):
     return trainer, policy
 
 
-def act(policy, observation, *, mask=None, privileged=None, seed=0, **options):
+def act(policy, observation, *, mask=None, privileged=None, spans=(), seed=0, **options):
     """Return a decision."""
-    return policy.act(
-        observation,
-        action_mask=mask,
-        privileged=privileged or {},
-        state={},
-        rng=np.random.default_rng(seed),
-        **options,
-    )
+    inputs = PolicyInput(observation, action_mask=mask, privileged=privileged or {}, spans=spans)
+    return policy.act(inputs, rng=np.random.default_rng(seed), **options)
 
 
 def evaluate(policy, observation, *, mask=None, privileged=None):
     """Return values."""
-    return policy.evaluate(observation, action_mask=mask, privileged=privileged or {}, state={})
+    return policy.evaluate(PolicyInput(observation, action_mask=mask, privileged=privileged or {}))
 
 
 def test_the_value_of_a_discrete_policy_is_its_expectation_over_legal_actions(make_sac):

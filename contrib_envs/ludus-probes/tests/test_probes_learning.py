@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
@@ -64,7 +64,7 @@ class Student:
         }
         mask = None if player.action_mask is None else player.action_mask.reshape(rows, -1).copy()
         decision = self.policy.act(
-            leaves["observation"], action_mask=mask, privileged=leaves["privileged"], state={}, rng=self.rng
+            PolicyInput(leaves["observation"], action_mask=mask, privileged=leaves["privileged"]), rng=self.rng
         )
         assert environment.step({ROLE: decision.action.reshape(*player.acting.shape, -1)}).terminated.all()
         leaves["extras"] = decision.extras

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from attrs import define, field
 from ludus._sampling.engine import Reward, Seats
 from ludus._sampling.recorder import Recorder
 from ludus.agent import Agent, EvaluatingAgent
-from ludus.algorithm import Decision, Policy, Weights
+from ludus.algorithm import Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
+from ludus.inference import Span
 from ludus.interface import Interface, ScheduledInterface, View
 from ludus.segment import SegmentBatch
 
@@ -99,10 +101,7 @@ class PolicyAgent:
         if self.interface is not None:
             view = self.interface.observe(view, seat_ids)
         decision = self.policy.act(
-            view.observation,
-            action_mask=view.action_mask,
-            privileged={},
-            state=rows_of(self._state, seat_ids),
+            PolicyInput(view.observation, action_mask=view.action_mask, state=rows_of(self._state, seat_ids)),
             rng=rng,
             deterministic=self.deterministic,
         )
@@ -163,20 +162,22 @@ class PolicyActor:
         """Return what only a critic reads."""
         return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
 
-    def decide(self, seats: Seats, view: View, privileged: Leaves, state: Leaves, **options: Any) -> Decision:
-        """Return the decisions of seats; their states afterwards are kept, and what they expect is noted in `seats`.
+    def decide(
+        self, seats: Seats, view: View, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()
+    ) -> Decision:
+        """Return the decisions of seats; keep their new recurrent states and write their values to `seats.values`.
 
         Args:
-            seats: Whose streams, in the order of the other rows.
-            view: What they see.
-            privileged: What only a critic reads.
-            state: Before the decisions, leaves ``[n, …]``.
-            **options: Further arguments of the policy.
+            seats: Seats, in the order of the other rows.
+            view: Observations, masks and rewards.
+            privileged: Observations for the critic only.
+            state: Recurrent states before the decisions, leaves ``[n, …]``.
+            spans: Rows of each slot of a `StackedPolicy`.
         """
-        mask, rng = view.action_mask, self.rng
-        decision = self.policy.act(
-            view.observation, action_mask=mask, privileged=privileged, state=state, rng=rng, **options
+        inputs = PolicyInput(
+            view.observation, action_mask=view.action_mask, privileged=privileged, state=state, spans=spans
         )
+        decision = self.policy.act(inputs, rng=self.rng)
         store(self._state, seats.seat_ids, decision.state)
         if seats.values is not None and decision.value is not None:
             seats.values[seats.seat_ids] = decision.value

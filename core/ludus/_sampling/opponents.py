@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from attrs import define, field, frozen
@@ -68,8 +67,8 @@ class StackActor(PolicyActor):
         view = self.view(seats, Reward(np.zeros(count, np.float32), np.zeros(count, np.int32)))
         # a critic that reads what the policy does not see is given it only where somebody wants to hear it
         privileged = {} if seats.values is None else self.privileged(seats)
-        options: dict[str, Any] = {"spans": _spans(seats.slots, starts)} if self.stacked else {}
-        decision = self.decide(seats, view, privileged, rows_of(self._state, seats.seat_ids), **options)
+        spans = _spans(seats.slots, starts) if self.stacked else ()
+        decision = self.decide(seats, view, privileged, rows_of(self._state, seats.seat_ids), spans)
         return self.raw(decision.action, seats.seat_ids)
 
 

@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from ludus._config.run_config import AnchorConfig, PlayerConfig, RunConfig
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
-    from ludus.algorithm import Algorithm, Decision, Policy
-    from ludus.environment import Environment, EnvironmentSpec, Leaves, Role, Scenario, Tick
+    from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
+    from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
     from ludus.interface import Interface, View
     from ludus.matchmaker import Matchmaker
     from ludus.segment import SegmentBatch
@@ -223,12 +223,12 @@ class _WatchedPolicy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def act(self, observation: Leaves, *, action_mask: np.ndarray | None, **given: Any) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide."""
-        decision = self.inner.act(observation, action_mask=action_mask, **given)
-        rows = len(next(iter(observation.values())))
+        decision = self.inner.act(inputs, rng=rng, deterministic=deterministic)
+        rows = len(next(iter(inputs.observation.values())))
         with answering(self.who):
-            check_decision(decision, self.algorithm, self.role, rows=rows, mask=action_mask)
+            check_decision(decision, self.algorithm, self.role, rows=rows, mask=inputs.action_mask)
         return decision
 
 

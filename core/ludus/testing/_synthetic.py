@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from gymnasium import Space, spaces
 
-from ludus.algorithm import Algorithm, Decision, Policy
+from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
 from ludus.environment import Leaves, Role
 from ludus.segment import SegmentBatch
 from ludus.spaces import label_sizes, leaf_spaces
@@ -73,10 +73,12 @@ class SyntheticRows:
     def act(self, policy: Policy, rng: np.random.Generator | int = 0, *, deterministic: bool = False) -> Decision:
         """Return what `policy` decides at the start of a match."""
         return policy.act(
-            self.observation,
-            action_mask=self.mask,
-            privileged=self.privileged,
-            state=policy.initial_state(len(next(iter(self.observation.values())))),
+            PolicyInput(
+                self.observation,
+                action_mask=self.mask,
+                privileged=self.privileged,
+                state=policy.initial_state(len(next(iter(self.observation.values())))),
+            ),
             rng=np.random.default_rng(rng),
             deterministic=deterministic,
         )
@@ -84,7 +86,9 @@ class SyntheticRows:
     def evaluate(self, policy: Policy) -> np.ndarray:
         """Return what `policy` expects at the start of a match."""
         state = policy.initial_state(len(next(iter(self.observation.values()))))
-        return policy.evaluate(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
+        return policy.evaluate(
+            PolicyInput(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
+        )
 
 
 def random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.ndarray | None:

@@ -108,7 +108,9 @@ def test_decisions_as_played_meet_new_weights_after_every_block(monkeypatch):
     learned, rows, done = setup.learned(), 3, []
     monkeypatch.setattr(learned.policy, "load", lambda weights: done.append("load"))
     act = learned.policy.act
-    monkeypatch.setattr(learned.policy, "act", lambda seen, **how: done.append(len(seen["obs"])) or act(seen, **how))
+    monkeypatch.setattr(
+        learned.policy, "act", lambda inputs, **how: done.append(len(inputs.observation["obs"])) or act(inputs, **how)
+    )
     acting = as_played(learned, recorded, rows)
     assert acting.work() == acting.count
     assert done == [x for block in recorded for x in ("load", *[rows] * (block.num_decisions // rows))]

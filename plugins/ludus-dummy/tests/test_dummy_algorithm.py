@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import ContractError, Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus.testing import check_algorithm
 from ludus_dummy.agents import Perfect
@@ -68,10 +68,7 @@ def test_masked_actions_are_never_taken():
     """Whatever the weights say, what is masked has probability 0."""
     policy = LinearPolicy(2, (3,), np.array([[0, 0, 50], [0, 0, 0]], np.float32))
     decision = policy.act(
-        {"obs": np.ones((200, 1), np.float32)},
-        action_mask=np.tile([True, True, False], (200, 1)),
-        privileged={},
-        state={},
+        PolicyInput({"obs": np.ones((200, 1), np.float32)}, action_mask=np.tile([True, True, False], (200, 1))),
         rng=np.random.default_rng(0),
     )
     assert set(decision.action[:, 0].tolist()) == {0, 1}
@@ -135,7 +132,7 @@ def self_play(game, policy, rng, *, wave):
         who = np.flatnonzero(player.acting.ravel())
         seen = {"obs": player.observation["obs"].reshape(seats, -1)[who]}
         mask = player.action_mask.reshape(seats, -1)[who]
-        decision = policy.act(seen, action_mask=mask, privileged={}, state={}, rng=rng)
+        decision = policy.act(PolicyInput(seen, action_mask=mask), rng=rng)
         for name, rows in {"obs": seen["obs"], "mask": mask, "action": decision.action}.items():
             entries[name][length[who], who] = rows
         length[who] += 1
@@ -168,7 +165,7 @@ def points_against(game, policy, agent, rng):
         actions = np.zeros((game.num_matches, 2, 1), np.int64)
         mine, theirs = (np.flatnonzero(player.acting[:, seat]) for seat in (0, 1))
         obs, mask = player.observation["obs"], player.action_mask
-        chosen = policy.act({"obs": obs[mine, 0]}, action_mask=mask[mine, 0], privileged={}, state={}, rng=rng)
+        chosen = policy.act(PolicyInput({"obs": obs[mine, 0]}, action_mask=mask[mine, 0]), rng=rng)
         actions[mine, 0] = chosen.action
         answer = agent.act({"obs": obs[theirs, 1]}, action_mask=mask[theirs, 1], seat_ids=seat_ids[theirs], rng=rng)
         actions[theirs, 1] = answer

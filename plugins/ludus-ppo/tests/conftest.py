@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.segment import SegmentBatch
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
@@ -49,10 +49,10 @@ def make_batch():
             name: rng.uniform(-1, 1, (*shape, size)).astype(np.float32) for name, size in (privileged or {}).items()
         }
         decision = policy.act(
-            {"obs": observation.reshape(-1, 3)},
-            action_mask=None,
-            privileged={name: leaf.reshape(-1, leaf.shape[-1]) for name, leaf in hidden.items()},
-            state={},
+            PolicyInput(
+                {"obs": observation.reshape(-1, 3)},
+                privileged={name: leaf.reshape(-1, leaf.shape[-1]) for name, leaf in hidden.items()},
+            ),
             rng=rng,
         )
         return SegmentBatch(

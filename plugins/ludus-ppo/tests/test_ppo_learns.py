@@ -9,6 +9,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus.__main__ import main
+from ludus.algorithm import PolicyInput
 from ludus.runs import open_run
 from ludus.segment import SegmentBatch
 from ludus_terminal.pairs import play_pair
@@ -20,7 +21,7 @@ def play(policy, rng, *, reward, rows=256):
     """Return one-decision matches of a contextual bandit: `reward` of observation and action."""
     shape = (2, rows)
     observation = rng.uniform(-1, 1, (*shape, 3)).astype(np.float32)
-    decision = policy.act({"obs": observation.reshape(-1, 3)}, action_mask=None, privileged={}, state={}, rng=rng)
+    decision = policy.act(PolicyInput({"obs": observation.reshape(-1, 3)}), rng=rng)
     action = decision.action.reshape(*shape, -1)
     return SegmentBatch(
         observation={"obs": observation},

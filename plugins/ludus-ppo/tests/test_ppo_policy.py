@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import ContractError, ModelError
-from ludus.algorithm import StackedPolicy
+from ludus.algorithm import PolicyInput, StackedPolicy
 from ludus.inference import Span
 from ludus.testing import check_algorithm
 from ludus_ppo.algorithm import PPO
@@ -19,7 +19,7 @@ HIDDEN = spaces.Dict({"fog": spaces.Box(-1, 1, (2,), np.float32)})
 def act(policy, observation=OBSERVATION, *, privileged=None, seed=0):
     """Decide with a seeded generator."""
     rng = np.random.default_rng(seed)
-    return policy.act(observation, action_mask=None, privileged=privileged or {}, state={}, rng=rng)
+    return policy.act(PolicyInput(observation, privileged=privileged or {}), rng=rng)
 
 
 @pytest.mark.parametrize("label_objective", ["per-label", "joint"])
@@ -39,7 +39,7 @@ def test_ppo_keeps_the_algorithm_contract(label_objective):
 def test_the_recorded_value_is_the_evaluation(make_ppo):
     """`act` records what `evaluate` answers."""
     policy = make_ppo().make_policy()
-    value = policy.evaluate(OBSERVATION, action_mask=None, privileged={}, state={})
+    value = policy.evaluate(PolicyInput(OBSERVATION))
     np.testing.assert_array_equal(act(policy).extras["value"], value)
     assert np.abs(value).max() > 0
 
@@ -56,7 +56,7 @@ def test_without_privileged_leaves_the_value_is_zero(make_ppo):
     """A frozen model plays without what only its critic may read."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     assert (act(policy).extras["value"] == 0).all()
-    assert (policy.evaluate(OBSERVATION, action_mask=None, privileged={}, state={}) == 0).all()
+    assert (policy.evaluate(PolicyInput(OBSERVATION)) == 0).all()
 
 
 def test_read_only_and_strided_observations_are_fine(make_ppo):
@@ -123,12 +123,11 @@ def test_slots_decide_as_separate_policies(make_ppo, action_space):
     for slot, one in zip((0, 4, 2), weights, strict=True):
         stacked.load(one, slot=slot)
     spans = [Span(4, 0, 2), Span(0, 2, 3), Span(2, 3, 5)]
-    rest = {"action_mask": None, "privileged": {}, "state": {}, "deterministic": True, "rng": None}
-    found = stacked.act(OBSERVATION, spans=spans, **rest)
+    found = stacked.act(PolicyInput(OBSERVATION, spans=spans), rng=None, deterministic=True)
     for one, span in zip((weights[1], weights[0], weights[2]), spans, strict=True):
         separate.load(one)
         part = {"obs": OBSERVATION["obs"][span.start : span.stop]}
-        expected = separate.act(part, **rest)
+        expected = separate.act(PolicyInput(part), rng=None, deterministic=True)
         np.testing.assert_allclose(found.action[span.start : span.stop], expected.action, atol=1e-6)
         for name, array in expected.extras.items():
             np.testing.assert_allclose(found.extras[name][span.start : span.stop], array, atol=1e-6)
@@ -143,12 +142,12 @@ def test_a_dropped_model_is_gone(make_ppo):
     """Its slot answers nothing until it is loaded again."""
     ppo = make_ppo()
     policy, weights = ppo.make_policy(), ppo.make_trainer(seed=1).weights()
-    rest = {"action_mask": None, "privileged": {}, "state": {}, "rng": np.random.default_rng(0)}
+    inputs, rng = PolicyInput(OBSERVATION, spans=[Span(1, 0, 5)]), np.random.default_rng(0)
     policy.load(weights, slot=1)
-    policy.act(OBSERVATION, spans=[Span(1, 0, 5)], **rest)
+    policy.act(inputs, rng=rng)
     policy.drop(1)
     with pytest.raises(KeyError):
-        policy.act(OBSERVATION, spans=[Span(1, 0, 5)], **rest)
+        policy.act(inputs, rng=rng)
 
 
 def test_weights_of_another_distribution_are_refused(make_ppo):
@@ -166,9 +165,7 @@ def test_probabilities_are_those_of_the_actions_drawn(make_ppo):
     found = policy.probabilities(OBSERVATION, action_mask=mask, state={})
     assert (found[:, 1] == 0).all()
     np.testing.assert_allclose(found[:, :3].sum(axis=1), 1, rtol=1e-6)
-    decision = policy.act(
-        OBSERVATION, action_mask=mask, privileged={}, state={}, rng=np.random.default_rng(0), deterministic=False
-    )
+    decision = policy.act(PolicyInput(OBSERVATION, action_mask=mask), rng=np.random.default_rng(0), deterministic=False)
     rows = np.arange(5)
     chosen = np.stack([found[rows, decision.action[:, 0]], found[rows, 3 + decision.action[:, 1]]], axis=1)
     np.testing.assert_allclose(np.log(chosen), decision.extras["log_prob"], rtol=1e-5, atol=1e-6)
@@ -192,7 +189,7 @@ def test_the_value_may_use_what_only_critics_see(make_ppo):
     """`evaluate` with privileged leaves answers what `act` records with them."""
     policy = make_ppo(privileged=HIDDEN).make_policy()
     fog = {"fog": np.full((5, 2), 0.5, np.float32)}
-    value = policy.evaluate(OBSERVATION, action_mask=None, privileged=fog, state={})
+    value = policy.evaluate(PolicyInput(OBSERVATION, privileged=fog))
     np.testing.assert_array_equal(act(policy, privileged=fog).extras["value"], value)
     assert (value != 0).all()
 

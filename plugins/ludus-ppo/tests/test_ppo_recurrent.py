@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, Role
-from ludus.algorithm import AlgorithmContext
+from ludus.algorithm import AlgorithmContext, PolicyInput
 from ludus.inference import Span
 from ludus.segment import SegmentBatch
 from ludus_ppo.algorithm import PPO
@@ -93,7 +93,7 @@ def play(ppo, *, steps=6, segments=5, seed=0, weights=None):
         if t:
             fresh = batch.terminated[t - 1] | ~batch.decided[t - 1]
         state["memory"][fresh] = policy.initial_state(int(fresh.sum()))["memory"]
-        decision = policy.act({"obs": observation[t]}, action_mask=None, privileged={}, state=state, rng=rng)
+        decision = policy.act(PolicyInput({"obs": observation[t]}, state=state), rng=rng)
         batch.action[t] = decision.action
         for name in batch.extras:
             batch.extras[name][t] = decision.extras[name]
@@ -316,10 +316,8 @@ def test_states_of_several_models_are_kept_apart(ppo):
         policy.load(one, slot=slot)
     observation, state = rng.uniform(-1, 1, (4, 3)).astype(np.float32), policy.initial_state(4)
     spans = [Span(0, 0, 3), Span(1, 3, 4)]
-    both = policy.act({"obs": observation}, action_mask=None, privileged={}, state=state, rng=rng, spans=spans)
+    both = policy.act(PolicyInput({"obs": observation}, state=state, spans=spans), rng=rng)
     single = made.make_policy()
     single.load(weights[1])
-    alone = single.act(
-        {"obs": observation[3:]}, action_mask=None, privileged={}, state=single.initial_state(1), rng=rng
-    )
+    alone = single.act(PolicyInput({"obs": observation[3:]}, state=single.initial_state(1)), rng=rng)
     np.testing.assert_allclose(both.state["memory"][3:], alone.state["memory"], rtol=1e-5)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import ContractError
+from ludus.algorithm import PolicyInput
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 
@@ -37,9 +38,7 @@ def decided(ppo, trainer, batch, *, scale=5.0):
     policy.load(trainer.weights())
     fog = {name: leaf.reshape(-1, leaf.shape[-1]) for name, leaf in batch.privileged.items()}
     observation = {"obs": batch.observation["obs"].reshape(-1, 3)}
-    decision = policy.act(
-        observation, action_mask=None, privileged=fog, state={}, rng=np.random.default_rng(int(batch.length.sum()))
-    )
+    decision = policy.act(PolicyInput(observation, privileged=fog), rng=np.random.default_rng(int(batch.length.sum())))
     batch.action = decision.action.reshape(*shape, -1)
     batch.extras = {name: array.reshape(*shape, *array.shape[1:]) for name, array in decision.extras.items()}
     return batch

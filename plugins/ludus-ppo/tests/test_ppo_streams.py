@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from ludus.algorithm import PolicyInput
 from ludus_ppo.advantages import Present, RewardStream, estimate
 from ludus_ppo.algorithm import make_policy
 from ludus_ppo.networks import ActorCritic
@@ -61,7 +62,7 @@ def test_a_policy_records_all_its_values(make_ppo):
     ppo = make_ppo()
     policy = make_policy(two_headed(ppo), ppo._distribution, ppo._context, values=HEADS)
     observation = {"obs": np.ones((2, 3), np.float32)}
-    decision = policy.act(observation, action_mask=None, privileged={}, state={}, rng=np.random.default_rng(0))
+    decision = policy.act(PolicyInput(observation), rng=np.random.default_rng(0))
     assert set(decision.extras) == {"log_prob", *HEADS}
     assert (decision.extras["value"] != decision.extras["curious"]).all()
     np.testing.assert_array_equal(decision.value, decision.extras["value"])
@@ -75,7 +76,7 @@ def test_values_have_the_scales_of_their_heads(make_ppo, options):
     model.value_scale.copy_(torch.tensor([[0.0, 1.0], [100.0, 10.0]]))
     observation = {"obs": np.ones((2, 3), np.float32)}
     policy = make_policy(model, ppo._distribution, ppo._context, values=HEADS)
-    decision = policy.act(observation, action_mask=None, privileged={}, state={}, rng=np.random.default_rng(0))
+    decision = policy.act(PolicyInput(observation), rng=np.random.default_rng(0))
     _, values = model({"obs": torch.ones(2, 3)}, {})
     assert list(values) == list(HEADS)
     for head in HEADS:
@@ -211,7 +212,7 @@ def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offs
     assert mean == pytest.approx(batch.reward[:8].mean(), abs=1e-3 * max(1, offset))
     assert deviation == pytest.approx(batch.reward[:8].std(dtype=np.float64), rel=0.02)
     observation = {"obs": batch.observation["obs"][:8].reshape(-1, 3)}
-    value = policy.evaluate(observation, action_mask=None, privileged={}, state={})
+    value = policy.evaluate(PolicyInput(observation))
     assert value.mean() == pytest.approx(batch.reward[:8].mean(), abs=0.5)
     np.testing.assert_allclose(
         value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from ludus.algorithm import Decision, Weights
+from ludus.algorithm import Decision, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError, ModelError
 from ludus.inference import Inference, Span
@@ -31,44 +31,27 @@ class DQNPolicy:
         self._role = role
         self._epsilon: dict[int, float] = {0: 0.0}  # by slot
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,  # noqa: ARG002 - Q-values decide, and what decides must not see it
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-        spans: Sequence[Span] = (),
-    ) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows; `Decision.value` is the largest Q-value of a legal action.
 
         Raises:
             ContractError: The network's outputs are not finite, or the mask forbids every action.
         """
-        q = self._legal_q(observation, action_mask, spans)
+        q = self._legal_q(inputs)
         action = q.argmax(axis=1)
         value = q[np.arange(len(q)), action]
         if not deterministic:
-            explores = np.flatnonzero(rng.random(len(q)) < self._rates(spans))
+            explores = np.flatnonzero(rng.random(len(q)) < self._rates(inputs.spans))
             if explores.size:
                 # the largest of independent uniform keys is any of the legal actions, equally often
                 keys = rng.random((explores.size, q.shape[1]))
                 keys[q[explores] == -np.inf] = -1.0
                 action[explores] = keys.argmax(axis=1)
-        return Decision(action=action[:, None], state=state, value=value)
+        return Decision(action=action[:, None], state=inputs.state, value=value)
 
-    def evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,  # noqa: ARG002 - as in act
-        state: Leaves,  # noqa: ARG002 - there is none
-    ) -> np.ndarray:
+    def evaluate(self, inputs: PolicyInput) -> np.ndarray:
         """Return ``[n] float32``: the largest Q-value of a legal action."""
-        value: np.ndarray = self._legal_q(observation, action_mask, ()).max(axis=1)
+        value: np.ndarray = self._legal_q(inputs).max(axis=1)
         return value
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
@@ -93,10 +76,11 @@ class DQNPolicy:
         self._inference.drop(slot)
         self._epsilon.pop(slot, None)
 
-    def _legal_q(self, observation: Leaves, mask: np.ndarray | None, spans: Sequence[Span]) -> np.ndarray:
+    def _legal_q(self, inputs: PolicyInput) -> np.ndarray:
         """Return Q(s, ·) ``[n, A] float32``, -inf where an action is illegal."""
-        heads, _ = self._inference.run(observation, privileged={}, state={}, spans=spans)
-        q = heads["q"]
+        # Q-values choose the action, so the network must not read privileged leaves
+        heads, _ = self._inference.run(inputs.observation, privileged={}, state={}, spans=inputs.spans)
+        q, mask = heads["q"], inputs.action_mask
         if not np.isfinite(q).all():
             raise ContractError(f"role {self._role}: the network's Q-values are not finite")
         value = heads.get("value")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from ludus.algorithm import Decision, Weights
+from ludus.algorithm import Decision, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
-from ludus.inference import Inference, Span
+from ludus.inference import Inference
 from ludus.network import check_shapes
 
 from ludus_sac.actions import ActionKind
@@ -46,37 +46,18 @@ class SACPolicy:
         self._action_leaf = action_leaf
         self._decision_values = decision_values
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-        spans: Sequence[Span] = (),
-    ) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows; deterministically: the most likely action, or the squashed mean.
 
         Raises:
             ContractError: The networks' outputs are not finite, or the mask forbids every action.
         """
-        parameters = self._parameters(observation, spans)
-        action = self._kind.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
-        value = None
-        if self._decision_values:
-            value = self._value(parameters, observation, action_mask=action_mask, privileged=privileged, spans=spans)
-        return Decision(action=action, state=state, value=value)
+        parameters = self._parameters(inputs)
+        action = self._kind.sample(parameters, inputs.action_mask, rng=rng, deterministic=deterministic)
+        value = self._value(parameters, inputs) if self._decision_values else None
+        return Decision(action=action, state=inputs.state, value=value)
 
-    def evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,  # noqa: ARG002 - there is none
-    ) -> np.ndarray:
+    def evaluate(self, inputs: PolicyInput) -> np.ndarray:
         """Return ``[n] float32``: the smaller of both critics' values of what the policy does here.
 
         For discrete actions that is Σ_a π(a|s) Q(s, a), for continuous ones Q(s, a) at the squashed mean. Values count
@@ -86,8 +67,8 @@ class SACPolicy:
         Raises:
             ContractError: The networks' outputs are not finite, or the mask forbids every action.
         """
-        parameters = self._parameters(observation, ())
-        value = self._value(parameters, observation, action_mask=action_mask, privileged=privileged, spans=())
+        parameters = self._parameters(inputs)
+        value = self._value(parameters, inputs)
         return np.zeros(len(parameters), np.float32) if value is None else value
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
@@ -111,26 +92,18 @@ class SACPolicy:
         for part in self._parts.values():
             part.drop(slot)
 
-    def _parameters(self, observation: Leaves, spans: Sequence[Span]) -> np.ndarray:
+    def _parameters(self, inputs: PolicyInput) -> np.ndarray:
         """Return the distribution's parameters ``[n, P] float32`` until the next call."""
-        heads, _ = self._actor.run(observation, privileged={}, state={}, spans=spans)
+        heads, _ = self._actor.run(inputs.observation, privileged={}, state={}, spans=inputs.spans)
         return heads["policy"]
 
-    def _value(
-        self,
-        parameters: np.ndarray,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        spans: Sequence[Span],
-    ) -> np.ndarray | None:
+    def _value(self, parameters: np.ndarray, inputs: PolicyInput) -> np.ndarray | None:
         """Return ``[n] float32``; None where the critics need privileged leaves and there are none."""
-        action, weight = self._kind.expected(parameters, action_mask)
-        leaves = observation if action is None else {**observation, self._action_leaf: action}
+        action, weight = self._kind.expected(parameters, inputs.action_mask)
+        leaves = inputs.observation if action is None else {**inputs.observation, self._action_leaf: action}
         q: np.ndarray | None = None  # [n, C]
         for critic in self._critics:
-            heads, _ = critic.run(leaves, privileged=privileged, state={}, spans=spans)
+            heads, _ = critic.run(leaves, privileged=inputs.privileged, state={}, spans=inputs.spans)
             if "q" not in heads:
                 return None
             q = heads["q"].copy() if q is None else np.minimum(q, heads["q"])

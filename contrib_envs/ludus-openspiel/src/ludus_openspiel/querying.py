@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from attrs import frozen
 from ludus.agent import Agent
+from ludus.algorithm import PolicyInput
 from ludus.environment import Leaves
 
 from ludus_openspiel.tree import InformationStates
@@ -91,7 +92,7 @@ def _read(policy: Any, states: InformationStates) -> np.ndarray:
         before = {name: leaf[rows] for name, leaf in memory.items()}
         found[asked] = policy.probabilities(seen, action_mask=mask, state=before)
         if memory:
-            decision = policy.act(seen, action_mask=mask, privileged={}, state=before, rng=rng)
+            decision = policy.act(PolicyInput(seen, action_mask=mask, state=before), rng=rng)
             for name, leaf in decision.state.items():
                 memory[name][rows] = leaf
     return np.asarray(found / found.sum(axis=1, keepdims=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 from attrs import define, evolve, field, frozen
-from ludus.algorithm import UpdateResult
+from ludus.algorithm import PolicyInput, UpdateResult
 from ludus.errors import ConfigError
 from ludus.segment import SegmentBatch
 
@@ -104,10 +104,12 @@ class Acting:
             if number in self.renewed:
                 policy.load(weights)
             policy.act(
-                _group(rows, "observation"),
-                action_mask=rows.get("action_mask"),
-                privileged=_group(rows, "privileged"),
-                state=policy.initial_state(_count(rows)),
+                PolicyInput(
+                    _group(rows, "observation"),
+                    action_mask=rows.get("action_mask"),
+                    privileged=_group(rows, "privileged"),
+                    state=policy.initial_state(_count(rows)),
+                ),
                 rng=self.rng,
             )
         return float(self.count)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from ludus import ContractError, ModelError
-from ludus.algorithm import AlgorithmContext, Decision, UpdateResult, Weights
+from ludus.algorithm import AlgorithmContext, Decision, PolicyInput, UpdateResult, Weights
 from ludus.environment import Leaves
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import label_sizes, leaf_spaces
@@ -71,33 +71,20 @@ class LinearPolicy:
         self.policy = np.zeros((features, sum(sizes)), np.float32) if policy is None else policy
         self.value = np.zeros((features,), np.float32)
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-    ) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows; see `ludus.algorithm.Policy`."""
-        del privileged
-        x = features(observation)
-        log_probs = self.log_probs(x, action_mask)  # [n, A]
+        x = features(inputs.observation)
+        log_probs = self.log_probs(x, inputs.action_mask)  # [n, A]
         # Gumbel-max: the argmax of log-probabilities plus Gumbel noise is a sample.
         scores = log_probs if deterministic else log_probs + rng.gumbel(size=log_probs.shape)
         action = np.stack([part.argmax(1) for part in self.labels(scores)], axis=1)
         log_prob = np.where(self.one_hot(action), log_probs, 0.0).sum(1)
         extras = {"log_prob": log_prob.astype(np.float32), "value": x @ self.value}
-        return Decision(action=action, extras=extras, state=state)
+        return Decision(action=action, extras=extras, state=inputs.state)
 
-    def evaluate(
-        self, observation: Leaves, *, action_mask: np.ndarray | None, privileged: Leaves, state: Leaves
-    ) -> np.ndarray:
+    def evaluate(self, inputs: PolicyInput) -> np.ndarray:
         """Return the baseline ``[n] float32``."""
-        del action_mask, privileged, state
-        estimate: np.ndarray = features(observation) @ self.value
+        estimate: np.ndarray = features(inputs.observation) @ self.value
         return estimate
 
     def initial_state(self, rows: int) -> Leaves:

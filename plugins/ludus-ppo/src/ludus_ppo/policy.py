@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from ludus.algorithm import Decision, Weights
+from ludus.algorithm import Decision, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.inference import Inference, Span
@@ -45,38 +45,21 @@ class PPOPolicy:
         self._shapes = {name: array.shape for name, array in self._own[0].items()}
         self._start = initial_state or {}
 
-    def act(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,
-        privileged: Leaves,
-        state: Leaves,
-        rng: np.random.Generator,
-        deterministic: bool = False,
-        spans: Sequence[Span] = (),
-    ) -> Decision:
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
         """Decide for n rows. Values are recorded as 0 where the critic needs privileged leaves and there are none.
 
         Raises:
             ContractError: The network's outputs are not finite, or every choice of a label is masked.
         """
-        parameters, values, after = self._forward(observation, privileged, state, spans)
-        sample = self._distribution.sample(parameters, action_mask, rng=rng, deterministic=deterministic)
+        parameters, values, after = self._forward(inputs)
+        sample = self._distribution.sample(parameters, inputs.action_mask, rng=rng, deterministic=deterministic)
         none = np.zeros(len(parameters), np.float32)
         extras = sample.extras | {name: values.get(name, none) for name in self._values}
         return Decision(action=sample.action, extras=extras, state=after, value=values.get(self._values[0]))
 
-    def evaluate(
-        self,
-        observation: Leaves,
-        *,
-        action_mask: np.ndarray | None,  # noqa: ARG002 - values do not depend on masks
-        privileged: Leaves,
-        state: Leaves,
-    ) -> np.ndarray:
+    def evaluate(self, inputs: PolicyInput) -> np.ndarray:
         """Return the values ``[n] float32``; 0 where the critic needs privileged leaves and there are none."""
-        parameters, values, _ = self._forward(observation, privileged, state, ())
+        parameters, values, _ = self._forward(inputs)
         return values.get(self._values[0], np.zeros(len(parameters), np.float32))
 
     def probabilities(self, observation: Leaves, *, action_mask: np.ndarray | None, state: Leaves) -> np.ndarray:
@@ -85,7 +68,7 @@ class PPOPolicy:
         Raises:
             ContractError: Actions are continuous.
         """
-        parameters, _, _ = self._forward(observation, {}, state, ())
+        parameters, _, _ = self._forward(PolicyInput(observation, state=state))
         return self._distribution.probabilities(parameters, action_mask)
 
     def initial_state(self, rows: int) -> Leaves:
@@ -109,14 +92,15 @@ class PPOPolicy:
         self._inference.drop(slot)
         self._own.pop(slot, None)
 
-    def _forward(
-        self, observation: Leaves, privileged: Leaves, state: Leaves, spans: Sequence[Span]
-    ) -> tuple[np.ndarray, dict[str, np.ndarray], Leaves]:
+    def _forward(self, inputs: PolicyInput) -> tuple[np.ndarray, dict[str, np.ndarray], Leaves]:
         """Return distribution parameters ``[n, P] float32`` until the next call, values ``[n] float32``, and the state.
 
         There are no values where the critic needs privileged leaves and there are none.
         """
-        heads, after = self._inference.run(observation, privileged=privileged, state=state, spans=spans)
+        spans = inputs.spans
+        heads, after = self._inference.run(
+            inputs.observation, privileged=inputs.privileged, state=inputs.state, spans=spans
+        )
         if after.keys() != self._start.keys():
             raise ContractError("ppo: the network returns a state, but is no ludus.network.RecurrentNetwork")
         parameters = heads["policy"]
