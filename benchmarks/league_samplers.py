@@ -31,7 +31,8 @@ from ludus._config.run_config import parse_config
 from ludus._league.coordinator import Coordinator
 from ludus._messaging.messages import FixtureRequest, Fixtures, Results, ResultsAck
 from ludus._plugins.manager import load_plugins
-from ludus._run.assembly import Assembly
+from ludus._run import coordinator_factory
+from ludus._run.context import RunContext
 from ludus._store.store import Store
 from ludus_local.codec import decode, encode
 from ludus_local.transport import MAX_BATCH, ZmqEndpoint
@@ -110,10 +111,10 @@ class Wire:
 def make_coordinator(store: Store, folder: Path, link: Any) -> Coordinator:
     """Return a coordinator with a pool of 500 models."""
     plugins = load_plugins()
-    assembly = Assembly(
+    context = RunContext(
         config=parse_config(config(0), source="bench", plugins=plugins), plugins=plugins, run_dir=folder, session=0
     )
-    coordinator = assembly.coordinator(store, link=link, clock=time.monotonic)
+    coordinator = coordinator_factory.make_coordinator(context, store, link=link, clock=time.monotonic)
     league = coordinator.league
     for i in range(1, 501):
         model = league.freeze("main", hash=f"{i:064x}", decisions=i, version=i, manifest={})

@@ -23,8 +23,9 @@ import numpy as np
 from counts import at_least_one
 from ludus._config.run_config import parse_config
 from ludus._plugins.manager import load_plugins
-from ludus._run.assembly import Assembly
+from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
+from ludus._run.sampler_factory import make_actor_cache, make_live_actor
 from ludus._sampling.engine import Actor, Play
 from ludus._store.model_files import save_arrays
 from ludus.records import Fixture
@@ -34,8 +35,8 @@ TICKS, ROUNDS = 100, 5
 CASES = ((1, 256), (64, 256), (500, 256), (500, 48))
 
 
-def assembly(run_dir: Path, *, inference: str, cache_mb: int) -> Assembly:
-    """Return an assembly of the workload."""
+def make_context(run_dir: Path, *, inference: str, cache_mb: int) -> RunContext:
+    """Return the run of the workload."""
     plugins = load_plugins()
     player = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play", "mlp": {"activation": "relu"}}
     sampling = {
@@ -45,20 +46,20 @@ def assembly(run_dir: Path, *, inference: str, cache_mb: int) -> Assembly:
         "opponent_cache_mb": cache_mb,
     }
     data = {"environment": {"name": "connect4"}, "sampling": sampling, "players": {"main": player}}
-    return Assembly(config=parse_config(data, source="benchmark", plugins=plugins), plugins=plugins, run_dir=run_dir)
+    return RunContext(config=parse_config(data, source="benchmark", plugins=plugins), plugins=plugins, run_dir=run_dir)
 
 
-def save_models(made: Assembly, count: int) -> tuple[dict[str, np.ndarray], list[str]]:
+def save_models(run: RunContext, count: int) -> tuple[dict[str, np.ndarray], list[str]]:
     """Write so many models with different weights; return one and the hashes of all."""
-    player = made.config.players["main"]
-    environment = make_environment(made.config.environment, 1)
+    player = run.config.players["main"]
+    environment = make_environment(run.config.environment, 1)
     role, _ = player_role(player, learned_role(player, environment.spec))
     weights = make_algorithm(player, role).make_trainer(seed=0).weights()
     rng = np.random.default_rng(0)
     hashes = []
     for _ in range(count):
         noisy = {name: array + rng.normal(0, 0.01, array.shape).astype(np.float32) for name, array in weights.items()}
-        hashes.append(save_arrays(made.run_dir / "models", noisy, {}))
+        hashes.append(save_arrays(run.run_dir / "models", noisy, {}))
     return weights, hashes
 
 
@@ -66,16 +67,16 @@ class Workload:
     """A sampling loop against some models.
 
     Args:
-        made: Makes the actors.
+        run: The run whose actors play.
         weights: Of the learning player.
         models: Hashes of its opponents.
     """
 
-    def __init__(self, made: Assembly, weights: dict[str, np.ndarray], models: list[str]) -> None:
-        environment = make_environment(made.config.environment, MATCHES)
-        self.live = made.live("sampler", "main", environment.spec, MATCHES)
+    def __init__(self, run: RunContext, weights: dict[str, np.ndarray], models: list[str]) -> None:
+        environment = make_environment(run.config.environment, MATCHES)
+        self.live = make_live_actor(run, "sampler", "main", environment.spec, MATCHES)
         self.live.load(weights, 0)
-        self.cache = made.opponents("sampler", environment.spec, MATCHES)
+        self.cache = make_actor_cache(run, "sampler", environment.spec, MATCHES)
         self.play = Play(
             environment=environment, resolve=self._resolve, on_results=lambda _: None, rows_per_fixture=ROWS
         )
@@ -134,9 +135,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for inference in ("lean", "eager"):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)
-            weights, hashes = save_models(assembly(path, inference=inference, cache_mb=256), max(n for n, _ in cases))
+            weights, hashes = save_models(
+                make_context(path, inference=inference, cache_mb=256), max(n for n, _ in cases)
+            )
             loads = [
-                Workload(assembly(path, inference=inference, cache_mb=cache_mb), weights, hashes[:count])
+                Workload(make_context(path, inference=inference, cache_mb=cache_mb), weights, hashes[:count])
                 for count, cache_mb in cases
             ]
             rates = in_turn([load.rate for load in loads])

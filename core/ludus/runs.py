@@ -25,6 +25,7 @@ from ludus._config.run_config import RunConfig, choose_components, load_config, 
 from ludus._league.league import League
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make, make_agent, make_environment
 from ludus._run.metrics import read_metrics
 from ludus._run.status import evenly, milestones
@@ -255,7 +256,7 @@ class Run(AbstractContextManager["Run"]):
             ConfigError: There is no such participant, or it is not frozen.
             ModelError: The model cannot be loaded.
         """
-        from ludus._run.assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
+        from ludus._run.agent_factory import make_anchor_agent, make_model_agent  # noqa: PLC0415 - with all workers, which a reader does without
 
         league = self._league
         known = name.partition("@")[0] in league.players or name in league.anchors
@@ -269,14 +270,13 @@ class Run(AbstractContextManager["Run"]):
             some = f"one, for example {player}@latest, or " if league.players[player].models else ""
             raise ConfigError(f"{name} is no frozen model; name {some}a scripted agent")
         spec, players = environment.spec, self.config.players
-        assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.folder)
         if model is None:
-            return assembly.anchor(participant, role, spec)
+            return make_anchor_agent(self.config, participant, role, spec)
         if model.player not in players:
             raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(players)}")
         weights = load_arrays(self.folder / "models", model.hash)
-        rows = environment.num_matches
-        return assembly.frozen(model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
+        run, rows = RunContext(config=self.config, plugins=self.plugins, run_dir=self.folder), environment.num_matches
+        return make_model_agent(run, model.player, weights, spec=spec, rows=rows, deterministic=deterministic)
 
 
 def change_pool(folder: str | Path, change: PoolChange) -> bool:
@@ -316,7 +316,7 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
         ModelError: A file is missing or damaged, or the model learned another environment or role.
         ConfigError: What it is made of is not installed.
     """
-    from ludus._run.assembly import Assembly  # noqa: PLC0415 - with all workers, which a reader does without
+    from ludus._run.agent_factory import make_model_agent  # noqa: PLC0415 - with all workers, which a reader does without
 
     path = Path(file)
     if not is_hash(path.stem):
@@ -333,8 +333,8 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
     own = learned_role(player, spec).name
     if own != role:
         raise ModelError(f"{path}: learned the role {own}, so it cannot play {role}")
-    assembly = Assembly(config=config, plugins=plugins, run_dir=path.parent)
-    return assembly.frozen(player.name, weights, spec=spec, deterministic=deterministic)
+    run = RunContext(config=config, plugins=plugins, run_dir=path.parent)
+    return make_model_agent(run, player.name, weights, spec=spec, deterministic=deterministic)
 
 
 @frozen

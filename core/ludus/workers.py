@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ludus._run.assembly import Assembly
+from ludus._run import worker_factory
+from ludus._run.context import RunContext
 from ludus._run.threads import prepare_to_compute
+from ludus._run.worker_plan import plan_remote_samplers
 from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, WorkerSpec
 
 __all__ = ["make_worker", "remote_sampler_spec"]
@@ -26,7 +28,7 @@ def make_worker(spec: WorkerSpec, place: WorkerEnv, context: WorkerContext) -> W
         LudusError: The configuration of the run is wrong here, or a component fails.
     """
     prepare_to_compute(spec.threads)
-    return Assembly.at(place).worker(spec.name, context)
+    return worker_factory.make_worker(RunContext.load(place), spec.name, context)
 
 
 def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
@@ -39,4 +41,4 @@ def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
     Raises:
         LudusError: What the configuration names is not installed here.
     """
-    return Assembly.at(WorkerEnv(run_dir=run_dir)).remote_sampler_spec
+    return plan_remote_samplers(RunContext.load(WorkerEnv(run_dir=run_dir)).config)

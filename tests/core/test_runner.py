@@ -272,7 +272,7 @@ def killed(monkeypatch, start, player):
 
     with monkeypatch.context() as often:
         often.setattr(
-            "ludus._run.assembly.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
+            "ludus._run.learner_factory.LearnerOptions", lambda **given: LearnerOptions(**given | {"checkpoint_s": 0.0})
         )
         often.setattr(Store, "commit", commit_and_die)
         with pytest.raises(AssertionError, match="killed"):

@@ -12,9 +12,12 @@ from ludus._config.run_config import load_config
 from ludus._config.sections import Chosen
 from ludus._messaging.messages import MetricsReport
 from ludus._plugins.manager import load_plugins
-from ludus._run.assembly import Assembly, service_name
+from ludus._run.context import RunContext
 from ludus._run.factories import make_inference, make_service
+from ludus._run.sampler_factory import make_sampler
+from ludus._run.service_factory import make_service_worker
 from ludus._run.status import measure
+from ludus._run.worker_plan import plan_workers, service_name
 from ludus.component import Component
 from ludus.errors import PluginError
 from ludus.inference import Eager
@@ -81,17 +84,13 @@ def config():
 
 def test_its_networks_are_those_of_samplers(config, tmp_path):
     """For every player, with the shapes that a policy's weights have."""
-    made = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).service(
-        "service-placed", CONTEXT
-    )
-    context = made.context
+    run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
+    context = make_service_worker(run, "service-placed", CONTEXT).context
     assert (context.name, context.sockets, context.clock) == ("service-placed", tmp_path, time.monotonic)
     assert isinstance(context.link, Line)
     ((module, request),) = context.networks["main_agent"]()
     assert request.heads == {"policy": 9}
-    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path).sampler(
-        "sampler-0", CONTEXT
-    )
+    sampler = make_sampler(run, "sampler-0", CONTEXT)
     theirs = sampler.live["main_agent"].policy._inference._module
     assert {name: t.shape for name, t in module.state_dict().items()} == {
         name: t.shape for name, t in theirs.state_dict().items()
@@ -100,9 +99,9 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
 
 def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     """Live policies and frozen ones."""
-    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
-    service = assembly.service("service-placed", CONTEXT)
-    sampler = assembly.sampler("sampler-0", CONTEXT)
+    run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
+    service = make_service_worker(run, "service-placed", CONTEXT)
+    sampler = make_sampler(run, "sampler-0", CONTEXT)
     live = sampler.live["main_agent"].policy._inference
     frozen = sampler.frozen.stack("main_agent").policy._inference
     expected = ServiceEndpoint(worker="sampler-0", player="main_agent", sockets=tmp_path, service=service.name)
@@ -112,7 +111,8 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
 
 def test_in_one_process_there_is_no_site(config, tmp_path):
     """The runtime has to do without its service."""
-    sampler = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path).sampler("sampler-0", CONTEXT)
+    run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path)
+    sampler = make_sampler(run, "sampler-0", CONTEXT)
     assert sampler.live["main_agent"].policy._inference.site is None
     sampler.close()
 
@@ -126,8 +126,8 @@ def test_a_runtime_without_a_service_knows_no_site(config):
 
 
 def _networks(config):
-    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=Path("/nowhere"), sockets=Path("/tmp"))
-    return assembly.service("service-placed", CONTEXT).context.networks["main_agent"]()
+    run = RunContext(config=config, plugins=load_plugins(), run_dir=Path("/nowhere"), sockets=Path("/tmp"))
+    return make_service_worker(run, "service-placed", CONTEXT).context.networks["main_agent"]()
 
 
 def test_a_service_that_cannot_be_made_is_named():
@@ -137,12 +137,12 @@ def test_a_service_that_cannot_be_made_is_named():
         make_service(chosen(service=f"{MODULE}:refuse"), context)
 
 
-def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config, tmp_path):
+def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config):
     """One per run, before samplers; none where the runtime has no service."""
-    assembly = Assembly(config=config, plugins=load_plugins(), run_dir=tmp_path)
-    assert [spec.name for spec in assembly.workers(cores=1)] == ["learner-main_agent", "service-placed", "sampler-0"]
-    without = evolve(assembly, config=evolve(config, inference=None))
-    assert [spec.name for spec in without.workers(cores=1)] == ["learner-main_agent", "sampler-0"]
+    workers = plan_workers(config, cores=1)
+    assert [worker.name for worker in workers] == ["learner-main_agent", "service-placed", "sampler-0"]
+    without = plan_workers(evolve(config, inference=None), cores=1)
+    assert [worker.name for worker in without] == ["learner-main_agent", "sampler-0"]
 
 
 def test_its_numbers_are_metrics(config, tmp_path):

@@ -1,1 +1,1 @@
-"""Assembling and running a training run."""
+"""Making the workers of a run, and running them."""

@@ -23,12 +23,16 @@ from ludus._league.league import League
 from ludus._messaging.in_process import InProcessPool
 from ludus._plugins.error_wrapping import close_environment
 from ludus._plugins.manager import Plugins
-from ludus._run.assembly import Assembly
 from ludus._run.check import check
+from ludus._run.context import RunContext
+from ludus._run.coordinator_factory import make_coordinator
 from ludus._run.factories import make, make_environment
 from ludus._run.metrics import JsonLines
+from ludus._run.sampler_factory import make_actor_cache
 from ludus._run.status import Standstill, measure, milestones, summarize
 from ludus._run.threads import prepare_to_compute
+from ludus._run.worker_factory import make_worker
+from ludus._run.worker_plan import plan_workers
 from ludus._sampling.evaluation import play_out
 from ludus._store.database import DATABASE, sound, unused
 from ludus._store.model_files import usable, write_durably
@@ -90,7 +94,7 @@ def train(
                 f"{run_dir} already holds a run: continue it with `ludus resume {shlex.quote(str(run_dir))}`, "
                 f"or choose another folder with --run"
             )
-    check(Assembly(config=config, plugins=plugins, run_dir=run_dir))
+    check(RunContext(config=config, plugins=plugins, run_dir=run_dir))
     meta = {"seed": config.run.seed, "environment": config.environment.name, "config": text}
     with _usable(run_dir), Store.create(run_dir, meta) as store:
         if not given:
@@ -124,7 +128,7 @@ def resume(
         if not path.exists() and store.meta("config"):  # the run was killed before it could write it
             write_durably(path, store.meta("config").encode())
         config = load_config(path, overrides=overrides, plugins=plugins)
-        check(Assembly(config=config, plugins=plugins, run_dir=run_dir), store)
+        check(RunContext(config=config, plugins=plugins, run_dir=run_dir), store)
         run, saved = config.run, store.saved_decisions()
         minutes = store.counters().get("elapsed_s", 0.0) / 60
         decisions = sum(saved.get(player, 0) for player in config.players)
@@ -191,7 +195,7 @@ class _Run:
     store: Store
     say: Callable[[str], None] = field(converter=_unhindered)
     rehearsed: bool = field(init=False, default=False)
-    _assembly: Assembly = field(init=False)
+    _context: RunContext = field(init=False)
     _signal: str = field(init=False, default="")
     _reason: str = field(init=False, default="")  # why it is over
     _sinks: list[tuple[str, MetricSink]] = field(init=False, factory=list)  # by name
@@ -207,7 +211,7 @@ class _Run:
         self.store.set_counter("sessions", session)
         self.store.set_meta("players", {**self.store.meta("players", {}), **self.config.data["players"]})
         self.store.commit()
-        self._assembly = Assembly(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
+        self._context = RunContext(config=self.config, plugins=self.plugins, run_dir=self.run_dir, session=session)
         self._sinks = [("", JsonLines(self.run_dir / "metrics.jsonl"))]
         try:
             for chosen in (*self.config.metrics.sinks, *displays):
@@ -238,12 +242,11 @@ class _Run:
     def _alone(self) -> WorkerPool:
         """Make the workers in this process."""
         prepare_to_compute(self.config.run.learner_threads or 1)  # small batches in turn: more threads only wait
-        assembly = self._assembly
 
         def worker(name: str, link: Link) -> Worker:
-            return assembly.worker(name, WorkerContext(link=link, clock=time.monotonic))
+            return make_worker(self._context, name, WorkerContext(link=link, clock=time.monotonic))
 
-        return InProcessPool(assembly.workers(cores=1), worker)
+        return InProcessPool(plan_workers(self.config, cores=1), worker)
 
     def _together(self, session: int) -> WorkerPool:
         """Start a process for every worker."""
@@ -252,11 +255,11 @@ class _Run:
             raise WorkerError(f"run.launcher {run.launcher!r} is not installed; run.workers = 0 needs none")
         launcher: Launcher = make(self.config.launcher)
         start = Session(run_dir=self.run_dir, number=session, stall_s=run.stall_s, restarts=run.restarts, say=self.say)
-        return launcher.launch(start, self._assembly.workers(launcher.cores))
+        return launcher.launch(start, plan_workers(self.config, launcher.cores))
 
     def _drive(self, worker_pool: WorkerPool) -> Coordinator:
         """Run the league until it is over, or somebody stops it."""
-        coordinator = self._assembly.coordinator(self.store, link=worker_pool, clock=time.monotonic)
+        coordinator = make_coordinator(self._context, self.store, link=worker_pool, clock=time.monotonic)
         poll = partial(self._tend, coordinator, worker_pool)
         coordinator.dry_run()
         self.rehearsed = True
@@ -333,7 +336,7 @@ class _Run:
         each = -(-matches // (2 if coordinator.rotates else 1))
         environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
         spec = environment.spec
-        cache = self._assembly.opponents("final", spec, environment.num_matches)
+        cache = make_actor_cache(self._context, "final", spec, environment.num_matches)
         try:
             for player, opponent in self._finals(league, each) if matches and spec.num_teams == 2 else ():
                 if self._signal:

@@ -27,8 +27,9 @@ from ludus._league.validation import (
 )
 from ludus._plugins.error_wrapping import close_environment, format_error
 from ludus._plugins.manager import Plugins, load_plugins
-from ludus._run.assembly import Assembly
 from ludus._run.check import check_options
+from ludus._run.context import RunContext
+from ludus._run.coordinator_factory import league_members
 from ludus._run.factories import (
     learned_role,
     make,
@@ -40,6 +41,7 @@ from ludus._run.factories import (
     make_networks,
     player_role,
 )
+from ludus._run.sampler_factory import make_live_actor
 from ludus._sampling.engine import Actor, Play, Reward, Seats
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
@@ -112,17 +114,17 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         return
     try:
         yield from _guarded(subject, _check_environment(environment, config.run.seed))
-        assembly = Assembly(config=config, plugins=plugins, run_dir=Path())  # nothing is written
+        context = RunContext(config=config, plugins=plugins, run_dir=Path())  # nothing is written
         try:
-            check_options(assembly)
+            check_options(context)
         except LudusError as error:
             yield from (Finding("fail", "configuration", problem) for problem in str(error).splitlines())
             return
         for player in config.players.values():
-            yield from _guarded(f"player {player.name}", _check_player(player, environment, assembly))
+            yield from _guarded(f"player {player.name}", _check_player(player, environment, context))
         for anchor in config.anchors.values():
             yield from _guarded(f"anchor {anchor.name}", _check_anchor(anchor, environment, config.run.seed))
-        yield from _guarded("matchmaking", _check_matchmaking(assembly, environment))
+        yield from _guarded("matchmaking", _check_matchmaking(context, environment))
         yield from _guarded("processes", _check_processes(config))
     finally:
         close_environment(environment)
@@ -251,9 +253,9 @@ class _WatchedInterface:
         return shown
 
 
-def _check_player(player: PlayerConfig, environment: Environment, assembly: Assembly) -> Iterator[str]:
+def _check_player(player: PlayerConfig, environment: Environment, context: RunContext) -> Iterator[str]:
     """Let the player's policy decide in real matches and its trainer learn from the segments."""
-    run = assembly.config.run
+    run = context.config.run
     raw = learned_role(player, environment.spec)
     role, interface = player_role(player, raw)
     if interface is not None:
@@ -265,7 +267,7 @@ def _check_player(player: PlayerConfig, environment: Environment, assembly: Asse
         check_fields(algorithm)
     trainer = algorithm.make_trainer(seed=run.seed, device=run.device)
     weights = trainer.weights()
-    actor = assembly.live("check", player.name, environment.spec, _MATCHES)
+    actor = make_live_actor(context, "check", player.name, environment.spec, _MATCHES)
     actor.load(weights, 0)
     actor.policy = cast("Policy", _WatchedPolicy(actor.policy, algorithm, role, who))
     if actor.interface is not None:
@@ -383,29 +385,29 @@ def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) 
 # -- matchmaking ---------------------------------------------------------------------------------------------------
 
 
-def _league(assembly: Assembly, models: int) -> FakeLeague:
+def _league(context: RunContext, models: int) -> FakeLeague:
     """Return a league without results in which every player has so many models."""
-    taking_part, configured = assembly.taking_part(), assembly.config.players
+    members, configured = league_members(context), context.config.players
     players = [
         evolve(fake_player(name, models, role=role, team=team), share=configured[name].share)
-        for name, (role, team) in taking_part["players"].items()
+        for name, (role, team) in members["players"].items()
     ]
-    return FakeLeague(num_teams=assembly.spec.num_teams, players=players, anchors=taking_part["anchors"])
+    return FakeLeague(num_teams=context.spec.num_teams, players=players, anchors=members["anchors"])
 
 
-def _leagues(assembly: Assembly) -> Iterator[FakeLeague]:
+def _leagues(context: RunContext) -> Iterator[FakeLeague]:
     """Return the league before the first match, then one for every player: with a model of each, and it only loses."""
-    yield _league(assembly, 0)
-    grown = _league(assembly, 1)
+    yield _league(context, 0)
+    grown = _league(context, 1)
     for loser in grown.players.values():
         winners = [name for view in grown.players.values() if view is not loser for name in (*view.models, view.live)]
         lost = dict.fromkeys(product((*loser.models, loser.live), winners), (0.0, 0.0, 1000.0))
         yield evolve(grown, results=lost)
 
 
-def _check_matchmaking(assembly: Assembly, environment: Environment) -> Iterator[str]:
+def _check_matchmaking(context: RunContext, environment: Environment) -> Iterator[str]:
     """Ask every matchmaker for fixtures, evaluations and pools, every rule for changes, and the rating."""
-    config, plugins, leagues = assembly.config, assembly.plugins, list(_leagues(assembly))
+    config, plugins, leagues = context.config, context.plugins, list(_leagues(context))
     rng, draws = (generator(config.run.seed, "check", name) for name in ("matchmaking", "fixtures"))
     for name, player in config.players.items():
         matchmaker = make_matchmaker(plugins, player)

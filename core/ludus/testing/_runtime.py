@@ -16,7 +16,10 @@ from ludus._league.coordinator import Coordinator
 from ludus._learning.learner import Learner
 from ludus._messaging.in_process import InprocEndpoint
 from ludus._plugins.manager import load_plugins
-from ludus._run.assembly import Assembly
+from ludus._run.context import RunContext
+from ludus._run.coordinator_factory import make_coordinator
+from ludus._run.worker_factory import make_worker
+from ludus._run.worker_plan import plan_workers
 from ludus._sampling.sampler import Sampler
 from ludus._store.store import Store
 from ludus.errors import WireError
@@ -58,18 +61,18 @@ class LeagueRunner:
     def __attrs_post_init__(self) -> None:
         self._network = InprocEndpoint(COORDINATOR)
         self._center = self._endpoint(COORDINATOR)
-        assembly = self._assembly()
-        self.coordinator = assembly.coordinator(self.store, link=self._center, clock=self.clock)
+        run = self._context()
+        self.coordinator = make_coordinator(run, self.store, link=self._center, clock=self.clock)
         try:
-            for spec in assembly.workers(cores=1):
+            for spec in plan_workers(run.config, cores=1):
                 self.start(spec.name)
         except BaseException:
             self.close()
             raise
 
-    def _assembly(self) -> Assembly:
+    def _context(self) -> RunContext:
         config = evolve(self.config, run=evolve(self.config.run, workers=0))  # one process
-        return Assembly(config=config, plugins=load_plugins(), run_dir=self.run_dir, session=next(self._sessions))
+        return RunContext(config=config, plugins=load_plugins(), run_dir=self.run_dir, session=next(self._sessions))
 
     def clock(self) -> float:
         """Return the time that everybody sees."""
@@ -94,7 +97,7 @@ class LeagueRunner:
             old.close()
             worker.close()
         link = self._endpoint(name)
-        made = self._assembly().worker(name, WorkerContext(link=link, clock=self.clock))
+        made = make_worker(self._context(), name, WorkerContext(link=link, clock=self.clock))
         self._workers[name] = (made, link)
         made.start()
 

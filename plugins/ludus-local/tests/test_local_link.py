@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from attrs import evolve
 from ludus._messaging.messages import Results
-from ludus._run.assembly import Assembly
+from ludus._run.worker_factory import make_worker
 from ludus.errors import RunError, WireError
 from ludus.testing import LeagueRunner, league_runner
 from ludus.wire import Credit, Hello, Segments
@@ -347,7 +347,7 @@ def league(tmp_path, monkeypatch):
 
 def share_memory(patch, tmp_path):
     """Let all workers made from now on have links with shared memory."""
-    endpoint_of, worker_of = LeagueRunner._endpoint, Assembly.worker
+    endpoint_of, worker_of = LeagueRunner._endpoint, make_worker
 
     def endpoint(runner, name):
         plain = endpoint_of(runner, name)
@@ -356,12 +356,12 @@ def share_memory(patch, tmp_path):
             return HostLink(plain, folder(tmp_path, name), address=address)
         return plain
 
-    def worker(assembly, name, context):
+    def worker(run, name, context):
         memory = context.link if isinstance(context.link, HostLink) else None
-        return worker_of(assembly, name, evolve(context, memory=memory))
+        return worker_of(run, name, evolve(context, memory=memory))
 
     patch.setattr(LeagueRunner, "_endpoint", endpoint)
-    patch.setattr(Assembly, "worker", worker)
+    patch.setattr("ludus.testing._runtime.make_worker", worker)
 
 
 def doze(runner):

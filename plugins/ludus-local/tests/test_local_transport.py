@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import zmq
 from ludus._messaging.messages import Heartbeat, Hello, ResultsAck, Segments, Stop
-from ludus._run.assembly import service_name
+from ludus._run.worker_plan import service_name
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
 from ludus_local import codec

@@ -17,10 +17,11 @@ from attrs import field, frozen
 from ludus import load_plugins
 from ludus._config.run_config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
 from ludus._config.toml import apply_overrides, read_toml
-from ludus._run.assembly import Assembly
+from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make_algorithm, make_environment, make_networks, player_role
 from ludus._run.metrics import read_metrics
 from ludus._run.threads import device_problem, prepare_to_compute
+from ludus._run.worker_plan import count_samplers
 from ludus._seeding import seed_for
 from ludus._store.model_files import load_arrays, save_arrays
 from ludus.algorithm import GroupTrainer, Policy, Trainer, Weights
@@ -185,7 +186,7 @@ class Setup:
     @property
     def workers(self) -> int:
         """Return the number of sampler processes."""
-        return Assembly(config=self.config, plugins=self.plugins, run_dir=Path()).samplers(available_cores())
+        return count_samplers(self.config, available_cores())
 
     @property
     def device(self) -> str:
@@ -272,9 +273,9 @@ class Setup:
         )
         config = attrs.evolve(self.config, sampling=section)
         folder = opponents.folder if opponents else Path()
-        assembly = Assembly(config=config, plugins=self.plugins, run_dir=folder)
+        context = RunContext(config=config, plugins=self.plugins, run_dir=folder)
         dealer = Dealer(self._seats(), section.matches_per_fixture, opponents)
-        return Sampling(config, assembly, dealer, self._first_weights())
+        return Sampling(context, dealer, self._first_weights())
 
     def _seats(self) -> tuple[tuple[int, str], ...]:
         """Return team and player of every seat: the first player that learns its role."""

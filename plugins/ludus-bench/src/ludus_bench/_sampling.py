@@ -7,21 +7,19 @@ import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 import numpy as np
 from attrs import define, field, frozen
-from ludus._run.assembly import Assembly
+from ludus._run.context import RunContext
+from ludus._run.sampler_factory import make_sampler
 from ludus.algorithm import Weights
 from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR, WorkerContext, learner_name
 from ludus.runs import Fixture
 from ludus.segment import SegmentBatch
 from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
-
-if TYPE_CHECKING:
-    from ludus._config.run_config import RunConfig
 
 __all__ = ["Dealer", "Opponents", "Sampling"]
 
@@ -78,13 +76,13 @@ class Dealer:
 class Sampling:
     """A sampler that always finds fixtures, weights and credits."""
 
-    def __init__(self, config: RunConfig, assembly: Assembly, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
-        self._players = tuple(config.players)
+    def __init__(self, context: RunContext, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
+        self._players = tuple(context.config.players)
         self._dealer, self._weights = dealer, weights
         self.fixture_matches = dealer.matches
         self._said: deque[tuple[str, Any]] = deque()
         self._keep: list[SegmentBatch] | None = None
-        self._sampler = assembly.sampler("sampler-0", WorkerContext(link=self, clock=time.monotonic))
+        self._sampler = make_sampler(context, "sampler-0", WorkerContext(link=self, clock=time.monotonic))
         self._sampler.start()
         self._answer()
 

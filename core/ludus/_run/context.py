@@ -1,0 +1,98 @@
+"""What all workers of a run are made from: its configuration, the plugins and the run folder."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from attrs import frozen
+
+from ludus._config.run_config import PlayerConfig, RunConfig, load_config
+from ludus._plugins.error_wrapping import close_environment
+from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
+from ludus.algorithm import Algorithm
+from ludus.environment import EnvironmentSpec, Role
+from ludus.interface import Interface
+from ludus.launcher import WorkerEnv
+from ludus.service import ServiceEndpoint
+
+
+@frozen(kw_only=True)
+class PlayerComponents:
+    """The components of one player for one environment.
+
+    Attributes:
+        role: The role as the player observes it, behind its interfaces.
+        interface: The bound interfaces of the player; None without any.
+        algorithm: The player's algorithm.
+    """
+
+    role: Role
+    interface: Interface | None
+    algorithm: Algorithm
+
+
+@frozen(kw_only=True)
+class RunContext:
+    """The configuration, plugins and folders of one run, shared by all worker factories.
+
+    Args:
+        config: The run's configuration.
+        plugins: The installed plugins.
+        run_dir: The run folder.
+        session: Number of the session, increased by every start of the run or of a worker; part of random seeds.
+        sockets: Private folder for the sockets of services; None in a single-process run.
+    """
+
+    config: RunConfig
+    plugins: Plugins
+    run_dir: Path
+    session: int = 0
+    sockets: Path | None = None
+
+    @classmethod
+    def load(cls, env: WorkerEnv) -> RunContext:
+        """Load the context of a run from its ``run.toml``.
+
+        Raises:
+            ConfigError: The file is missing or wrong, or a component is not installed.
+        """
+        plugins = load_plugins()
+        config = load_config(env.run_dir / "run.toml", plugins=plugins)
+        return cls(config=config, plugins=plugins, run_dir=env.run_dir, session=env.session, sockets=env.sockets)
+
+    @cached_property
+    def spec(self) -> EnvironmentSpec:
+        """Return the specification of the run's environment."""
+        environment = make_environment(self.config.environment, 1)
+        close_environment(environment)
+        return environment.spec
+
+    def player(self, name: str) -> PlayerConfig:
+        """Return the configuration of a player."""
+        return self.config.players[name]
+
+    def player_role(self, name: str) -> Role:
+        """Return the role that a player learns, as the player observes it."""
+        player = self.player(name)
+        return player_role(player, learned_role(player, self.spec))[0]
+
+    def player_components(
+        self, name: str, spec: EnvironmentSpec, endpoint: ServiceEndpoint | None = None
+    ) -> PlayerComponents:
+        """Make the interfaces and the algorithm of a player.
+
+        Args:
+            name: The player.
+            spec: Specification of the environment.
+            endpoint: Service that runs the player's networks; None to run them in this process.
+
+        Raises:
+            ConfigError: The player's role or network is missing or wrong.
+            PluginError: A factory raised.
+        """
+        player = self.player(name)
+        role, interface = player_role(player, learned_role(player, spec))
+        algorithm = make_algorithm(player, role, runtime=self.config.inference, site=endpoint)
+        return PlayerComponents(role=role, interface=interface, algorithm=algorithm)
