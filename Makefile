@@ -1,17 +1,19 @@
-# `make demo` trains a Connect Four league, `make test` runs everything that is checked. Both need Python, pip and make only.
+# `make demo` trains a Connect Four league, `make test` runs all checks. Both need Python, pip and make only.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+WHEELS ?= dist
+FOLDERS = . $(patsubst %/setup.cfg,%,$(wildcard plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg))
 DISTRIBUTIONS = $(wildcard setup.cfg plugins/*/setup.cfg contrib_envs/*/setup.cfg contrib_algos/*/setup.cfg examples/*/setup.cfg)
 
-.PHONY: demo test install lint types format clean
+.PHONY: demo test install lint types docs wheels format clean
 
 demo: install
 	@if [ -e runs/demo ]; then mv runs/demo runs/demo-before-$$(date +%Y%m%d-%H%M%S); fi
 	$(BIN)/ludus train examples/connect4.toml --run runs/demo
 
-test: install lint types
+test: install lint types docs
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder
 
 install: $(VENV)/installed
@@ -30,9 +32,22 @@ types: install
 	MYPYPATH=examples $(BIN)/mypy core/ludus plugins/*/src contrib_*/*/src examples/*/src examples/*.py benchmarks/*.py docs/*.py
 	ls examples/*/run.py | MYPYPATH=examples xargs -n 1 $(BIN)/mypy
 
+docs: install
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --jobs 2 -c docs . build/docs
+
+# Every wheel is built in a folder of its own: files left from an earlier build would become part of it.
+wheels: install
+	@for folder in $(FOLDERS); do \
+	    base=$$(mktemp -d); \
+	    printf '[build]\nbuild_base = %s\n' $$base > $$base/build.cfg; \
+	    DIST_EXTRA_CONFIG=$$base/build.cfg $(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps \
+	        --no-build-isolation --wheel-dir $(WHEELS) $$folder || exit 1; \
+	    rm -r $$base; \
+	done
+
 format: install
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,7 +2,7 @@
 
 An *algorithm* makes two things for a role: a `Policy`, which runs inside samplers and evaluators, and a `Trainer`,
 which runs inside the learner. They meet in two places only: the weights (named arrays) that the trainer
-publishes and the policy loads, and the `Field`s that the policy adds to every decision for the trainer.
+publishes and the policy loads, and the `Field` records that the policy adds to every decision for the trainer.
 On-policy and off-policy algorithms alike.
 """
 

@@ -22,7 +22,10 @@ from ludus.environment import Role
 from ludus.testing import FakeLeague, check_environment, fake_player
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 READMES = [ROOT / "core" / "README.md", *sorted(ROOT.glob("*/*/README.md"))]
 DISTRIBUTIONS = [ROOT / "setup.cfg", *sorted(ROOT.glob("*/*/setup.cfg"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -115,9 +118,9 @@ def test_the_layout_names_every_folder_of_tests():
 
 
 @pytest.mark.parametrize("folder", sorted(ROOT.glob("*/ludus-*/setup.cfg")), ids=relative)
-def test_the_readme_names_every_package(folder):
-    """And links to its own README."""
-    assert f"({relative(folder.with_name('README.md'))})" in text_of(ROOT / "README.md")
+def test_the_table_of_packages_is_complete(folder):
+    """docs/packages.md links to the README of every distribution."""
+    assert f"(../{relative(folder.with_name('README.md'))})" in text_of(ROOT / "docs" / "packages.md")
 
 
 # -- commands ------------------------------------------------------------------------------------------------------
@@ -372,10 +375,11 @@ def test_modules_of_the_architecture_page_exist():
     assert named == core_modules() - {"__init__", "__main__", "_version"}
 
 
-def test_public_modules_are_on_the_map():
-    """docs/index.md names every module that plugins may import, and no other."""
-    named = set(re.findall(r"`ludus\.(\w+)`", text_of(ROOT / "docs" / "index.md")))
-    assert named == {name for name in core_modules() if not name.startswith("_")}
+def test_public_modules_are_in_the_api_reference():
+    """Every module that plugins may import has its place in docs/api, once."""
+    pages = [text_of(path) for path in sorted((ROOT / "docs" / "api").glob("*.md"))]
+    named = [name for page in pages for name in re.findall(r"automodule:: ludus\.(\w+)$", page, re.MULTILINE)]
+    assert sorted(named) == sorted(name for name in core_modules() if not name.startswith("_"))
 
 
 def test_messages_of_the_architecture_page_exist():
@@ -404,29 +408,13 @@ def test_no_paths_of_one_machine(path):
     assert FORBIDDEN.findall(text_of(path)) == []
 
 
-# -- the picture ---------------------------------------------------------------------------------------------------
+# -- the animation -------------------------------------------------------------------------------------------------
 
 
-def test_the_picture_is_drawn(tmp_path):
-    """A metric stream becomes a picture of scores and rating."""
-    pytest.importorskip("matplotlib")
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(
-            f'{{"t": {60 * i}, "d": {i}, "m": {{"league/main_agent/rating": {i}, '
-            f'"league/main_agent/rating_deviation": 1, "league/main_agent/score_v_random": 0.5, '
-            f'"league/main_agent/score_v_random/low": 0.4, "league/main_agent/score_v_random/high": 0.6}}}}\n'
-            for i in range(3)
-        ),
-        encoding="utf-8",
-    )
-    picture = tmp_path / "demo.svg"
-    assert script("make_demo_picture").main([str(tmp_path), "--out", str(picture)]) == 0
-    assert "against random" in text_of(picture)
-
-
-def test_no_picture_without_a_rating(tmp_path, capsys):
-    """A run that is too young is an error of one line."""
-    pytest.importorskip("matplotlib")
-    (tmp_path / "metrics.jsonl").write_text('{"t": 1, "d": 0, "m": {"league/matches": 0}}\n', encoding="utf-8")
-    assert script("make_demo_picture").main([str(tmp_path), "--out", str(tmp_path / "demo.svg")]) == 1
-    assert "no rated model" in capsys.readouterr().err
+def test_a_match_becomes_an_animation():
+    """Every stone appears once, at its move."""
+    empty = ["..", ".."]
+    picture = script("make_match_animation").draw([empty, ["..", "X."], ["O.", "X."]], ("a@1", "b"))
+    assert picture.count("<animate ") == 2
+    assert ">a@1</text>" in picture
+    assert ">b</text>" in picture
