@@ -1,4 +1,4 @@
-"""The agent contract: whatever fills seats without learning (scripted bots, perfect players, remote programs)."""
+"""The agent contract: participants that do not learn, such as scripted bots, perfect players and remote programs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["Agent", "EvaluatingAgent"]
 
 
 class Agent(Protocol):
-    """Decides for any number of seats at once, from what those seats see.
+    """Decides for any number of seats at once.
 
-    Made by the factory of an ``agent`` component for one role of one environment.
+    The factory of an ``agent`` component makes an agent for one role of one environment.
     """
 
     def act(
@@ -31,7 +31,7 @@ class Agent(Protocol):
         Args:
             observation: Leaves ``[n, …]``.
             action_mask: ``[n, A] bool`` or None.
-            seat_ids: ``[n] int64``: which (match row, seat) each row belongs to, for agents with memory.
+            seat_ids: ``[n] int64``, the seat id of each row, for agents with state.
             rng: The only source of randomness.
 
         Returns:
@@ -39,14 +39,14 @@ class Agent(Protocol):
         """
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget everything about these streams: a new match starts there."""
+        """Clear the state of the seats ``[n] int64`` at the start of their next matches."""
 
 
 @runtime_checkable
 class EvaluatingAgent(Agent, Protocol):
-    """An agent that also knows how good its position is; an optional part of the contract.
+    """An agent that also evaluates its position; an optional part of the contract.
 
-    A player that learns to exploit it reads that [Minimax eq. 3].
+    A player that learns to exploit the agent records these values [Minimax eq. 3].
     """
 
     def act_and_evaluate(
@@ -57,8 +57,9 @@ class EvaluatingAgent(Agent, Protocol):
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Decide as `act` does, and return besides what each row expects to receive from here on.
+        """Decide as `act` does and evaluate the same rows.
 
         Returns:
-            Actions as of `act`; values ``[n] float32`` in the units of the game's rewards, NaN where unknown.
+            Actions, as `act` returns them, and the expected returns ``[n] float32`` in units of the environment's
+            rewards, NaN where unknown.
         """

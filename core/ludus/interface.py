@@ -1,14 +1,11 @@
-"""Interfaces [Arena §2.4]: reversible transforms of what a seat sees and does, and how they are put together.
+"""Interfaces [Arena §2.4]: transforms of observations, rewards and actions between an environment and a policy.
 
-One interface serves every place, always through the same row-wise calls::
+`bind` fixes the spaces, `observe` transforms observations and rewards, and `act` transforms the chosen actions back.
+`stack` combines interfaces: observations pass the first interface first, actions pass the last interface first.
 
-    stack(first, second)       observations pass first, then second; actions second, then first
-    bind, observe, act         a sampler around a learned policy (`bind_role` gives the role it learns)
-
-When an interface looks. `observe` is called once for every decision of a seat, on the tick on which it decides, and
-where its player is learning, once more when its match ends. `View.reward` is what the seat received since the last of
-these calls; frozen models see 0. A stateful interface thus counts in decisions, whether it sits on the environment or
-on the agent.
+`observe` is called once per decision of a seat, on the tick of the decision, and for a learning player once more when
+the match ends. `SeatView.reward` is the reward since the previous call, and 0 for frozen models. A stateful interface
+therefore counts decisions, not ticks, whether it wraps the environment or an agent.
 """
 
 from __future__ import annotations
@@ -30,8 +27,8 @@ __all__ = [
     "Identity",
     "Interface",
     "ScheduledInterface",
+    "SeatView",
     "Spaces",
-    "View",
     "bind_role",
     "require_distinct",
     "stack",
@@ -47,14 +44,16 @@ class Spaces:
 
 
 @define(kw_only=True)
-class View:
-    """What n seats see on one tick; privileged observations are no part of it and reach critics untouched.
+class SeatView:
+    """Observations and rewards of n seats on one tick.
+
+    Privileged observations are not part of a view: critics read them unchanged.
 
     Attributes:
         observation: Leaves ``[n, …]``.
         action_mask: ``[n, A] bool`` or None.
-        reward: ``[n] float32``: what each seat received since it was last observed.
-        reward_parts: The named parts of it, each ``[n] float32``, where the environment gives any.
+        reward: ``[n] float32``, the reward of each seat since the previous view of the seat.
+        reward_parts: Named parts of `reward`, each ``[n] float32``; empty if the environment has none.
     """
 
     observation: Leaves
@@ -64,64 +63,64 @@ class View:
 
 
 class Interface(Protocol):
-    """A transform of observations (raw → seen), masks, rewards and actions (chosen → raw).
+    """A transform of observations, masks, rewards and actions.
 
-    Stateless interfaces are pure functions of their arguments; stateful ones (frame stack) keep one entry
-    per stream. What comes out for a row depends on that row and its stream alone.
+    Stateless interfaces are pure functions of their arguments. Stateful ones, such as a frame stack, keep one entry
+    per seat id. The result for a row depends on that row and the entry of its seat id only.
     """
 
     def bind(self, raw: Spaces) -> Spaces:
-        """Fix the raw spaces and return the transformed ones. Called before anything else; may be repeated.
+        """Fix the raw spaces and return the transformed ones. Called before all other methods; may be repeated.
 
         Raises:
             ContractError: The interface cannot work on these spaces.
         """
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget everything about these streams (``[n] int64``): a new match starts there."""
+        """Clear the state of the seats ``[n] int64`` at the start of their next matches."""
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
-        """Return what the seats see; must not modify `view`.
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
+        """Return the transformed view. Must not modify `view`.
 
         Args:
             view: n rows.
-            seat_ids: ``[n] int64``: which (match row, seat) each row belongs to; no duplicates.
+            seat_ids: ``[n] int64``, the seat id of each row; no duplicates.
         """
 
     def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
         """Return the raw action ``[n, L']`` for the chosen ``action [n, L]``.
 
-        Interfaces that leave actions as they are inherit this from `Identity`: only then is what the game says of its
-        action labels (`Role.labels_used`) passed on to the player.
+        Interfaces that do not change actions inherit this method from `Identity`. `bind_role` keeps `Role.labels_used`
+        for those interfaces only.
         """
 
 
 @runtime_checkable
 class ScheduledInterface(Interface, Protocol):
-    """An interface whose rewards change in the course of training; an optional part of the contract.
+    """An interface whose rewards change during training; an optional part of the contract.
 
-    Only rewards may: frozen models, evaluation and play see no rewards and never hear of the progress, so that a model
-    would meet other observations, masks or actions there than those it learned with.
+    Observations, masks and actions must not depend on the progress: the progress is set for learning players only, so
+    a frozen model would get other observations, masks or actions than those it was trained with.
     """
 
-    def advance(self, progress: float) -> None:
-        """Hear how much of the training budget is used, in [0, 1]; called now and then, between decisions.
+    def set_progress(self, progress: float) -> None:
+        """Set the share of the training budget that is used, in [0, 1].
 
-        Only where its player is learning; without a call it is 0.
+        Called from time to time between decisions, for learning players only. The initial progress is 0.
         """
 
 
 class Identity:
-    """The interface that changes nothing. Subclass it and override what your interface changes."""
+    """The interface that changes nothing. Subclass it and override the methods that your interface needs."""
 
     def bind(self, raw: Spaces) -> Spaces:
         """Return the raw spaces."""
         return raw
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: there is no memory."""
+        """Do nothing: the interface is stateless."""
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - for subclasses with memory
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - for stateful subclasses
         """Return the view itself."""
         return view
 
@@ -131,13 +130,13 @@ class Identity:
 
 
 def stack(*interfaces: Interface) -> Interface:
-    """Put interfaces on top of each other: the first is next to the game.
+    """Return an interface that applies `interfaces` in order, the first one next to the environment.
 
-    Observations pass the first one first, actions pass it last: ``stack(I1, I2)`` is the paper's ``I2(I1(None))``
-    [Arena §2.4.1]. Without interfaces it changes nothing.
+    Observations pass the first interface first, actions pass it last: ``stack(I1, I2)`` is ``I2(I1(None))`` of the
+    paper [Arena §2.4.1]. A stack without interfaces changes nothing.
 
     Raises:
-        ContractError: The same object is given twice; its memory would be shared.
+        ContractError: An object occurs twice; its two places would share one state.
     """
     require_distinct(interfaces)
     return _Stack(interfaces)
@@ -147,10 +146,10 @@ def require_distinct(interfaces: Sequence[Interface]) -> None:
     """Check that no interface object is used twice.
 
     Raises:
-        ContractError: One is.
+        ContractError: An object occurs twice.
     """
     if len({id(interface) for interface in interfaces}) < len(interfaces):
-        raise ContractError("the same interface object is used twice; make one object for each place")
+        raise ContractError("an interface object is used twice; create one object for each place")
 
 
 @frozen
@@ -166,7 +165,7 @@ class _Stack:
         for interface in self.interfaces:
             interface.reset(seat_ids)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         for interface in self.interfaces:
             view = interface.observe(view, seat_ids)
         return view
@@ -176,35 +175,35 @@ class _Stack:
             action = interface.act(action, seat_ids)
         return action
 
-    def advance(self, progress: float) -> None:
+    def set_progress(self, progress: float) -> None:
         for interface in self.interfaces:
             if isinstance(interface, ScheduledInterface):
-                interface.advance(progress)
+                interface.set_progress(progress)
 
 
 def bind_role(role: Role, interface: Interface) -> Role:
-    """Bind `interface` to a role's spaces and return the role as its player sees it.
+    """Bind `interface` to the spaces of a role and return the transformed role.
 
-    `labels_used` speaks of the game's actions: it is None behind an interface with an `act` of its own.
+    `Role.labels_used` describes the raw actions, so it becomes None behind an interface that overrides `act`.
 
     Raises:
         ContractError: The interface cannot work on this role; the message names both.
     """
     try:
-        seen = interface.bind(Spaces(role.observation_space, role.action_space))
+        bound = interface.bind(Spaces(role.observation_space, role.action_space))
     except ContractError as error:
         raise ContractError(f"role {role.name!r}: {error}") from error
-    same_actions = seen.action == role.action_space and _leaves_actions(interface)
+    same_actions = bound.action == role.action_space and _keeps_actions(interface)
     return attrs.evolve(
         role,
-        observation_space=seen.observation,
-        action_space=seen.action,
+        observation_space=bound.observation,
+        action_space=bound.action,
         labels_used=role.labels_used if same_actions else None,
     )
 
 
-def _leaves_actions(interface: Interface) -> bool:
-    """Return whether actions keep their meaning, which their space does not show: choices may be renumbered."""
+def _keeps_actions(interface: Interface) -> bool:
+    """Return whether actions keep their meaning; equal spaces do not imply it, since choices may be renumbered."""
     if isinstance(interface, _Stack):
-        return all(map(_leaves_actions, interface.interfaces))
+        return all(map(_keeps_actions, interface.interfaces))
     return type(interface).act is Identity.act

@@ -12,7 +12,7 @@ from ludus._sampling.recorder import Recorder, SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.interface import Identity, View
+from ludus.interface import Identity, SeatView
 from ludus.segment import Field
 
 ROLE = Role(
@@ -55,7 +55,7 @@ class Double(Identity):
         self.forgotten += seat_ids.tolist()
 
     def observe(self, view, seat_ids):
-        return View(observation=view.observation, action_mask=view.action_mask, reward=2 * view.reward)
+        return SeatView(observation=view.observation, action_mask=view.action_mask, reward=2 * view.reward)
 
     def act(self, action, seat_ids):
         return 3 - action

@@ -182,7 +182,7 @@ class Fading(Identity):
     def __init__(self):
         self.share = 1
 
-    def advance(self, progress):
+    def set_progress(self, progress):
         self.share = 0 if progress > 0.5 else 1
 
     def observe(self, view, seat_ids):
@@ -229,8 +229,8 @@ class FadingMask(Fading):
         (DependsOnOrder, "reward differs at decision 0 with rows in another order"),
         (NeverForgets, "differs at decision 0 with a second match after reset"),
         (ForgetsEverybody, "of a stream changes when another stream is reset"),
-        (FadingObservation, "observation leaf 'x' changes with advance"),
-        (FadingMask, "action_mask changes with advance"),
+        (FadingObservation, "observation leaf 'x' changes with set_progress"),
+        (FadingMask, "action_mask changes with set_progress"),
     ],
 )
 def test_a_broken_interface_is_found(broken, complaint):
@@ -266,7 +266,7 @@ def test_actions_may_not_change_in_the_course_of_training():
             return action * self.share
 
     for make in (FadingAction, lambda: stack(Identity(), FadingAction())):
-        with pytest.raises(ContractError, match="the game's action changes with advance"):
+        with pytest.raises(ContractError, match="the game's action changes with set_progress"):
             check_interface(make, RAW, masked=False)
 
 

@@ -367,7 +367,7 @@ def test_update_without_a_result(path, monkeypatch):
     [
         (lambda view: evolve(view, observation={}), r"observe returned the leaves \[\], bind promised .*"),
         (lambda view: evolve(view, reward=view.reward.astype(np.float64)), "observe returned a reward of float64 .*"),
-        (lambda _view: None, "observe returned None, expected a ludus.interface.View"),
+        (lambda _view: None, "observe returned None, expected a ludus.interface.SeatView"),
     ],
 )
 def test_interface_that_shows_something_else_than_it_bound(tmp_path, monkeypatch, change, problem):

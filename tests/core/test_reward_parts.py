@@ -45,7 +45,7 @@ class Notes(Identity):
         self.parts.append({name: values.tolist() for name, values in view.reward_parts.items()})
         return attrs.evolve(view, reward=view.reward_parts.get("gold", view.reward) * 10)
 
-    def advance(self, progress):
+    def set_progress(self, progress):
         self.progress.append(progress)
 
 
@@ -136,10 +136,10 @@ def test_scheduled_interfaces_hear_of_the_progress():
     notes = Notes()
     assert isinstance(notes, ScheduledInterface)
     assert not isinstance(Identity(), ScheduledInterface)
-    live(notes).advance(0.25)
-    live(stack(Identity(), notes)).advance(0.5)
-    live(Identity()).advance(0.75)
-    live(None).advance(1.0)
+    live(notes).set_progress(0.25)
+    live(stack(Identity(), notes)).set_progress(0.5)
+    live(Identity()).set_progress(0.75)
+    live(None).set_progress(1.0)
     assert notes.progress == [0.25, 0.5]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus.errors import ContractError
-from ludus.interface import Spaces, View
+from ludus.interface import SeatView, Spaces
 from ludus.testing import check_interface
 from ludus_chase.config import NearestConfig
 from ludus_chase.layout import INDEX
@@ -24,7 +24,7 @@ def seen(scene):
         role, tick = match.environment.spec.role("mouse"), match.tick.roles["mouse"]
         space = interface.bind(Spaces(role.observation_space, role.action_space)).observation
         leaves = {name: leaf[0, :1] for name, leaf in tick.observation.items()}
-        view = View(observation=leaves, action_mask=None, reward=np.zeros(1, np.float32))
+        view = SeatView(observation=leaves, action_mask=None, reward=np.zeros(1, np.float32))
         found = interface.observe(view, np.zeros(1, np.int64)).observation
         assert set(found) == set(space.spaces)
         assert all(found[name].shape[1:] == leaf.shape for name, leaf in space.spaces.items())

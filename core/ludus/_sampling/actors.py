@@ -16,7 +16,7 @@ from ludus.algorithm import Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.inference import Span
-from ludus.interface import Interface, ScheduledInterface, View
+from ludus.interface import Interface, ScheduledInterface, SeatView
 from ludus.segment import SegmentBatch
 
 _SOURCES = {  # of what is recorded; the rest is the policy's
@@ -97,7 +97,7 @@ class PolicyAgent:
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Decide for n rows; returns actions ``[n, L]`` and values ``[n]``, NaN where the policy computes none."""
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
+        view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
         if self.interface is not None:
             view = self.interface.observe(view, seat_ids)
         decision = self.policy.act(
@@ -147,10 +147,10 @@ class PolicyActor:
     def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Nothing to do."""
 
-    def view(self, seats: Seats, since: Reward) -> View:
+    def view(self, seats: Seats, since: Reward) -> SeatView:
         """Return what seats see through the interface, with what they received."""
         tick = seats.tick
-        view = View(
+        view = SeatView(
             observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
             action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
             reward=since.reward,
@@ -163,7 +163,7 @@ class PolicyActor:
         return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
 
     def decide(
-        self, seats: Seats, view: View, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()
+        self, seats: Seats, view: SeatView, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()
     ) -> Decision:
         """Return the decisions of seats; keep their new recurrent states and write their values to `seats.values`.
 
@@ -220,10 +220,10 @@ class LiveActor(PolicyActor):
         self.policy.load(weights)
         self.version = version
 
-    def advance(self, progress: float) -> None:
+    def set_progress(self, progress: float) -> None:
         """Tell the interface how much of the training budget is used, in [0, 1]."""
         if isinstance(self.interface, ScheduledInterface):
-            self.interface.advance(progress)
+            self.interface.set_progress(progress)
 
     @property
     def reads(self) -> bool:
@@ -270,10 +270,10 @@ class LiveActor(PolicyActor):
         self.recorder.close(columns)
         self._column[seats.seat_ids] = -1
 
-    def _final(self, seats: Seats, everyone: View, cut: np.ndarray, columns: np.ndarray) -> None:
+    def _final(self, seats: Seats, everyone: SeatView, cut: np.ndarray, columns: np.ndarray) -> None:
         # nothing is decided here: values are wanted, and the mask for who learns from what would be done next
         privileged, mask = self.privileged(seats), everyone.action_mask
-        view = View(
+        view = SeatView(
             observation={name: leaf[cut] for name, leaf in everyone.observation.items()},
             action_mask=None if mask is None else _known(mask[cut], self.recorder.layout.labels),
             reward=everyone.reward[cut],
@@ -316,7 +316,7 @@ def store(state: Leaves, seat_ids: np.ndarray, values: Leaves) -> None:
         state[name][seat_ids] = leaf
 
 
-def _entry(view: View, privileged: Leaves, decision: Decision) -> dict[str, np.ndarray]:
+def _entry(view: SeatView, privileged: Leaves, decision: Decision) -> dict[str, np.ndarray]:
     entry = {f"observation/{name}": leaf for name, leaf in view.observation.items()}
     entry |= {f"privileged/{name}": leaf for name, leaf in privileged.items()}
     entry |= {f"extras/{name}": values for name, values in decision.extras.items()}

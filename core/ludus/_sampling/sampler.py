@@ -153,7 +153,7 @@ class Sampler:
         if credit.pid == os.getpid():  # what a predecessor of this process sent is no credit
             lane.acked = max(min(credit.acked, lane.sent), lane.acked)
         lane.credits = credit.credits
-        lane.actor.advance(credit.progress)
+        lane.actor.set_progress(credit.progress)
         if credit.weights:
             lane.newest = credit
         self._drain(lane)

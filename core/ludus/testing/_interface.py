@@ -12,7 +12,7 @@ from gymnasium import Space
 
 from ludus.environment import Leaves
 from ludus.errors import ContractError
-from ludus.interface import Interface, ScheduledInterface, Spaces, View
+from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
@@ -56,14 +56,14 @@ def check_interface(
 class _Script:
     """What n streams are shown, one view per step."""
 
-    views: list[View]
+    views: list[SeatView]
     seat_ids: np.ndarray
 
     @classmethod
     def random(cls, raw: Spaces, *, rows: int, steps: int, seed: int, masked: bool) -> _Script:
         rng = np.random.default_rng(seed)
         views = [
-            View(
+            SeatView(
                 observation=random_leaves(raw.observation, rows, rng),
                 action_mask=random_mask(raw.action, rows, rng) if masked else None,
                 reward=rng.normal(size=rows).astype(np.float32),
@@ -76,13 +76,13 @@ class _Script:
     def part(self, chosen: np.ndarray) -> _Script:
         return _Script([_take(view, chosen) for view in self.views], self.seat_ids[chosen])
 
-    def play(self, interface: Interface) -> list[View]:
+    def play(self, interface: Interface) -> list[SeatView]:
         """Return copies of what the interface shows, step by step."""
         return [_copy(interface.observe(view, self.seat_ids)) for view in self.views]
 
 
-def _take(view: View, chosen: np.ndarray) -> View:
-    return View(
+def _take(view: SeatView, chosen: np.ndarray) -> SeatView:
+    return SeatView(
         observation={name: leaf[chosen] for name, leaf in view.observation.items()},
         action_mask=None if view.action_mask is None else view.action_mask[chosen],
         reward=view.reward[chosen],
@@ -90,11 +90,11 @@ def _take(view: View, chosen: np.ndarray) -> View:
     )
 
 
-def _copy(view: View) -> View:
+def _copy(view: SeatView) -> SeatView:
     return _take(view, np.arange(view.reward.shape[0]))
 
 
-def _differs(one: View, other: View) -> str:
+def _differs(one: SeatView, other: SeatView) -> str:
     """Return the name of the first part in which two views differ, empty if they do not."""
     if one.observation.keys() != other.observation.keys():
         return "leaf names"
@@ -133,7 +133,7 @@ def _check_bind(make: Callable[[], Interface], raw: Spaces) -> Spaces:
     return first
 
 
-def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script) -> list[View]:
+def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script) -> list[SeatView]:
     interface = _bound(make, raw, script.seat_ids)
     trace = []
     for view in script.views:
@@ -155,7 +155,7 @@ def check_view(shown: Any, seen: Spaces, *, rows: int) -> None:
     Raises:
         ContractError: Something has another name, shape or dtype.
     """
-    expect(View, shown, "observe")
+    expect(SeatView, shown, "observe")
     _check_observation(shown.observation, seen.observation, rows=rows)
     _check_mask(shown.action_mask, seen.action, rows=rows)
     _check_rewards(shown, rows=rows)
@@ -197,7 +197,7 @@ def _check_choices(mask: np.ndarray | None, action: Space[Any]) -> None:
             raise ContractError(f"observe left no legal choice of label {label}, although the raw mask has one")
 
 
-def _check_rewards(shown: View, *, rows: int) -> None:
+def _check_rewards(shown: SeatView, *, rows: int) -> None:
     parts = {f"the reward part {name!r}": part for name, part in shown.reward_parts.items()}
     for what, reward in {"a reward": shown.reward, **parts}.items():
         if reward.shape != (rows,) or reward.dtype != np.float32:
@@ -238,7 +238,7 @@ def _check_raw_action(action: np.ndarray, chosen: np.ndarray, space: Space[Any],
         )
 
 
-def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
+def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[SeatView]) -> None:
     """Order, company and batch size of rows make no difference."""
     count = script.seat_ids.size
     order = np.arange(count)[::-1]
@@ -251,7 +251,7 @@ def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, tra
     _check_same(trace, half, script.part(half).play(_bound(make, raw, script.seat_ids)), "fewer streams")
 
 
-def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[View]) -> None:
+def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[SeatView]) -> None:
     """A reset forgets everything about its streams and nothing about others."""
     interface = _bound(make, raw, script.seat_ids)
     script.play(interface)
@@ -276,7 +276,7 @@ def _check_schedule(
     if not isinstance(learning, ScheduledInterface):
         return
     for step, view in enumerate(script.views, start=1):
-        learning.advance(step / len(script.views))
+        learning.set_progress(step / len(script.views))
         expected, got = (
             attrs.evolve(one.observe(view, script.seat_ids), reward=view.reward, reward_parts={})
             for one in (model, learning)
@@ -288,12 +288,12 @@ def _check_schedule(
             changed = changed or "the game's action"
         if changed:
             raise ContractError(
-                f"{changed} changes with advance, which may change rewards alone: frozen models, evaluation and play "
-                f"never hear of the progress"
+                f"{changed} changes with set_progress, which may change rewards only: the progress is not set for "
+                f"frozen models and evaluations"
             )
 
 
-def _check_same(trace: list[View], chosen: np.ndarray, played: list[View], what: str) -> None:
+def _check_same(trace: list[SeatView], chosen: np.ndarray, played: list[SeatView], what: str) -> None:
     for step, (expected, got) in enumerate(zip(trace, played, strict=True)):
         changed = _differs(_take(expected, chosen), got)
         if changed:

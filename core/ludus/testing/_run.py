@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
     from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
-    from ludus.interface import Interface, View
+    from ludus.interface import Interface, SeatView
     from ludus.matchmaker import Matchmaker
     from ludus.segment import SegmentBatch
 
@@ -245,7 +245,7 @@ class _WatchedInterface:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Show the view."""
         shown = self.inner.observe(view, seat_ids)
         with answering(self.who):

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from ludus import ContractError, Role, WorkerError
 from ludus.__main__ import main
 from ludus.environment import EnvironmentSpec
-from ludus.interface import Spaces, View
+from ludus.interface import SeatView, Spaces
 from ludus.launcher import Session, WorkerSpec
 from ludus.metrics import Metric
 from ludus.network import NetworkRequest
@@ -76,7 +76,7 @@ def test_interfaces_keep_the_contract(make, spec):
 
 def view():
     """Return what one seat of dummy-guess sees, with a mask."""
-    return View(
+    return SeatView(
         observation={"left": np.ones((1, 1), np.float32), "last": np.ones((1, 3), np.int8)},
         action_mask=np.array([[True, False, False]]),
         reward=np.ones(1, np.float32),

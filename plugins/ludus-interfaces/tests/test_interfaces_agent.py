@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.agent import EvaluatingAgent
-from ludus.interface import Identity, Spaces, View
+from ludus.interface import Identity, SeatView, Spaces
 from ludus_interfaces.agent import on_agent
 
 CARDS = 3
@@ -23,7 +23,7 @@ class CardOnly(Identity):
 
     def observe(self, view, seat_ids):
         mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
-        return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
+        return SeatView(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
 
     def act(self, action, seat_ids):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
@@ -41,7 +41,7 @@ class Count(Identity):
     def observe(self, view, seat_ids):
         count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
         self.seen |= dict(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
-        return View(observation={"count": count}, action_mask=None, reward=view.reward)
+        return SeatView(observation={"count": count}, action_mask=None, reward=view.reward)
 
 
 class Rule:

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, stack
+from ludus.interface import Identity, SeatView, Spaces, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment
 from ludus_interfaces.agent import on_agent
@@ -128,7 +128,7 @@ class CardOnly(Identity):
 
     def observe(self, view, seat_ids):
         mask = None if view.action_mask is None else view.action_mask[:, :CARDS]
-        return View(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
+        return SeatView(observation={"obs": view.observation["card"]}, action_mask=mask, reward=view.reward)
 
     def act(self, action, seat_ids):
         return np.concatenate([action, np.zeros_like(action)], axis=1)
@@ -142,7 +142,7 @@ class OneLabel(Identity):
 
     def observe(self, view, seat_ids):
         guess, bid = np.split(view.action_mask, [CARDS], axis=1)
-        return View(
+        return SeatView(
             observation={"obs": np.eye(CARDS, dtype=np.float32)[view.observation["card"]]},
             action_mask=(guess[:, :, None] & bid[:, None, :]).reshape(len(seat_ids), -1),
             reward=2 * view.reward,

@@ -9,7 +9,7 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus.environment import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View, stack
+from ludus.interface import Identity, SeatView, Spaces, stack
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_environment, check_interface
 from ludus_interfaces.environment import on_environment
@@ -143,7 +143,7 @@ class Rule:
 def joint_view(first, second, mask=None):
     """Return one row of two plain parts."""
     leaves = {"0.obs": np.array([[first]], np.float32), "1.obs": np.array([[second]], np.float32)}
-    return View(observation=leaves, action_mask=mask, reward=np.ones(1, np.float32))
+    return SeatView(observation=leaves, action_mask=mask, reward=np.ones(1, np.float32))
 
 
 # -- joint spaces --------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_combined_interfaces_hear_of_the_progress():
     """Half of the budget is used: guidance of 4 is worth 4 on one side and, faded by half, 2 on the other."""
     both = combine(Identity(), RewardParts({}, fade={"hint": 1.0}))
     both.bind(join_spaces([PLAIN, PLAIN]))
-    stack(both).advance(0.5)
+    stack(both).set_progress(0.5)
     view = joint_view(0, 0)
     view.reward_parts = {"hint": np.float32([4])}
     assert parts_of(both.observe(view, ONE)) == {"hint": 3}

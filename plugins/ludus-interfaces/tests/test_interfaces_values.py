@@ -7,7 +7,7 @@ import pytest
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
-from ludus.interface import Spaces, View, stack
+from ludus.interface import SeatView, Spaces, stack
 from ludus.testing import check_interface
 from ludus_interfaces.actions import MergeLabels
 from ludus_interfaces.frames import FrameStack
@@ -38,7 +38,7 @@ ONE = np.array([0])
 def show(interface, observation=ROW, *, raw=RAW, reward=1.0, mask=None, seat_ids=ONE):
     """Bind and observe once."""
     interface.bind(raw)
-    view = View(observation=observation, action_mask=mask, reward=np.full(len(seat_ids), reward, np.float32))
+    view = SeatView(observation=observation, action_mask=mask, reward=np.full(len(seat_ids), reward, np.float32))
     return interface.observe(view, seat_ids)
 
 
@@ -151,7 +151,7 @@ def test_scale_observation_takes_the_limits_of_a_dtype_for_no_bounds(dtype):
     leaf = spaces.Box(np.array([limits.min, 0], dtype), np.array([limits.max, 10], dtype), dtype=dtype)
     interface = ScaleObservation()
     bound = interface.bind(Spaces(leaf, ACTION)).observation
-    view = View(observation={"obs": np.array([[7, 5]], dtype)}, action_mask=None, reward=np.zeros(1, np.float32))
+    view = SeatView(observation={"obs": np.array([[7, 5]], dtype)}, action_mask=None, reward=np.zeros(1, np.float32))
     assert interface.observe(view, np.zeros(1, np.int64)).observation["obs"].tolist() == [[7, 0]]
     assert (bound.low.tolist(), bound.high.tolist()) == ([np.float32(limits.min), -1], [np.float32(limits.max), 1])
 
@@ -163,7 +163,7 @@ def test_scale_observation_leaves_entries_with_one_bound():
     interface = ScaleObservation(-2, 2)
     bound = interface.bind(Spaces(spaces.Box(low, high), ACTION))
     row = {"obs": np.array([[3, 7, -9, 1e9, 5]], np.float32)}
-    view = View(observation=row, action_mask=None, reward=np.zeros(1, np.float32))
+    view = SeatView(observation=row, action_mask=None, reward=np.zeros(1, np.float32))
     seen = interface.observe(view, np.zeros(1, np.int64)).observation["obs"]
     assert seen.tolist() == [[3, 7, -9, 1e9, 0]]
     assert bound.observation.low.tolist() == [-5, 5, -np.inf, -np.inf, -2]
@@ -260,7 +260,7 @@ def seen(interface, seat_ids, **parts):
     """Return the reward that the interface makes of parts."""
     arrays = {name: np.asarray(values, np.float32) for name, values in parts.items()}
     total = np.sum(list(arrays.values()), axis=0).astype(np.float32) if arrays else np.zeros(len(seat_ids), np.float32)
-    view = View(
+    view = SeatView(
         observation={"obs": np.zeros((len(seat_ids), 1), np.float32)},
         action_mask=None,
         reward=total,
@@ -280,7 +280,7 @@ def test_guidance_fades():
     interface = RewardParts({"hint": 2.0}, fade={"hint": 0.5})
     rewards = []
     for progress in (0.0, 0.25, 0.5, 0.75):
-        interface.advance(progress)
+        interface.set_progress(progress)
         rewards.append(seen(interface, [0], win=[1], hint=[1])[0])
     assert rewards == [3, 2, 1, 1]
 
@@ -304,7 +304,7 @@ def test_a_part_that_the_game_does_not_have_is_an_error():
 @pytest.mark.parametrize("asked", [{"weights": {"win": 2.0}}, {"fade": {"win": 1.0}}, {"once": ["win"]}], ids=str)
 def test_a_reward_without_parts_is_an_error_where_one_is_asked_for(asked):
     """Otherwise the options would do nothing, and nobody would know."""
-    view = View(observation={}, action_mask=None, reward=np.ones(1, np.float32))
+    view = SeatView(observation={}, action_mask=None, reward=np.ones(1, np.float32))
     with pytest.raises(ContractError, match="gives no reward part 'win'; it gives none"):
         RewardParts(**{"weights": {}} | asked).observe(view, np.zeros(1, np.int64))
     assert RewardParts({}).observe(view, np.zeros(1, np.int64)) is view
@@ -319,5 +319,5 @@ def test_an_interface_on_top_sees_the_new_parts():
     """And hears of the progress."""
     below, above = RewardParts({"hit": 0.5}), RewardParts({"hit": 0.5}, fade={"hit": 1.0})
     stacked = stack(below, above)
-    stacked.advance(0.5)
+    stacked.set_progress(0.5)
     assert seen(stacked, [0], hit=[8]) == [1]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ludus.environment import Scenario, checked_scenarios
 from ludus.errors import ContractError
-from ludus.random import draw
+from ludus.random import random_bits
 
 from ludus_board.rules import Rules
 
@@ -68,7 +68,7 @@ def play(
         quiet = _quiet(rules, own, own | other)
         going[at] = quiet.any(axis=1)
         at, quiet = at[going[at]], quiet[going[at]]
-        moves = _pick(quiet, draw(seeds[at], ply))
+        moves = _pick(quiet, random_bits(seeds[at], ply))
         bits, _ = rules.place(stones[at, 0] | stones[at, 1], moves)
         stones[at, ply % 2] |= bits
         place(at, moves)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from ludus import random as lots
+from ludus.random import random_bits, random_floats
 
 __all__ = ["fractions", "orders"]
 
@@ -16,7 +16,7 @@ def fractions(seeds: np.ndarray, first: int, count: int) -> np.ndarray:
         first: Number of the first one.
         count: How many.
     """
-    return lots.fractions(lots.draw(seeds[:, None], np.arange(first, first + count)))
+    return random_floats(random_bits(seeds[:, None], np.arange(first, first + count)))
 
 
 def orders(seeds: np.ndarray, first: int, count: int) -> np.ndarray:

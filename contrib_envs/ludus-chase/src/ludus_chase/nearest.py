@@ -9,7 +9,7 @@ import numpy as np
 from attrs import define, field
 from gymnasium import spaces
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View
+from ludus.interface import Identity, SeatView, Spaces
 
 from ludus_chase.config import NearestConfig
 from ludus_chase.layout import MOUSE_LEAVES, WAY
@@ -57,7 +57,7 @@ class Nearest(Identity):
                 leaves[f"{name}_present"] = spaces.MultiBinary(min(count, len(group.low)))
         return Spaces(spaces.Dict(leaves), raw.action)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - it remembers nothing
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - it remembers nothing
         """Return the view with groups ``[n, keep, …]``."""
         leaves = dict(view.observation)
         for name, count in self._rows.items():

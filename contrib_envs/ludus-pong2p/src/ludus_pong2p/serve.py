@@ -7,7 +7,7 @@ one seed is the mirror image of the match with the other and the seats exchanged
 from __future__ import annotations
 
 import numpy as np
-from ludus.random import draw
+from ludus.random import random_bits
 
 from ludus_pong2p.field import SIDE
 
@@ -29,7 +29,7 @@ def heights_and_slopes(seeds: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarr
         seeds: ``[n] uint64``.
         numbers: ``[n] int64``: how many balls were served before in the match.
     """
-    bits = draw(seeds >> np.uint64(1), numbers)
+    bits = random_bits(seeds >> np.uint64(1), numbers)
     first = (bits >> np.uint64(32)).astype(np.float64) / _HALF - 1.0
     second = (bits & np.uint64(0xFFFFFFFF)).astype(np.float64) / _HALF - 1.0
     return _SPREAD * first, second

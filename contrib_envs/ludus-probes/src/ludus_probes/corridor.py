@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw
+from ludus.random import random_bits, random_integers
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import CorridorConfig
@@ -17,7 +17,7 @@ __all__ = ["make_corridor", "make_corridor_agent", "right_actions"]
 
 def right_actions(length: int) -> np.ndarray:
     """Return ``[length] int64``: the action that leads on from each cell, the same in every match."""
-    return below(draw(np.arange(length, dtype=np.uint64), 0), 2)
+    return random_integers(random_bits(np.arange(length, dtype=np.uint64), 0), 2)
 
 
 def make_corridor(config: CorridorConfig, *, num_matches: int) -> ProbeEnvironment:

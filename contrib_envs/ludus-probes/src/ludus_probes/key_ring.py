@@ -6,7 +6,7 @@ import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
 from ludus.errors import ConfigError
-from ludus.random import below, draw
+from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
@@ -19,7 +19,7 @@ __all__ = ["fitting_keys", "make_key_ring", "make_key_ring_agent"]
 
 def fitting_keys(locks: int, keys: int) -> np.ndarray:
     """Return ``[locks, keys] int64``: the keys in the order in which they suit each lock, the same in every match."""
-    numbers = draw(np.arange(locks, dtype=np.uint64)[:, None], np.arange(keys))
+    numbers = random_bits(np.arange(locks, dtype=np.uint64)[:, None], np.arange(keys))
     return numbers.argsort(axis=1)
 
 
@@ -86,7 +86,7 @@ class _KeyRing:
 
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Show a lock."""
-        lock = below(draw(seeds, 0), self._locks)
+        lock = random_integers(random_bits(seeds, 0), self._locks)
         self._lock[at] = lock
         self._obs[at] = self._one_hot[lock]
         if self._masked:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw
+from ludus.random import random_bits, random_integers
 from ludus.spaces import action_width
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
@@ -95,13 +95,13 @@ class _Labels:
 
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Ask for something."""
-        numbers = draw(seeds[:, None], np.arange(len(self._sizes) + 1))
+        numbers = random_bits(seeds[:, None], np.arange(len(self._sizes) + 1))
         for label, size in enumerate(self._sizes):
-            shown = below(numbers[:, label], size)
+            shown = random_integers(numbers[:, label], size)
             self._asked[at, label] = shown
             self._leaves[label][at] = self._one_hot[label][shown]
         if self._key is not None:
-            key = below(numbers[:, -1], self._choices)
+            key = random_integers(numbers[:, -1], self._choices)
             self._key[at] = self._one_hot[-1][key]
             self._asked[at, 1:] = (self._asked[at, 1:] + key[:, None]) % self._choices
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw, fractions
+from ludus.random import random_bits, random_floats, random_integers
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import LuckConfig
@@ -69,7 +69,7 @@ class _Luck:
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Draw the luck and show the first sign."""
         self._seeds[at] = seeds
-        self._luck[at] = (2.0 * fractions(draw(seeds, 0)) - 1.0) * self._spread
+        self._luck[at] = (2.0 * random_floats(random_bits(seeds, 0)) - 1.0) * self._spread
         self._clock[at] = 0
         self._right[at] = 0
         self._show(at)
@@ -87,7 +87,7 @@ class _Luck:
 
     def _show(self, at: Rows) -> None:
         clock = self._clock[at]
-        sign = below(draw(self._seeds[at], clock + 1), self._choices)
+        sign = random_integers(random_bits(self._seeds[at], clock + 1), self._choices)
         self._sign[at] = sign
         self._obs[at] = self._one_hot[sign]
         self._to_come[at] = self._luck[at] * (1.0 - clock / self._length)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw
+from ludus.random import random_bits, random_integers
 from ludus.spaces import label_sizes
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
@@ -56,7 +56,7 @@ class _MemoryGame:
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Show the cue."""
         self._seeds[at] = seeds
-        self._cue[at] = below(draw(seeds, 0), self._choices)
+        self._cue[at] = random_integers(random_bits(seeds, 0), self._choices)
         self._clock[at] = 0
         self._obs[at, : self._choices] = self._one_hot[self._cue[at]]
         self._obs[at, -2:] = (1.0, 0.0)
@@ -71,7 +71,7 @@ class _MemoryGame:
         self._outcome[at] = right
         symbols = np.zeros((len(clock), self._choices), np.float32)
         if self._distractor:
-            drawn = below(draw(self._seeds[at], clock), self._choices)
+            drawn = random_integers(random_bits(self._seeds[at], clock), self._choices)
             symbols = self._one_hot[drawn] * waiting[:, None]
         self._obs[at, : self._choices] = symbols
         self._obs[at, -2] = 0.0

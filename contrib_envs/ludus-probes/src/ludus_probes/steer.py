@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import draw, fractions
+from ludus.random import random_bits, random_floats
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import SteerConfig
@@ -89,8 +89,8 @@ class _Steer:
 
     def _show(self, at: Rows) -> None:
         """Write what is seen at this time of the match."""
-        numbers = draw(self._seeds[at, None], _SEEN * self._clock[at, None] + np.arange(_SEEN))
-        self._obs[at] = 2.0 * fractions(numbers) - 1.0
+        numbers = random_bits(self._seeds[at, None], _SEEN * self._clock[at, None] + np.arange(_SEEN))
+        self._obs[at] = 2.0 * random_floats(numbers) - 1.0
 
     def draw(self, match: int) -> str:
         """Return what is seen and the error so far."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw
+from ludus.random import random_bits, random_integers
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import TargetsConfig
@@ -78,15 +78,16 @@ class _Targets:
 
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Place entities and say which is sought."""
-        order = draw(seeds[:, None], np.arange(PLACES))  # places are filled in the order of these numbers
-        numbers = draw(seeds[:, None], np.arange(PLACES, 2 * PLACES + 3))
-        count = below(numbers[:, PLACES], PLACES)
-        sought = below(numbers[:, PLACES + 1], self._kinds)
-        button = below(numbers[:, PLACES + 2], self._buttons)
+        order = random_bits(seeds[:, None], np.arange(PLACES))  # places are filled in the order of these numbers
+        numbers = random_bits(seeds[:, None], np.arange(PLACES, 2 * PLACES + 3))
+        count = random_integers(numbers[:, PLACES], PLACES)
+        sought = random_integers(numbers[:, PLACES + 1], self._kinds)
+        button = random_integers(numbers[:, PLACES + 2], self._buttons)
         target = order.argmin(axis=1)
         last = np.take_along_axis(np.sort(order, axis=1), count[:, None], axis=1)
         present = order <= last
-        kinds = (sought[:, None] + 1 + below(numbers[:, :PLACES], self._kinds - 1)) % self._kinds  # never that sought
+        others = random_integers(numbers[:, :PLACES], self._kinds - 1)
+        kinds = (sought[:, None] + 1 + others) % self._kinds  # never that sought
         kinds[np.arange(len(seeds)), target] = sought
         self._seen["entities"][at] = self._one_hot_kind[kinds] * present[:, :, None]
         self._seen["present"][at] = present

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick
-from ludus.random import below, draw, fractions
+from ludus.random import random_bits, random_floats, random_integers
 
 from ludus_probes.batch import ROLE, ProbeEnvironment, Rows
 from ludus_probes.config import TeamGameConfig
@@ -82,9 +82,9 @@ class _TeamGame:
     def start(self, at: Rows, seeds: np.ndarray) -> None:
         """Draw signs and offset."""
         seats, first = self._teams * self._members, slice(0, self._members)
-        numbers = draw(seeds[:, None], np.arange(seats + 1))
-        signs = below(numbers[:, :seats], self._choices)
-        offset = ((2.0 * fractions(numbers[:, seats]) - 1.0) * self._width).astype(np.float32)
+        numbers = random_bits(seeds[:, None], np.arange(seats + 1))
+        signs = random_integers(numbers[:, :seats], self._choices)
+        offset = ((2.0 * random_floats(numbers[:, seats]) - 1.0) * self._width).astype(np.float32)
         shown = self._one_hot[signs]  # [n, S, choices]
         self._signs[at] = signs
         self._offset[at] = offset

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium import Space, spaces
 from ludus import ContractError
-from ludus.interface import Spaces, View
+from ludus.interface import SeatView, Spaces
 from ludus.spaces import label_sizes
 
 from ludus_dummy.config import ScaleConfig
@@ -34,11 +34,11 @@ class Scale:
     def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - stateless
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the scaled view."""
         factor = np.float32(self._config.observation)
         observation = {name: leaf * factor if name in self._scaled else leaf for name, leaf in view.observation.items()}
-        return View(
+        return SeatView(
             observation=observation,
             action_mask=view.action_mask,
             reward=view.reward * np.float32(self._config.reward),
@@ -76,13 +76,13 @@ class Reverse:
     def reset(self, seat_ids: np.ndarray) -> None:
         """Forget nothing: there is no memory."""
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002 - stateless
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002 - stateless
         """Return the view with masks reversed label by label."""
         if view.action_mask is None:
             return view
         labels = np.split(view.action_mask, np.cumsum(self._sizes)[:-1], axis=1)
         mask = np.concatenate([label[:, ::-1] for label in labels], axis=1)
-        return View(observation=view.observation, action_mask=mask, reward=view.reward)
+        return SeatView(observation=view.observation, action_mask=mask, reward=view.reward)
 
     def act(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:  # noqa: ARG002 - stateless
         """Return the action in the original numbering."""

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import define, field
 from gymnasium import spaces
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View
+from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import is_continuous, label_sizes
 
 
@@ -43,7 +43,7 @@ class MergeLabels(Identity):
             )
         return Spaces(raw.observation, spaces.Discrete(choices))
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with the mask of combinations."""
         if view.action_mask is None:
             return view

@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from ludus.agent import Agent, EvaluatingAgent
 from ludus.environment import Leaves
-from ludus.interface import Interface, Spaces, View
+from ludus.interface import Interface, SeatView, Spaces
 
 __all__ = ["on_agent"]
 
@@ -62,8 +62,8 @@ class _AgentThrough:
             chosen = self.agent.act(seen.observation, **more)
         return self.interface.act(chosen, seat_ids), values
 
-    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> View:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
+    def _observe(self, observation: Leaves, action_mask: np.ndarray | None, seat_ids: np.ndarray) -> SeatView:
+        view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
         return self.interface.observe(view, seat_ids)
 
     def reset(self, seat_ids: np.ndarray) -> None:

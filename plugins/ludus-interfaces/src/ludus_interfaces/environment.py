@@ -14,7 +14,7 @@ import numpy as np
 from attrs import define, field
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
-from ludus.interface import Interface, View, bind_role, require_distinct
+from ludus.interface import Interface, SeatView, bind_role, require_distinct
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
 
 from ludus_interfaces.wrapping import Wrapper
@@ -102,7 +102,7 @@ class _Seen:
         mine.acting, mine.privileged = tick.acting, tick.privileged
         if not rows.size:
             return
-        view = View(
+        view = SeatView(
             observation={name: leaf[rows, seats] for name, leaf in tick.observation.items()},
             action_mask=None if mask is None else mask[rows, seats],
             reward=self.pending[rows, seats],

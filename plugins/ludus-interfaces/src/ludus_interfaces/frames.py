@@ -10,7 +10,7 @@ from attrs import define, field
 from gymnasium import Space, spaces
 from ludus.environment import Leaves
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View
+from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import leaf_spaces
 
 from ludus_interfaces.per_seat import SeatRows
@@ -44,7 +44,7 @@ class FrameStack(Identity):
         """Forget the frames of these streams."""
         self._rows.reset(seat_ids)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with leaves ``[n, F, …]``."""
         rows = self._rows.rows(seat_ids)
         fresh = self._rows.take_fresh(rows)

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import define, field, frozen
 from gymnasium import Space, spaces
 from ludus.errors import ContractError
-from ludus.interface import Identity, Spaces, View
+from ludus.interface import Identity, SeatView, Spaces
 from ludus.spaces import leaf_spaces
 
 
@@ -60,7 +60,7 @@ class Flatten(Identity):
         low, high = (np.concatenate(ends) for ends in zip(*map(_bounds, leaves.values()), strict=True))
         return Spaces(spaces.Box(low, high), raw.action)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with the single leaf ``"obs"`` ``[n, size] float32``."""
         leaves = [view.observation[name].reshape(seat_ids.size, -1) for name in self._names]
         return attrs.evolve(view, observation={"obs": np.concatenate(leaves, axis=1).astype(np.float32)})
@@ -92,7 +92,7 @@ class OneHot(Identity):
             self._offsets[name] = np.cumsum(sizes) - sizes - starts
         return _replaced(raw, {name: spaces.Box(0, 1, (self._widths[name],)) for name in chosen})
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with one-hot leaves ``[n, size] float32``."""
         rows = np.arange(seat_ids.size)[:, None]
         changed = dict(view.observation)
@@ -165,7 +165,7 @@ class ScaleObservation(Identity):
         }
         return _replaced(raw, {name: spaces.Box(scale.low, scale.high) for name, scale in self._scales.items()})
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with scaled leaves."""
         scaled = {name: scale.apply(view.observation[name]) for name, scale in self._scales.items()}
         return attrs.evolve(view, observation={**view.observation, **scaled})
@@ -193,6 +193,6 @@ class SelectLeaves(Identity):
             raise ContractError(f"there is no observation leaf {missing[0]!r}; there are {', '.join(leaves)}")
         return Spaces(spaces.Dict({name: leaves[name] for name in self.keep}), raw.action)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with these leaves."""
         return attrs.evolve(view, observation={name: view.observation[name] for name in self.keep})

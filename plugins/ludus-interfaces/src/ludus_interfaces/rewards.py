@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 from attrs import define
 from ludus.errors import ContractError
-from ludus.interface import Identity, View
+from ludus.interface import Identity, SeatView
 
 WHOLE_REWARD = "reward"  # the part that stands for a reward without parts
 
@@ -25,7 +25,7 @@ class ScaleReward(Identity):
     factor: float = 1.0
     clip: float = attrs.field(default=0.0, kw_only=True)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:  # noqa: ARG002
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:  # noqa: ARG002
         """Return the view with scaled rewards."""
         reward = view.reward * np.float32(self.factor)
         if self.clip:
@@ -66,11 +66,11 @@ class RewardParts(Identity):
         for part in self._once:
             self._grown(part, seat_ids)[seat_ids] = False
 
-    def advance(self, progress: float) -> None:
+    def set_progress(self, progress: float) -> None:
         """Hear how much of the training budget is used."""
         self._progress = progress
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Return the view with the reward made of its parts.
 
         Raises:

@@ -21,7 +21,7 @@ from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus.environment import Environment, EnvironmentSpec, Leaves, Playable, Role, RoleTick, Tick
 from ludus.errors import ContractError
-from ludus.interface import Interface, ScheduledInterface, Spaces, View, require_distinct, stack
+from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces, require_distinct, stack
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces
 
 from ludus_interfaces.rewards import WHOLE_REWARD
@@ -122,10 +122,10 @@ def _parts(of: Sequence[Spaces]) -> tuple[_Part, ...]:
     )
 
 
-def _split_view(view: View, parts: Sequence[_Part]) -> list[View]:
+def _split_view(view: SeatView, parts: Sequence[_Part]) -> list[SeatView]:
     mask = view.action_mask
     return [
-        View(
+        SeatView(
             observation={own: view.observation[joint] for own, joint in part.names.items()},
             action_mask=None if mask is None else mask[:, part.choices],
             reward=view.reward,
@@ -135,7 +135,7 @@ def _split_view(view: View, parts: Sequence[_Part]) -> list[View]:
     ]
 
 
-def _join_views(views: Sequence[View], parts: Sequence[_Part]) -> View:
+def _join_views(views: Sequence[SeatView], parts: Sequence[_Part]) -> SeatView:
     observation = {
         joint: view.observation[own]
         for view, part in zip(views, parts, strict=True)
@@ -147,7 +147,7 @@ def _join_views(views: Sequence[View], parts: Sequence[_Part]) -> View:
         for view, part in zip(views, parts, strict=True):
             if view.action_mask is not None:
                 mask[:, part.choices] = view.action_mask
-    return View(
+    return SeatView(
         observation=observation,
         action_mask=mask,
         reward=_mean([view.reward for view in views]),
@@ -155,7 +155,7 @@ def _join_views(views: Sequence[View], parts: Sequence[_Part]) -> View:
     )
 
 
-def _join_reward_parts(views: Sequence[View]) -> dict[str, np.ndarray]:
+def _join_reward_parts(views: Sequence[SeatView]) -> dict[str, np.ndarray]:
     """Return the mean over the views of every named part, so that parts add up to the joint reward as before."""
     if not any(view.reward_parts for view in views):
         return {}
@@ -210,7 +210,7 @@ class _Combined:
         for interface in self.interfaces:
             interface.reset(seat_ids)
 
-    def observe(self, view: View, seat_ids: np.ndarray) -> View:
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         views = _split_view(view, self._raw)
         seen = [interface.observe(part, seat_ids) for interface, part in zip(self.interfaces, views, strict=True)]
         return _join_views(seen, self._seen)
@@ -219,10 +219,10 @@ class _Combined:
         raw = [i.act(action[:, part.labels], seat_ids) for i, part in zip(self.interfaces, self._seen, strict=True)]
         return np.concatenate(raw, axis=1)
 
-    def advance(self, progress: float) -> None:
+    def set_progress(self, progress: float) -> None:
         for interface in self.interfaces:
             if isinstance(interface, ScheduledInterface):
-                interface.advance(progress)
+                interface.set_progress(progress)
 
 
 # -- agents as one -------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ class _Team:
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        view = View(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
+        view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
         views = _split_view(self.interface.observe(view, seat_ids), self.parts)
         chosen = [
             agent.act(part.observation, action_mask=part.action_mask, seat_ids=seat_ids, rng=rng)
