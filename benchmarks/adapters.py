@@ -119,7 +119,7 @@ def batched(env: Environment) -> Loop:
         tick = env.step({role.name: actions})
         ended = np.flatnonzero(tick.terminated | tick.truncated)
         if len(ended):
-            tick = env.reset(np.arange(count, count + len(ended), dtype=np.uint64), rows=ended)
+            tick = env.reset(np.arange(count, count + len(ended), dtype=np.uint64), indices=ended)
         steps += 1
         count += batch
         yield count

@@ -45,7 +45,7 @@ def step(environment: BoardEnvironment, actions: np.ndarray) -> None:
     tick = environment.step({"player": actions})
     if tick.terminated.any():
         ended = np.flatnonzero(tick.terminated)
-        environment.reset(ended.astype(np.uint64), rows=ended)
+        environment.reset(ended.astype(np.uint64), indices=ended)
 
 
 def plies_per_second(environment: BoardEnvironment) -> float:

@@ -27,7 +27,7 @@ def decisions_per_second(environment: Pong2p) -> float:
         steps += 1
         ended = np.flatnonzero(tick.terminated | tick.truncated)
         if ended.size:
-            environment.reset(ended.astype(np.uint64) + np.uint64(steps), rows=ended)
+            environment.reset(ended.astype(np.uint64) + np.uint64(steps), indices=ended)
     return 2 * matches * steps / (time.process_time() - start)
 
 

@@ -3,20 +3,20 @@
 Everything is batched over matches (axis 0) and, per role, over seats (axis 1). B = number of matches,
 S = seats of a role, L = action labels, A = total number of discrete choices over all labels.
 
-Life of one row (match)::
+Life of the matches at one match index::
 
-    reset(rows=[r], seeds=[s]) → acting … step(actions) … → terminated | truncated at row r
-                               ↑                                             │
-                               └──────── reset(rows=[r], seeds=[…]) ─────────┘
+    reset([seed], indices=[i]) → acting … step(actions) … → terminated[i] | truncated[i]
+                               ↑                                     │
+                               └────── reset([seed], indices=[i]) ───┘
 
-`step` never starts a match by itself: the seed and scenario of every match are fixed by the caller before
-it starts. The tick that ends a match therefore shows the *final* observation of that match; the caller
-reads it, then resets those rows in place while the others go on. An ended row that is not reset is idle:
-nobody acts in it, rewards are 0, and it does not end again. A running row may be reset too: its match is dropped.
+`step` never starts a match: the caller chooses the seed and scenario of every match. The tick that ends a match
+holds the *final* observation of that match. The caller reads it, then resets the ended matches in place while the
+others continue. A match that has ended and is not reset is idle: no seat acts, rewards are 0, and it does not end
+again. A running match may be reset too; it is then discarded.
 
-A turn-based, simultaneous or asynchronous game differs only in who is `acting` on a tick of a running match:
-exactly one seat, at least one seat, or any subset, which may be empty for a while. `ludus.testing.check_environment`
-checks all of this.
+Turn-based, simultaneous and asynchronous games differ only in which seats are `acting` on a tick of a running match:
+exactly one seat, at least one seat, or any subset, which may be empty for some ticks.
+`ludus.testing.check_environment` checks this contract.
 """
 
 from __future__ import annotations
@@ -61,19 +61,18 @@ class Scenario:
 def checked_scenarios(
     scenarios: Sequence[Scenario] | None, count: int, *, known: Mapping[str, Collection[str] | None]
 ) -> Sequence[Scenario]:
-    """Return the scenarios of new matches, none where all matches are to be plain; for `Environment.reset`.
+    """Validate the scenarios given to `Environment.reset` and return them; an empty sequence means all default.
 
     Args:
-        scenarios: What `reset` was given.
-        count: How many matches start.
-        known: Which scenarios there are besides ``"default"``, and the names of the parameters that each takes; None
-            where they are not known here.
+        scenarios: Argument of `reset`.
+        count: Number of matches that start.
+        known: Parameter names of each scenario besides ``"default"``; None where they are not known here.
 
     Raises:
         ContractError: A scenario or parameter is unknown, or their number is wrong.
     """
     if scenarios is not None and len(scenarios) != count:
-        raise ContractError(f"expected one scenario for each of {count} rows, got {len(scenarios)}")
+        raise ContractError(f"expected one scenario for each of {count} matches, got {len(scenarios)}")
     for scenario in scenarios or ():
         if scenario.name != "default" and scenario.name not in known:
             raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
@@ -112,15 +111,15 @@ class Role:
     def __attrs_post_init__(self) -> None:
         if self.labels_used is None:
             return
-        from ludus.spaces import label_sizes  # noqa: PLC0415 - who makes a role has imported gymnasium already
+        from ludus.spaces import label_sizes  # noqa: PLC0415 - code that makes a role has imported gymnasium already
 
         sizes = label_sizes(self.action_space)
         choices = sizes[0] if sizes else 0
-        expected = f"role {self.name!r}: labels_used: expected one row per choice of the first label ({choices})"
+        expected = f"role {self.name!r}: labels_used: expected one entry per choice of the first label ({choices})"
         if len(self.labels_used) != choices:
             raise ContractError(f"{expected}, got {len(self.labels_used)}")
-        if any(len(row) != len(sizes) or not row[0] for row in self.labels_used):
-            raise ContractError(f"{expected}, each of {len(sizes)} entries of which the first is True")
+        if any(len(used) != len(sizes) or not used[0] for used in self.labels_used):
+            raise ContractError(f"{expected}, each with {len(sizes)} flags of which the first is True")
 
     @property
     def num_seats(self) -> int:
@@ -144,7 +143,7 @@ class EnvironmentSpec:
     Args:
         name: The environment's registered name.
         roles: The roles, in a fixed order; seats are numbered through them in that order.
-        turn: Who acts on a tick: one seat, all living seats, or any subset.
+        turn: Which seats act on a tick: one seat, all living seats, or any subset.
         tick_s: Game time of one tick in seconds, None where it has no meaning.
         max_ticks: A match is truncated or terminated after at most so many ticks, None if unbounded.
         scenarios: Names of the scenarios offered besides ``"default"``.
@@ -191,16 +190,16 @@ class EnvironmentSpec:
 
 @define(kw_only=True)
 class RoleTick:
-    """What one role sees, may do and receives on one tick.
+    """Observation, legal actions and reward of the seats of one role on one tick.
 
     Attributes:
         observation: Leaves ``[B, S, …]`` in the dtypes of the role's observation space.
-        acting: ``[B, S] bool``: the seat must decide now.
+        acting: ``[B, S] bool``: the seat must decide on this tick.
         action_mask: ``[B, S, A] bool``, the masks of all labels side by side (label l occupies
-            ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal, as those of a Box are.
-            Never all False within a label of an acting seat. On the tick that truncates a match its rows say what
-            would be legal if it went on, and leave some label no choice, as all False does, where nobody knows; other
-            rows of seats that do not act are undefined.
+            ``n_0+…+n_{l-1} : n_0+…+n_l``), or None where every action is always legal, as in a Box.
+            Never all False within a label of an acting seat. On the tick that truncates a match, its entries hold
+            what would be legal if the match went on, or leave some label without a choice (all False) where that is
+            unknown. Other entries of seats that do not act are undefined.
         reward: ``[B, S] float32``, for any seat on any tick: what the step that led here earned.
         reward_parts: Named parts that sum to the reward, each ``[B, S] float32``; may be empty.
         privileged: Leaves ``[B, S, …]`` for critics only, under other names than the observation's; empty where the
@@ -235,11 +234,11 @@ class Tick:
 
 
 class Environment(Protocol):
-    """A batched game. Made by the factory of an ``environment`` component, used by one thread."""
+    """A batched game, made by the factory of an ``environment`` component and used by one thread."""
 
     @property
     def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
+        """Return the roles, spaces and properties of the game."""
 
     @property
     def num_matches(self) -> int:
@@ -249,19 +248,19 @@ class Environment(Protocol):
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows and leave the other rows as they are.
+        """Start new matches at the given match indices and leave the other matches as they are.
 
         Args:
             seeds: ``[n] uint64``; a match is a function of seed, scenario and actions alone.
-            rows: ``[n] int64`` row numbers; None means all B rows.
-            scenarios: One per row reset, None means the default scenario everywhere.
+            indices: ``[n] int64`` match indices; None means all B matches.
+            scenarios: One per match reset; None means the default scenario for all.
 
         Returns:
-            The tick of all rows. `reward`, `terminated` and `truncated` of the rows reset are 0/False, those of
-            the other rows are unchanged.
+            The tick of all matches. `reward`, `terminated` and `truncated` of the matches reset are 0/False, those of
+            the other matches are unchanged.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
@@ -272,12 +271,12 @@ class Environment(Protocol):
 
         Args:
             actions: Per role ``[B, S, L] int64``, or ``[B, S, D] float32`` for a Box action space. Entries of
-                seats that are not acting are ignored. The arrays belong to the caller, who uses them again: they
-                are neither written to nor kept.
+                seats that are not acting are ignored. The arrays belong to the caller, which reuses them:
+                `step` neither writes to them nor keeps them.
 
         Raises:
-            ContractError: A choice is out of range, or an action is illegal and the rules do not say what follows from
-                it; no match has advanced.
+            ContractError: A choice is out of range, or an action is illegal and the rules do not define its result;
+                no match has advanced.
         """
 
     def close(self) -> None:
@@ -286,17 +285,17 @@ class Environment(Protocol):
 
 @runtime_checkable
 class Playable(Protocol):
-    """What an environment adds so that people can watch and play it in a terminal."""
+    """Optional methods of an environment that people can watch and play in a terminal."""
 
     def render(self, match: int) -> str:
-        """Return the match in row `match` as text; ANSI colours are allowed."""
+        """Return the match at match index `match` as text; ANSI colours are allowed."""
 
     def action_name(self, role: str, action: np.ndarray) -> str:
         """Return a short name of ``action [L]``, as a person would type it."""
 
     def parse_action(self, role: str, text: str) -> np.ndarray:
-        """Return the action ``[L] int64`` a person typed.
+        """Parse a typed action into ``[L] int64``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """

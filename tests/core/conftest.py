@@ -74,14 +74,14 @@ class ScriptedGame:
         self.seeds = np.zeros(self.num_matches, np.uint64)
         self._steps = 0
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         """Start matches and note them."""
         if self.broken[0] == "reset":
             raise ZeroDivisionError("no board")
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.clock[rows], self.seeds[rows] = 0, seeds
-        names = [None if scenarios is None else scenario.name for scenario in scenarios or rows]
-        self.resets += list(zip(rows.tolist(), seeds.tolist(), names, strict=True))
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self.clock[indices], self.seeds[indices] = 0, seeds
+        names = [None if scenarios is None else scenario.name for scenario in scenarios or indices]
+        self.resets += list(zip(indices.tolist(), seeds.tolist(), names, strict=True))
         ended = np.zeros(self.num_matches, bool)
         return self._tick(ended, stepped=False)
 

@@ -17,7 +17,7 @@ from ludus import Component, ContractError, EnvironmentSpec, Role, RoleTick, Sce
 from ludus.testing import check_environment
 
 F32 = np.float32
-STEPS = 30  # enough for several matches in each row
+STEPS = 30  # enough for several matches at each index
 SEEN = {"last": spaces.Box(0, 1, (2, 4), np.int8), "lead": spaces.Box(-50, 50, (1,), F32)}
 ROLE = Role(
     name="player",
@@ -56,19 +56,19 @@ class Clash:
         self.base = np.zeros((num_matches, 2), F32)
         self.flags = np.zeros((2, num_matches), bool)
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        rows = np.arange(self.num_matches) if rows is None else rows
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        indices = np.arange(self.num_matches) if indices is None else indices
         for array in (self.ticks, self.lead, self.won, self.base):
-            array[rows] = 0
-        self.flags[:, rows] = False
-        self.running[rows], self.last[rows], self.seeds[rows] = True, 3, seeds
-        for row, seed, scenario in zip(rows, seeds, scenarios or [Scenario()] * len(rows), strict=True):
-            self.start(row, seed, scenario)
+            array[indices] = 0
+        self.flags[:, indices] = False
+        self.running[indices], self.last[indices], self.seeds[indices] = True, 3, seeds
+        for index, seed, scenario in zip(indices, seeds, scenarios or [Scenario()] * len(indices), strict=True):
+            self.start(index, seed, scenario)
         return self.tick()
 
-    def start(self, row, seed, scenario):
+    def start(self, index, seed, scenario):
         if scenario.name == "head-start":
-            self.lead[row] = int(seed % 3) - 1
+            self.lead[index] = int(seed % 3) - 1
         elif scenario != Scenario():
             raise ContractError(f"unknown scenario {scenario}")
 
@@ -140,12 +140,12 @@ class Pile:
         self.turn = np.zeros(num_matches, int)
         self.ended = np.zeros(num_matches, bool)
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("unknown scenario")
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.pile[rows] = 8 + (seeds % np.uint64(9)).astype(int)
-        self.turn[rows], self.ended[rows] = 0, False
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self.pile[indices] = 8 + (seeds % np.uint64(9)).astype(int)
+        self.turn[indices], self.ended[indices] = 0, False
         return self.tick()
 
     def step(self, actions):
@@ -196,7 +196,7 @@ def tampered(change, base=Clash):
 
 
 def ended(tick):
-    """Return which rows ended on this tick."""
+    """Return which matches ended on this tick."""
     return tick.terminated | tick.truncated
 
 
@@ -344,9 +344,9 @@ TICKS = {
     "leaf dtype": (leaf("last", lambda a: a.astype(float)), r"observation leaf 'last': expected int8 \(3, 2, 2, 4\)"),
     "leaf bounds": (
         leaf("last", lambda a: a * 2),
-        "seat 0, row 0, tick 0: observation leaf 'last' is not in Box.*0 to 2",
+        "seat 0, match 0, tick 0: observation leaf 'last' is not in Box.*0 to 2",
     ),
-    "leaf nan": (leaf("lead", lambda a: put(a, (1, 1), np.nan)), "seat 1, row 1, tick 0: .*'lead' is not finite"),
+    "leaf nan": (leaf("lead", lambda a: put(a, (1, 1), np.nan)), "seat 1, match 1, tick 0: .*'lead' is not finite"),
     "privileged missing": (
         set_player(privileged=lambda p: {}),
         r"expected the privileged leaves \['limit'\], got \[\]",
@@ -358,7 +358,7 @@ TICKS = {
     "privileged shared": (share_memory, "privileged leaf 'limit' shares memory with observation leaf 'lead'"),
     "masked": (
         set_player(action_mask=lambda p: put(p.action_mask, (2, 1, [3, 4]), False)),
-        "row 2, .*choice of label 1",
+        "match 2, .*choice of label 1",
     ),
     "mask sometimes": (sometimes(set_player(action_mask=lambda p: None)), "action_mask is None on some ticks only"),
     "reward nan": (
@@ -407,7 +407,9 @@ def test_real_actions_are_not_masked():
 def test_a_message_names_role_seat_row_and_tick():
     """The place comes before the problem."""
     late = sometimes(leaf("lead", lambda a: put(a, (2, 1), 99)), every=4)
-    with pytest.raises(ContractError, match=r"^environment 'clash', role 'player', seat 1, row 2, tick 3: observation"):
+    with pytest.raises(
+        ContractError, match=r"^environment 'clash', role 'player', seat 1, match 2, tick 3: observation"
+    ):
         check_environment(tampered(late), steps=STEPS)
 
 
@@ -419,7 +421,7 @@ def idle_rows_act(tick, environment):
     tick.roles["player"].acting |= True
 
 
-def idle_rows_earn(tick, environment):
+def idle_matches_earn(tick, environment):
     """Give rewards after the end."""
     idle = ~environment.running & ~ended(tick)
     tick.roles["player"].reward[idle] = [1, -1]
@@ -451,7 +453,7 @@ def bad_final_observation(tick, environment):
 
 MATCHES = {
     "idle acts": (idle_rows_act, "somebody acts although the match has ended"),
-    "idle earns": (idle_rows_earn, "an idle row got a reward"),
+    "idle earns": (idle_matches_earn, "an idle match got a reward"),
     "ends again": (idle_rows_end_again, "a match that had ended ended again"),
     "shows the start": (show_the_start, "shows the start of a match or zeros"),
     "shows zeros": (show_zeros, "shows the start of a match or zeros"),
@@ -461,7 +463,7 @@ MATCHES = {
 
 @pytest.mark.parametrize("case", MATCHES)
 def test_a_wrong_ending_is_found(case):
-    """Ended rows show the final observation and are idle until they are reset."""
+    """Ended matches show the final observation and are idle until they are reset."""
     change, message = MATCHES[case]
     with pytest.raises(ContractError, match=message):
         check_environment(tampered(change), steps=STEPS)
@@ -485,7 +487,9 @@ def test_exactly_one_seat_acts_in_a_turn_based_match(others, count):
         tick.roles["second"].acting[:] = others & (environment.pile > 0)[:, None]
         tick.roles["first"].acting &= others
 
-    with pytest.raises(ContractError, match=f"environment 'pile', row 0, tick [01]: {count} seats act in a turn-based"):
+    with pytest.raises(
+        ContractError, match=f"environment 'pile', match 0, tick [01]: {count} seats act in a turn-based"
+    ):
         check_environment(tampered(change, Pile), steps=STEPS)
 
 
@@ -498,9 +502,9 @@ class Pausing(Clash):
         super().__init__(num_matches)
         self.age = np.zeros(num_matches, int)
 
-    def start(self, row, seed, scenario):
-        super().start(row, seed, scenario)
-        self.age[row] = 0
+    def start(self, index, seed, scenario):
+        super().start(index, seed, scenario)
+        self.age[index] = 0
 
     def step(self, actions):
         awake, running = self.age % 4 == 0, self.running.copy()
@@ -529,15 +533,15 @@ def test_an_asynchronous_match_may_pause_but_not_for_ever():
 
 
 class Remembers(Clash):
-    """The first match of a row is longer than the later ones with the same seed."""
+    """The first match at an index is longer than the later ones with the same seed."""
 
     def __init__(self, num_matches):
         super().__init__(num_matches)
         self.resets = 0
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        self.resets += rows is None
-        return super().reset(seeds, rows=rows, scenarios=scenarios)
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        self.resets += indices is None
+        return super().reset(seeds, indices=indices, scenarios=scenarios)
 
     def limit(self):
         return super().limit() - (self.resets > 1)
@@ -560,9 +564,9 @@ class Numbered(Clash):
 class Unseeded(Clash):
     """The time limit comes from Python's global generator."""
 
-    def start(self, row, seed, scenario):
-        super().start(row, random.getrandbits(60), scenario)
-        self.seeds[row] = random.getrandbits(60)
+    def start(self, index, seed, scenario):
+        super().start(index, random.getrandbits(60), scenario)
+        self.seeds[index] = random.getrandbits(60)
 
 
 class ReadsIdleActions(Clash):
@@ -604,38 +608,38 @@ class KeepsActions(Clash):
 
 
 class BatchDependent(Clash):
-    """The time limit depends on the number of rows."""
+    """The time limit depends on the number of matches."""
 
     def limit(self):
         return super().limit() - (self.num_matches == 1)
 
 
 class ResetsAll(Clash):
-    """Resetting one row clears the lead of all."""
+    """Resetting one match clears the lead of all."""
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        if rows is not None and self.running.all():
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        if indices is not None and self.running.all():
             self.last[:] = 3
-        return super().reset(seeds, rows=rows, scenarios=scenarios)
+        return super().reset(seeds, indices=indices, scenarios=scenarios)
 
 
 class KeepsLead(Clash):
-    """A row that is reset in mid-match keeps what the old match left in it."""
+    """A match that is reset before its end keeps state of the old one."""
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         kept = self.last.copy()
         dropped = self.running.copy()
-        super().reset(seeds, rows=rows, scenarios=scenarios)
-        if rows is not None:
-            self.last[rows] = np.where(dropped[rows, None], kept[rows], 3)
+        super().reset(seeds, indices=indices, scenarios=scenarios)
+        if indices is not None:
+            self.last[indices] = np.where(dropped[indices, None], kept[indices], 3)
         return self.tick()
 
 
 class OtherDefault(Clash):
     """The scenario "default" is not the one that is played without a scenario."""
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        super().reset(seeds, rows=rows, scenarios=scenarios)
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        super().reset(seeds, indices=indices, scenarios=scenarios)
         self.lead += scenarios is not None
         return self.tick()
 
@@ -643,15 +647,15 @@ class OtherDefault(Clash):
 class AnyScenario(Clash):
     """Takes every scenario for the default."""
 
-    def start(self, row, seed, scenario):
+    def start(self, index, seed, scenario):
         pass
 
 
 class AnyParameter(Clash):
     """Does not look at the parameters of a scenario."""
 
-    def start(self, row, seed, scenario):
-        super().start(row, seed, Scenario(name=scenario.name))
+    def start(self, index, seed, scenario):
+        super().start(index, seed, Scenario(name=scenario.name))
 
 
 class RandomScenario(Clash):
@@ -659,10 +663,10 @@ class RandomScenario(Clash):
 
     resets = 0
 
-    def start(self, row, seed, scenario):
-        super().start(row, seed, scenario)
+    def start(self, index, seed, scenario):
+        super().start(index, seed, scenario)
         self.resets += 1
-        self.lead[row] += self.resets % 40 if scenario.name == "head-start" else 0
+        self.lead[index] += self.resets % 40 if scenario.name == "head-start" else 0
 
 
 class CrashesOnIllegal(Clash):
@@ -686,7 +690,7 @@ class AdvancesBeforeRefusing(Clash):
 
 
 class AdvancesOthersBeforeRefusing(Clash):
-    """Refuses an illegal action when the clocks of the other rows have moved on."""
+    """Refuses an illegal action when the clocks of the other matches have moved on."""
 
     def step(self, actions):
         illegal = self.running[:, None] & (actions["player"][:, :, 0] == self.last)
@@ -697,7 +701,7 @@ class AdvancesOthersBeforeRefusing(Clash):
 
 
 class PunishesAll(Clash):
-    """An illegal action in one row ends the matches of all rows."""
+    """An illegal action in one match ends all matches."""
 
     def step(self, actions):
         illegal = self.running[:, None] & (actions["player"][:, :, 0] == self.last)
@@ -776,17 +780,17 @@ ROLLOUTS = {
     ShowsActions: "the tick shows what the caller writes into the action arrays next.*privileged limit differs",
     KeepsActions: "a match depends on more than its seed and the actions of acting seats: .* differs",
     BatchDependent: "a match played alone differs from the same in a batch: .* differs",
-    ResetsAll: "row [02], .* reset changed a row it was not asked for: player .* differs",
-    KeepsLead: "row 1, .* reset left something of the old match: player .* differs",
+    ResetsAll: "match [02], .* reset changed a match it was not asked for: player .* differs",
+    KeepsLead: "match 1, .* reset left something of the old match: player .* differs",
     OtherDefault: "scenario 'default' is not what scenarios=None starts",
     AnyScenario: "accepted the unknown scenario 'no-such-scenario'; expected ContractError",
     AnyParameter: "accepted the parameter 'no-such-parameter' of the scenario 'default'; expected ContractError",
     RandomScenario: "scenario 'head-start' starts differently with the same seeds",
     CrashesOnIllegal: "an illegal action raised IndexError: list index out of range; expected ContractError",
     AdvancesBeforeRefusing: "a refused step must not advance any match",
-    AdvancesOthersBeforeRefusing: "row 1, .* an illegal action in row 0 disturbed a match",
-    PunishesAll: "row 1, .* an illegal action in row 0 disturbed a match",
-    TakesAnything: "row 0, tick 0: a choice out of range was accepted; expected ContractError",
+    AdvancesOthersBeforeRefusing: "match 1, .* an illegal action in match 0 disturbed a match",
+    PunishesAll: "match 1, .* an illegal action in match 0 disturbed a match",
+    TakesAnything: "match 0, tick 0: a choice out of range was accepted; expected ContractError",
     FavoursSeatOne: "symmetric is declared, but with the seats exchanged: .* differs",
     SeedsNumpy: "changed Python's or numpy's global random state",
     ClosesOnce: "closing twice raised OSError: closed already",

@@ -557,7 +557,7 @@ class Pair:
     )
     spec = EnvironmentSpec(name="pair", roles=(role,), turn="simultaneous")
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         mask = np.ones((8, 1, 5), bool)
         mask[:, :, 4] = False
         solo = RoleTick(

@@ -562,7 +562,7 @@ class Masked:
             outcome=np.zeros((2, 1), np.float32),
         )
 
-    def reset(self, seeds, *, rows, scenarios):
+    def reset(self, seeds, *, indices, scenarios):
         """Show the tick."""
         return self.tick
 

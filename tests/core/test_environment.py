@@ -47,7 +47,7 @@ FOG = {"fog": ("far", "near"), "night": ()}
 @pytest.mark.parametrize(
     ("scenarios", "problem"),
     [
-        ([Scenario()], "expected one scenario for each of 2 rows, got 1"),
+        ([Scenario()], "expected one scenario for each of 2 matches, got 1"),
         ([Scenario(), Scenario(name="rain")], "unknown scenario 'rain'; there are default, fog, night"),
         ([Scenario(), Scenario(parameters={"far": 1})], "scenario default takes no parameters; got 'far'"),
         ([Scenario(), Scenario(name="night", parameters={"far": 1})], "scenario night takes no parameters; got 'far'"),
@@ -102,20 +102,23 @@ def test_labels_used_has_a_row_for_every_choice():
 
 
 @pytest.mark.parametrize(
-    ("rows", "problem"),
+    ("labels_used", "problem"),
     [
-        (((True, True),), "one row per choice of the first label .2., got 1"),
-        (((True,), (True,)), "one row per choice of the first label .2., each of 2 entries of which the first is True"),
+        (((True, True),), "one entry per choice of the first label .2., got 1"),
+        (
+            ((True,), (True,)),
+            "one entry per choice of the first label .2., each with 2 flags .*first is True",
+        ),
         (
             ((True, True), (False, True)),
-            "one row per choice of the first label .2., each of 2 entries of which the first is True",
+            "one entry per choice of the first label .2., each with 2 flags .*first is True",
         ),
     ],
 )
-def test_labels_used_is_checked(rows, problem):
+def test_labels_used_is_checked(labels_used, problem):
     """The message names the role and what is expected."""
     with pytest.raises(ContractError, match=f"role 'hero': labels_used: expected {problem}"):
-        multi(labels_used=rows)
+        multi(labels_used=labels_used)
 
 
 def test_continuous_actions_have_no_labels():

@@ -44,11 +44,11 @@ class Faulty:
     def _broken(self, fault):
         return self._config.fault == fault and self._ticks >= self._config.after_ticks
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         """Reset, or break."""
         if self._broken("reset"):
             raise ZeroDivisionError("no board")
-        return self._spoiled(self._game.reset(seeds, rows=rows, scenarios=scenarios))
+        return self._spoiled(self._game.reset(seeds, indices=indices, scenarios=scenarios))
 
     def step(self, actions):
         """Step, or break."""

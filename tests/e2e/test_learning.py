@@ -40,10 +40,10 @@ class Cards:
         self._colour = np.zeros((num_matches, 2), np.int64)
         self._running = np.zeros(num_matches, bool)
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self._colour[rows, 0], self._colour[rows, 1] = seeds >> np.uint64(40) & np.uint64(1), seeds & np.uint64(1)
-        self._running[rows] = True
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self._colour[indices, 0], self._colour[indices, 1] = seeds >> np.uint64(40) & np.uint64(1), seeds & np.uint64(1)
+        self._running[indices] = True
         return self._tick(np.zeros((self.num_matches, 2), np.float32), np.zeros(self.num_matches, bool))
 
     def step(self, actions):

@@ -41,7 +41,7 @@ def results(environment: BoardEnvironment, agents: tuple, matches: int) -> np.nd
         tick = environment.step({"player": actions})
         ended = np.flatnonzero(tick.terminated)
         counts += [int((tick.outcome[ended, 0] == points).sum()) for points in (1.0, 0.5, 0.0)]
-        environment.reset(seeds[ended], rows=ended)
+        environment.reset(seeds[ended], indices=ended)
     return counts
 
 

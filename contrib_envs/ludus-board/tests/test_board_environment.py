@@ -259,7 +259,7 @@ def test_wrong_scenarios_are_refused(scenario):
 
 def test_one_scenario_per_row_is_required():
     """Two rows and one scenario do not fit."""
-    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+    with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         reset(make_connect4(None, num_matches=2), scenarios=[Scenario()])
 
 

@@ -330,7 +330,7 @@ def test_wrong_scenarios_are_refused(scenario, message):
 
 def test_as_many_scenarios_as_rows_are_expected():
     """One for each."""
-    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+    with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         make_environment(ChaseConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
 

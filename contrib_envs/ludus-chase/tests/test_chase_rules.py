@@ -428,7 +428,7 @@ def test_resets_leave_other_matches_alone(play):
     environment = make_environment(ChaseConfig(), num_matches=2)
     for tick in play(environment, seed=1, steps=30):
         before = tick.roles["mouse"].observation["self"][0].copy()
-    tick = environment.reset(np.array([9], np.uint64), rows=np.array([1]))
+    tick = environment.reset(np.array([9], np.uint64), indices=np.array([1]))
     assert np.array_equal(before, tick.roles["mouse"].observation["self"][0])
     assert environment._world.ticks.tolist() == [30, 0]
 

@@ -133,7 +133,7 @@ def make():
 
 def bids(copies, value=3):
     """Return the same bid for all seats, or the next one where it is barred."""
-    mask = copies.reset(np.array([], np.uint64), rows=np.array([], np.int64)).roles["bidder"].action_mask
+    mask = copies.reset(np.array([], np.uint64), indices=np.array([], np.int64)).roles["bidder"].action_mask
     wanted = np.full((copies.num_matches, 2, 1), value)
     barred = ~np.take_along_axis(mask, wanted, axis=2)
     return {"bidder": np.where(barred, (wanted + 1) % 4, wanted)}
@@ -157,7 +157,7 @@ def play(copies, steps):
         seen.append([array.copy() for array in (*arrays, tick.terminated, tick.truncated, tick.outcome)])
         ended = np.flatnonzero(tick.terminated | tick.truncated)
         if len(ended) > 1:  # a single ended row idles until another ends
-            tick = copies.reset(seeds(*(100 * step + ended)), rows=ended)
+            tick = copies.reset(seeds(*(100 * step + ended)), indices=ended)
     return seen
 
 
@@ -200,7 +200,7 @@ def test_reset_in_place(make) -> None:
     copies = make(2)
     copies.reset(seeds(0, 0))
     copies.step({"bidder": np.array([[[3], [1]], [[2], [3]]])})
-    tick = copies.reset(seeds(1), rows=np.array([1]))
+    tick = copies.reset(seeds(1), indices=np.array([1]))
     assert tick.roles["bidder"].reward.tolist() == [[2, -2], [0, 0]]
     assert tick.roles["bidder"].observation["theirs"].tolist() == [[1, 3], [0, 0]]
 
@@ -263,7 +263,7 @@ def test_reset_of_different_lengths(make) -> None:
     """There must be as many seeds, and scenarios if any, as rows."""
     with pytest.raises(ContractError, match="one seed for each of 2 rows, got 1"):
         make(2).reset(seeds(0))
-    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+    with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         make(2).reset(seeds(0, 0), scenarios=[Scenario()])
 
 
@@ -319,13 +319,13 @@ def test_failing_worker(make, monkeypatch, trouble, message) -> None:
     if trouble == "hang":  # the others end by themselves
         monkeypatch.setattr("ludus_copies.workers._CLOSE_TIMEOUT_S", 0.2)
     copies = make(3, 2, timeout_s=2.0, trouble=trouble)
-    copies.reset(seeds(0), rows=np.array([2]))
+    copies.reset(seeds(0), indices=np.array([2]))
     copies.step(bids(copies))
     with pytest.raises(WorkerError, match=message):
         copies.step(bids(copies))
     assert not children()
     with pytest.raises(WorkerError, match="were closed"):
-        copies.reset(seeds(0), rows=np.array([2]))
+        copies.reset(seeds(0), indices=np.array([2]))
 
 
 def test_workers_that_fail_after_another_print_nothing(make, capfd) -> None:

@@ -347,7 +347,7 @@ def test_matches_are_reset_one_by_one():
     environment = make_environment(DuelConfig(), num_matches=2)
     for tick in random_play(environment, seed=1, steps=30):
         before = tick.roles["fighter"].observation["obs"][0].copy()
-    tick = environment.reset(np.array([9], np.uint64), rows=np.array([1]))
+    tick = environment.reset(np.array([9], np.uint64), indices=np.array([1]))
     assert np.array_equal(before, tick.roles["fighter"].observation["obs"][0])
     assert tick.roles["fighter"].observation["obs"][1, 0, INDEX["time-left"]] == 1
 
@@ -393,7 +393,7 @@ def test_wrong_scenarios_are_refused(scenario, message):
 
 def test_as_many_scenarios_as_rows_are_expected():
     """One for each."""
-    with pytest.raises(ContractError, match="one scenario for each of 2 rows, got 1"):
+    with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         make_environment(DuelConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
 

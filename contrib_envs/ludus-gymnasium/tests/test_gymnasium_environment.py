@@ -136,7 +136,7 @@ def test_native_plays_the_scalar_matches(id, seed) -> None:
         assert_equal(mine, theirs)
         rows = np.flatnonzero(random.random(5) < 0.05)
         matches = random.integers(0, 2**64, len(rows), np.uint64)
-        assert_equal(native.reset(matches, rows=rows), series.reset(matches, rows=rows))
+        assert_equal(native.reset(matches, indices=rows), series.reset(matches, indices=rows))
 
 
 def assert_equal(mine, theirs):

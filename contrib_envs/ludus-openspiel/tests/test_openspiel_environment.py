@@ -252,7 +252,7 @@ def test_a_row_starts_again():
     env = make("kuhn_poker", 2)
     env.reset(seeds(1, 2))
     env.step({"player": np.ones((2, 2, 1), np.int64)})
-    tick = env.reset(seeds(1), rows=np.array([0]))
+    tick = env.reset(seeds(1), indices=np.array([0]))
     assert tick.roles["player"].acting.tolist() == [[True, False], [False, True]]
 
 

@@ -176,7 +176,7 @@ def test_matches_without_checks_are_the_same(make, id, api) -> None:
         if rows.size:
             assert plain(ticks[0]) == plain(ticks[1])
             ends += rows.size
-            ticks = [env.reset(rows.astype(np.uint64) + np.uint64(step), rows=rows) for env in both]
+            ticks = [env.reset(rows.astype(np.uint64) + np.uint64(step), indices=rows) for env in both]
     assert ends
 
 

@@ -310,7 +310,7 @@ def test_each_row_has_its_own_scenario():
     scenarios = [Scenario(name="long-paddle"), Scenario()]
     tick = environment.reset(seeds(2), scenarios=scenarios)
     np.testing.assert_allclose(tick.roles["player"].observation["obs"][:, 0, 6], [0.4, 0.2])
-    tick = environment.reset(seeds(1), rows=np.array([0]))
+    tick = environment.reset(seeds(1), indices=np.array([0]))
     np.testing.assert_allclose(tick.roles["player"].observation["obs"][:, 0, 6], [0.2, 0.2])
 
 
@@ -338,5 +338,5 @@ def test_wrong_scenarios_are_refused(scenario, message):
 
 def test_one_scenario_is_needed_for_each_row():
     """Else which row is which would be a guess."""
-    with pytest.raises(ContractError, match="expected one scenario for each of 2 rows, got 1"):
+    with pytest.raises(ContractError, match="expected one scenario for each of 2 matches, got 1"):
         make(2).reset(seeds(2), scenarios=[Scenario()])

@@ -175,7 +175,7 @@ def test_a_reset_draws_its_rows_anew_and_leaves_the_others():
     for _ in range(60):
         image = step(environment, *rng.integers(3, size=(2, 4)))["obs"]
     before = image.copy()
-    after = environment.reset(np.array([9], np.uint64), rows=np.array([2])).roles["player"].observation["obs"]
+    after = environment.reset(np.array([9], np.uint64), indices=np.array([2])).roles["player"].observation["obs"]
     np.testing.assert_array_equal(after[[0, 1, 3]], before[[0, 1, 3]])
     np.testing.assert_array_equal(after[2], start(fresh, seed=9)["obs"][0])
     moved = step(environment, *np.zeros((2, 4), int))["obs"]

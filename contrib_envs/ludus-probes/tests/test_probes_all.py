@@ -186,7 +186,7 @@ def rates_of_random_play(environment):
             tick = environment.step({ROLE: drawn.reshape(matches, seats, -1)})
             ended = np.flatnonzero(tick.terminated | tick.truncated)
             if len(ended):
-                environment.reset(ended.astype(np.uint64), rows=ended)
+                environment.reset(ended.astype(np.uint64), indices=ended)
         yield 200 * matches / (time.process_time() - begin)
 
 

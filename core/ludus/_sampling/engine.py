@@ -254,7 +254,7 @@ class Play:
         for actor, chosen in self._tables.by_actor(seat_ids):
             actor.start(seat_ids if chosen is None else seat_ids.take(chosen))
         seeds, scenarios = self._tables.starts(rows)
-        self._tick = self._call("reset", seeds, rows=rows, scenarios=scenarios)
+        self._tick = self._call("reset", seeds, indices=rows, scenarios=scenarios)
 
     # -- one tick ----------------------------------------------------------------------------------------------
 

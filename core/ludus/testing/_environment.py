@@ -34,10 +34,10 @@ def check_environment(
     options: Mapping[str, Any] | None = None,
     max_idle_ticks: int = 100,
 ) -> None:
-    """Play an environment with random legal actions and check everything its contract asks for.
+    """Play an environment with random legal actions and check everything its contract requires.
 
-    It makes a few environments of at most three rows and plays each for `steps` ticks, so choose `steps` so that some
-    matches end. What can only be seen at the end of a match is not checked where none ends.
+    Makes a few environments of at most three matches and plays each for `steps` ticks. Choose `steps` so that some
+    matches end: properties of the end of a match are not checked where none ends.
 
     Args:
         make: Called with the number of matches. Give the registered `ludus.Component` instead, and it is also checked
@@ -48,8 +48,8 @@ def check_environment(
         max_idle_ticks: For how many ticks on end an asynchronous match may go on with nobody acting.
 
     Raises:
-        ContractError: The contract is broken; the message names environment, role, seat, row and tick where known, and
-            what was expected.
+        ContractError: The contract is broken. The message names environment, role, seat, match index and tick where
+            known, and what was expected.
     """
     made = maker(make, options or {}) if isinstance(make, Component) else make
     environment = made(len(_LINES))
@@ -105,27 +105,27 @@ class _Kit:
         return Rollout(environment=environment, seed=self.seed, lines=lines, choose=chosen, watch=watch)
 
     def compare(
-        self, one: list[Picture], other: list[Picture], problem: str, *, rows: tuple[tuple[int, int], ...]
+        self, one: list[Picture], other: list[Picture], problem: str, *, pairs: tuple[tuple[int, int], ...]
     ) -> None:
         """Fail with the problem where two rollouts differ first."""
         for tick, (mine, theirs) in enumerate(zip(one, other, strict=True)):
-            self._require_equal(difference(mine, theirs, rows), problem, tick=tick)
+            self._require_equal(difference(mine, theirs, pairs), problem, tick=tick)
 
     def _require_equal(self, found: Difference | None, problem: str, *, tick: int) -> None:
         if found is not None:
-            self.fail(f"{problem}: {found.what} differs", row=found.row, tick=tick)
+            self.fail(f"{problem}: {found.what} differs", match=found.match, tick=tick)
 
     def check_ticks(self, environment: Environment) -> list[Picture]:
         """Check every tick of a rollout and return it."""
-        watch = Watch(spec=self.spec, rows=len(_LINES), max_idle_ticks=self.max_idle_ticks)
+        watch = Watch(spec=self.spec, num_matches=len(_LINES), max_idle_ticks=self.max_idle_ticks)
         trace = self.play(environment, watch=watch).pictures(self.steps)
         watch.finish()
         return trace
 
     def check_again(self, environment: Environment, trace: list[Picture]) -> None:
-        """Check that nothing of earlier matches is left after a reset of all rows."""
+        """Check that nothing of earlier matches is left after a reset of all matches."""
         again = self.play(environment).pictures(self.steps)
-        self.compare(trace, again, "the same seeds and actions do not give the same match again", rows=_same(_LINES))
+        self.compare(trace, again, "the same seeds and actions do not give the same match again", pairs=_same(_LINES))
 
     def check_twin(self, trace: list[Picture]) -> None:
         """Check that seeds and the actions of acting seats are all that matters, and that actions are only read."""
@@ -139,7 +139,7 @@ class _Kit:
                 play.renew()
             twin.close()
         problem = "a match depends on more than its seed and the actions of acting seats"
-        self.compare(trace, again, problem, rows=_same(_LINES))
+        self.compare(trace, again, problem, pairs=_same(_LINES))
 
     def _advance_guarded(self, play: Rollout, tick: int) -> None:
         actions = play.actions()
@@ -156,27 +156,27 @@ class _Kit:
 
     def check_alone(self, trace: list[Picture]) -> None:
         """Check that a match is the same whether it is played alone or in a batch."""
-        for row, line in enumerate(_LINES[1:], start=1):
+        for match, line in enumerate(_LINES[1:], start=1):
             single = self.make(1)
             alone = self.play(single, (line,)).pictures(self.steps)
             single.close()
-            self.compare(trace, alone, "a match played alone differs from the same in a batch", rows=((row, 0),))
+            self.compare(trace, alone, "a match played alone differs from the same in a batch", pairs=((match, 0),))
 
     def check_reset_in_place(self) -> None:
-        """Check that resetting a row, mostly in mid-match, leaves the others alone and starts the right match."""
+        """Check that resetting a match, mostly in mid-match, leaves the others alone and starts the right match."""
         environment, fresh = self.make(len(_LINES)), self.make(1)
         play = self.play(environment)
         for tick in range(1, min(10, self.steps + 1)):
             play.advance()
-            row = tick % len(_LINES)
+            match = tick % len(_LINES)
             before = picture(play.tick)
-            play.restart(np.array([row]))
+            play.restart(np.array([match]))
             after = picture(play.tick)
-            others = tuple((other, other) for other in range(len(_LINES)) if other != row)
+            others = tuple((other, other) for other in range(len(_LINES)) if other != match)
             found = difference(before, after, others)
-            self._require_equal(found, "reset changed a row it was not asked for", tick=tick)
-            start = picture(fresh.reset(play.seeds()[row : row + 1]))
-            found = difference(after, start, ((row, 0),))
+            self._require_equal(found, "reset changed a match it was not asked for", tick=tick)
+            start = picture(fresh.reset(play.seeds()[match : match + 1]))
+            found = difference(after, start, ((match, 0),))
             self._require_equal(found, "reset left something of the old match", tick=tick)
         environment.close()
         fresh.close()
@@ -204,7 +204,7 @@ class _Kit:
         self.fail(f"reset accepted the {what} scenario {unknown.name!r}; expected ContractError")
 
     def _check_scenario(self, environment: Environment, seeds: np.ndarray, name: str) -> None:
-        watch = Watch(spec=self.spec, rows=len(_LINES), max_idle_ticks=self.max_idle_ticks)
+        watch = Watch(spec=self.spec, num_matches=len(_LINES), max_idle_ticks=self.max_idle_ticks)
         scenarios = [Scenario(name=name)] * len(_LINES)
         tick = environment.reset(seeds, scenarios=scenarios)
         start = picture(tick)
@@ -217,7 +217,7 @@ class _Kit:
         self._require_equal(found, f"scenario {name!r} starts differently with the same seeds", tick=0)
 
     def check_illegal_action(self) -> None:
-        """Check that a masked action is refused with ContractError or concerns its own row only.
+        """Check that a masked action is refused with ContractError or affects its own match only.
 
         Where nothing is masked, a choice out of range must be refused: no rules can be about it.
         """
@@ -230,7 +230,7 @@ class _Kit:
             if any(_spoil(role, play.tick.roles[role.name], actions[role.name]) for role in spoiled):
                 refused = self._check_after_illegal(play, reference, actions, tick)
                 if not (refused or masked):
-                    self.fail("a choice out of range was accepted; expected ContractError", row=0, tick=tick)
+                    self.fail("a choice out of range was accepted; expected ContractError", match=0, tick=tick)
                 break
             for each in (play, reference):
                 each.advance()
@@ -242,18 +242,18 @@ class _Kit:
         self, play: Rollout, reference: Rollout, actions: dict[str, np.ndarray], tick: int
     ) -> bool:
         """Return whether the action was refused."""
-        rows, refused = tuple((row, row) for row in (1, 2)), False
+        pairs, refused = tuple((i, i) for i in (1, 2)), False
         try:
             play.advance(actions)
         except ContractError:
-            rows, refused = _same(_LINES), True
+            pairs, refused = _same(_LINES), True
             self._advance_after_refusal(play, tick)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the wrong answer
             problem = f"an illegal action raised {type(error).__name__}: {error}"
-            self.fail(f"{problem}; expected ContractError or a result of the rules", row=0, tick=tick)
+            self.fail(f"{problem}; expected ContractError or a result of the rules", match=0, tick=tick)
         reference.advance()
-        found = difference(picture(play.tick), picture(reference.tick), rows)
-        self._require_equal(found, "an illegal action in row 0 disturbed a match", tick=tick)
+        found = difference(picture(play.tick), picture(reference.tick), pairs)
+        self._require_equal(found, "an illegal action in match 0 disturbed a match", tick=tick)
         return refused
 
     def _advance_after_refusal(self, play: Rollout, tick: int) -> None:
@@ -288,8 +288,8 @@ class _Kit:
 
 
 def _same(lines: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Return each row paired with itself."""
-    return tuple((row, row) for row in range(len(lines)))
+    """Pair each match index with itself."""
+    return tuple((i, i) for i in range(len(lines)))
 
 
 def _next_team(teams: tuple[int, ...], num_teams: int) -> list[int]:
@@ -299,7 +299,7 @@ def _next_team(teams: tuple[int, ...], num_teams: int) -> list[int]:
 
 
 def _spoil(role: Role, seen: RoleTick, actions: np.ndarray) -> bool:
-    """Make one action in row 0 illegal, by the mask or else by its range, and return whether anybody's could be."""
+    """Make one action in match 0 illegal, by the mask or else by its range, and return whether anybody's could be."""
     first = 0
     for label, size in enumerate(label_sizes(role.action_space)):
         for seat in np.flatnonzero(seen.acting[0]):
@@ -312,12 +312,12 @@ def _spoil(role: Role, seen: RoleTick, actions: np.ndarray) -> bool:
 
 
 def _check_playable(spec: EnvironmentSpec, environment: Environment) -> None:
-    """Check an environment that people can play: text for every row, and names of actions that can be typed."""
+    """Check an environment that people can play: text for every match, and names of actions that can be typed."""
     if not isinstance(environment, Playable):
         return
-    for row in range(len(_LINES)):
-        if not isinstance(environment.render(row), str):
-            fail(spec, "render did not return a str", row=row)
+    for match in range(len(_LINES)):
+        if not isinstance(environment.render(match), str):
+            fail(spec, "render did not return a str", match=match)
     for role in spec.roles:
         sizes = label_sizes(role.action_space)
         for action in ([label % size for size in sizes] for label in range(max(sizes, default=0))):

@@ -42,7 +42,7 @@ def digests_elsewhere(
         options: Of its configuration.
         seed: See `Rollout`, and so are the lines.
         steps: How many ticks are played.
-        lines: One per row.
+        lines: One per match.
 
     Raises:
         ContractError: It failed there.

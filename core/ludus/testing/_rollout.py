@@ -1,7 +1,7 @@
 """Playing an environment with scripted random actions, in a way that can be repeated exactly.
 
 The k-th match of "line" r has a seed made from the check's seed, r and k, and its actions are made from that seed, the
-tick and the seat. A line is therefore the same whatever row it is played in and however many rows there are.
+tick and the seat. A line is therefore the same at any match index and for any number of matches.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ class Chooser:
     seat_names: Mapping[str, Sequence[int]] | None = None
 
     def __call__(self, tick: Tick, seeds: Sequence[np.uint64], ticks: Sequence[int]) -> Actions:
-        """Return the actions of all rows, given each row's match seed and tick."""
+        """Return the actions of all matches, given the seed and tick of each."""
         return {role.name: self._of_role(role, tick, seeds, ticks) for role in self.spec.roles}
 
     def _of_role(self, role: Role, tick: Tick, seeds: Sequence[np.uint64], ticks: Sequence[int]) -> np.ndarray:
         seen = tick.roles[role.name]
         actions = self._blank(role, len(seeds))
-        for row, seat in zip(*np.nonzero(seen.acting), strict=True):
+        for match, seat in zip(*np.nonzero(seen.acting), strict=True):
             name = seat if self.seat_names is None else self.seat_names[role.name][seat]
-            rng = _seeding.generator(int(seeds[row]), ticks[row], role.name, int(name))
-            mask = None if seen.action_mask is None else seen.action_mask[row, seat]
-            actions[row, seat] = random_action(role.action_space, mask, rng)
+            rng = _seeding.generator(int(seeds[match]), ticks[match], role.name, int(name))
+            mask = None if seen.action_mask is None else seen.action_mask[match, seat]
+            actions[match, seat] = random_action(role.action_space, mask, rng)
         return actions
 
-    def _blank(self, role: Role, rows: int) -> np.ndarray:
-        shape = (rows, role.num_seats, action_width(role.action_space))
+    def _blank(self, role: Role, num_matches: int) -> np.ndarray:
+        shape = (num_matches, role.num_seats, action_width(role.action_space))
         sizes = label_sizes(role.action_space)
         if not sizes:
             return np.full(shape, 1e6 if self.idle_filler else 0.0, np.float32)
@@ -82,16 +82,17 @@ def random_action(space: Space[Any], mask: np.ndarray | None, rng: np.random.Gen
 
 @define(kw_only=True)
 class Rollout:
-    """An environment being played, one line per row.
+    """An environment being played, one line per match index.
 
-    A match that has ended stays idle for (line modulo 3) ticks before its row is reset, so that idle rows are seen.
+    A match that has ended stays idle for (line modulo 3) ticks before the next one starts, so that idle matches are
+    checked too.
 
     Args:
-        environment: What is played; all of its rows are reset on construction.
+        environment: What is played; all of its matches are reset on construction.
         seed: The check's.
-        lines: The line in each row.
+        lines: The line at each match index.
         choose: Gives the actions.
-        watch: Called with each tick and the rows ``[n]`` that were reset, None after a step.
+        watch: Called with each tick and the match indices ``[n]`` that were reset, None after a step.
     """
 
     environment: Environment
@@ -113,7 +114,7 @@ class Rollout:
         self._show(np.arange(count))
 
     def seeds(self) -> np.ndarray:
-        """Return the seed of the match in each row, ``[B] uint64``."""
+        """Return the seed of each match, ``[B] uint64``."""
         return np.array([match_seed(self.seed, line, n) for line, n in zip(self.lines, self.numbers, strict=True)])
 
     def actions(self) -> Actions:
@@ -128,27 +129,27 @@ class Rollout:
         self._idle |= self.tick.terminated | self.tick.truncated
 
     def renew(self) -> None:
-        """Reset the rows whose ended matches have been idle for long enough."""
+        """Reset the ended matches that have been idle for long enough."""
         due = np.array(
             [r for r, line in enumerate(self.lines) if self._idle[r] and self._waited[r] >= line % 3], np.int64
         )
-        for row in np.flatnonzero(self._idle):
-            self._waited[row] += 1
+        for match in np.flatnonzero(self._idle):
+            self._waited[match] += 1
         if len(due):
             self.restart(due)
 
-    def restart(self, rows: np.ndarray) -> None:
-        """Start the next match of the lines in these rows."""
-        for row in rows:
-            self.numbers[row] += 1
-            self.ticks[row] = self._waited[row] = 0
-        self._idle[rows] = False
-        self.tick = self.environment.reset(self.seeds()[rows], rows=rows)
-        self._show(rows)
+    def restart(self, indices: np.ndarray) -> None:
+        """Start the next match of the lines at these match indices."""
+        for match in indices:
+            self.numbers[match] += 1
+            self.ticks[match] = self._waited[match] = 0
+        self._idle[indices] = False
+        self.tick = self.environment.reset(self.seeds()[indices], indices=indices)
+        self._show(indices)
 
-    def _show(self, rows: np.ndarray | None) -> None:
+    def _show(self, indices: np.ndarray | None) -> None:
         if self.watch is not None:
-            self.watch(self.tick, rows)
+            self.watch(self.tick, indices)
 
     def pictures(self, steps: int) -> list[Picture]:
         """Return the tick now and after each of so many steps."""
@@ -181,19 +182,19 @@ class Difference:
     """Where two pictures first differ."""
 
     what: str
-    row: int
+    match: int
 
 
-def difference(one: Picture, other: Picture, rows: Sequence[tuple[int, int]]) -> Difference | None:
-    """Return where two pictures differ in the given pairs of rows, None where they are equal."""
+def difference(one: Picture, other: Picture, pairs: Sequence[tuple[int, int]]) -> Difference | None:
+    """Return where two pictures differ in the given pairs of match indices, None where they are equal."""
     if one.keys() != other.keys():
-        return Difference(f"the presence of {', '.join(sorted(one.keys() ^ other.keys()))}", rows[0][0])
-    in_place = all(a == b for a, b in rows)
+        return Difference(f"the presence of {', '.join(sorted(one.keys() ^ other.keys()))}", pairs[0][0])
+    in_place = all(a == b for a, b in pairs)
     for what, array in one.items():
         nan = array.dtype.kind == "f"
         if in_place and np.array_equal(array, other[what], equal_nan=nan):
             continue
-        for a, b in rows:
+        for a, b in pairs:
             if not np.array_equal(array[a], other[what][b], equal_nan=nan):
                 return Difference(what, a)
     return None

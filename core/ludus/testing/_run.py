@@ -164,7 +164,7 @@ def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
     environment.reset(match_seeds(seed, np.arange(_MATCHES)))  # some know their spaces only after their first reset
     spec = environment.spec
     check_spec(spec)
-    watch = Watch(spec=spec, rows=_MATCHES, max_idle_ticks=_MOST_TICKS)
+    watch = Watch(spec=spec, num_matches=_MATCHES, max_idle_ticks=_MOST_TICKS)
     rollout = _rollout(environment, seed, watch)
     for _ in range(_TICKS):
         rollout.advance()
@@ -355,7 +355,7 @@ def _check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> 
 
 
 def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -> None:
-    rollout = _rollout(environment, seed, lambda _tick, _rows: None)
+    rollout = _rollout(environment, seed, lambda _tick, _indices: None)
     for _ in range(_MOST_TICKS):
         if rollout.tick.roles[role.name].acting.any():
             break

@@ -20,7 +20,7 @@ _MANY = 8  # numbers in an observation that do not all become 0 by chance
 
 
 def fail(spec: EnvironmentSpec, problem: str, **where: object) -> NoReturn:
-    """Raise ContractError with the environment and, where known, role, seat, row and tick before the problem."""
+    """Raise ContractError; the message starts with the environment and, where known, role, seat, match and tick."""
     place = ", ".join(f"{what} {value!r}" for what, value in where.items() if value is not None)
     raise ContractError(f"environment {spec.name!r}{', ' * bool(place)}{place}: {problem}")
 
@@ -31,48 +31,48 @@ class Watch:
 
     Args:
         spec: The environment's.
-        rows: B.
+        num_matches: B.
         max_idle_ticks: For how many ticks on end an asynchronous match may go on with nobody acting.
     """
 
     spec: EnvironmentSpec
-    rows: int
+    num_matches: int
     max_idle_ticks: int
     _tick: int = field(init=False, default=0)
     _running: np.ndarray = field(init=False)
-    _ticks: np.ndarray = field(init=False)  # since the reset of each row
-    _idle: np.ndarray = field(init=False)  # ticks on end on which nobody acted in a running row
+    _ticks: np.ndarray = field(init=False)  # since the reset of each match
+    _idle: np.ndarray = field(init=False)  # ticks on end on which no seat acted in a running match
     _acted: dict[str, np.ndarray] = field(init=False, factory=dict)
     _masked: dict[str, bool] = field(init=False, factory=dict)
     _parts: dict[str, set[str]] = field(init=False, factory=dict)
     _endings: Endings = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._running = np.zeros(self.rows, bool)
-        self._ticks = np.zeros(self.rows, np.int64)
-        self._idle = np.zeros(self.rows, np.int64)
-        self._acted = {role.name: np.zeros((self.rows, role.num_seats), bool) for role in self.spec.roles}
+        self._running = np.zeros(self.num_matches, bool)
+        self._ticks = np.zeros(self.num_matches, np.int64)
+        self._idle = np.zeros(self.num_matches, np.int64)
+        self._acted = {role.name: np.zeros((self.num_matches, role.num_seats), bool) for role in self.spec.roles}
         self._endings = Endings(spec=self.spec)
 
-    def __call__(self, tick: Tick, rows: np.ndarray | None) -> None:
-        """Check a tick after a reset of some rows, or after a step (None).
+    def __call__(self, tick: Tick, indices: np.ndarray | None) -> None:
+        """Check a tick after a reset of some matches, or after a step (None).
 
         Raises:
             ContractError: It breaks the contract.
         """
         self._check_arrays(tick)
         ended = tick.terminated | tick.truncated
-        if rows is None:
+        if indices is None:
             self._tick += 1
             self._follow_step(tick, ended)
         else:
-            self._follow_reset(tick, rows)
+            self._follow_reset(tick, indices)
         self._check_acting(tick)
         for role in self.spec.roles:
-            self._check_role(role, tick.roles[role.name], ended & (rows is None))
+            self._check_role(role, tick.roles[role.name], ended & (indices is None))
         if self.spec.zero_sum:
             self._check_zero_sum(tick)
-        self._endings.watch(tick, rows)
+        self._endings.watch(tick, indices)
 
     def finish(self) -> None:
         """Check what can only be said of many matches together."""
@@ -90,10 +90,10 @@ class Watch:
             self._fail(f"expected the roles {names} in this order, got {list(tick.roles)}")
         flags = {"terminated": tick.terminated, "truncated": tick.truncated}
         for what, array in flags.items():
-            self._check_array(what, array, (self.rows,), np.bool_)
-        self._check_array("outcome", tick.outcome, (self.rows, self.spec.num_teams), np.float32)
+            self._check_array(what, array, (self.num_matches,), np.bool_)
+        self._check_array("outcome", tick.outcome, (self.num_matches, self.spec.num_teams), np.float32)
         for role in self.spec.roles:
-            seen, shape = tick.roles[role.name], (self.rows, role.num_seats)
+            seen, shape = tick.roles[role.name], (self.num_matches, role.num_seats)
             self._check_array("acting", seen.acting, shape, np.bool_, role=role.name)
             self._check_array("reward", seen.reward, shape, np.float32, role=role.name)
             for part, array in seen.reward_parts.items():
@@ -111,7 +111,7 @@ class Watch:
         if leaves.keys() != expected.keys():
             self._fail(f"expected the {group} leaves {sorted(expected)}, got {sorted(leaves)}", role=role.name)
         for name, space in expected.items():
-            shape = (self.rows, role.num_seats, *(space.shape or ()))
+            shape = (self.num_matches, role.num_seats, *(space.shape or ()))
             self._check_array(f"{group} leaf {name!r}", leaves[name], shape, space.dtype, role=role.name)
 
     def _check_array(self, what: str, array: object, shape: tuple[int, ...], dtype: Any, **where: object) -> None:
@@ -120,63 +120,63 @@ class Watch:
             self._fail(f"{what}: expected {np.dtype(dtype)} {shape}, got {got}", **where)
 
     def _follow_step(self, tick: Tick, ended: np.ndarray) -> None:
-        """Check what a step did: endings, idle rows, limits."""
+        """Check what a step did: endings, idle matches, limits."""
         idle = ~self._running
-        for row in _rows(idle & ended):
-            self._fail("a match that had ended ended again; an ended row is idle until it is reset", row=row)
-        for role, row, seat in self._nonzero_rewards(tick, idle):
-            self._fail("an idle row got a reward; it gets 0 until it is reset", role=role, seat=seat, row=row)
+        for match in _match_indices(idle & ended):
+            self._fail("a match that had ended ended again; an ended match is idle until it is reset", match=match)
+        for role, match, seat in self._nonzero_rewards(tick, idle):
+            self._fail("an idle match got a reward; it gets 0 until it is reset", role=role, seat=seat, match=match)
         self._ticks[self._running] += 1
         self._running &= ~ended
-        for row in _rows(ended):
-            self._check_outcome(tick.outcome[row], row)
+        for match in _match_indices(ended):
+            self._check_outcome(tick.outcome[match], match)
         limit = self.spec.max_ticks
-        for row in _rows(self._running & (self._ticks >= (np.inf if limit is None else limit))):
-            self._fail(f"the match goes on after max_ticks = {limit} ticks", row=row)
+        for match in _match_indices(self._running & (self._ticks >= (np.inf if limit is None else limit))):
+            self._fail(f"the match goes on after max_ticks = {limit} ticks", match=match)
 
-    def _check_outcome(self, outcome: np.ndarray, row: int) -> None:
+    def _check_outcome(self, outcome: np.ndarray, match: int) -> None:
         if not ((outcome >= 0) & (outcome <= 1)).all():
-            self._fail(f"outcome {outcome.tolist()}: expected values in [0, 1]", row=row)
+            self._fail(f"outcome {outcome.tolist()}: expected values in [0, 1]", match=match)
         if self.spec.constant_sum and not np.isclose(outcome.sum(), 1.0, atol=1e-5):
-            self._fail(f"outcome {outcome.tolist()}: constant_sum is declared, expected a sum of 1", row=row)
+            self._fail(f"outcome {outcome.tolist()}: constant_sum is declared, expected a sum of 1", match=match)
 
-    def _follow_reset(self, tick: Tick, rows: np.ndarray) -> None:
-        """Check what a reset did to the rows it was asked for."""
-        self._running[rows] = True
-        self._ticks[rows] = self._idle[rows] = 0
-        fresh = np.isin(np.arange(self.rows), rows)
-        for row in _rows(fresh & (tick.terminated | tick.truncated)):
-            self._fail("terminated or truncated is set right after a reset", row=row)
-        for role, row, seat in self._nonzero_rewards(tick, fresh):
-            self._fail("the reward is not 0 right after a reset", role=role, seat=seat, row=row)
+    def _follow_reset(self, tick: Tick, indices: np.ndarray) -> None:
+        """Check what a reset did to the matches that were reset."""
+        self._running[indices] = True
+        self._ticks[indices] = self._idle[indices] = 0
+        fresh = np.isin(np.arange(self.num_matches), indices)
+        for match in _match_indices(fresh & (tick.terminated | tick.truncated)):
+            self._fail("terminated or truncated is set right after a reset", match=match)
+        for role, match, seat in self._nonzero_rewards(tick, fresh):
+            self._fail("the reward is not 0 right after a reset", role=role, seat=seat, match=match)
 
-    def _nonzero_rewards(self, tick: Tick, rows: np.ndarray) -> Iterator[tuple[str, int, int]]:
-        """Yield role, row and seat of each reward other than 0 in the rows ``[B] bool``."""
+    def _nonzero_rewards(self, tick: Tick, selected: np.ndarray) -> Iterator[tuple[str, int, int]]:
+        """Yield role, match index and seat of each nonzero reward in the matches selected, ``[B] bool``."""
         for name, seen in tick.roles.items():
-            for row, seat in _seats((seen.reward != 0) & rows[:, None]):
-                yield name, row, seat
+            for match, seat in _seats((seen.reward != 0) & selected[:, None]):
+                yield name, match, seat
 
     def _check_acting(self, tick: Tick) -> None:
         """Check who acts, by the declared kind of turn."""
         count = np.sum([seen.acting.sum(axis=1) for seen in tick.roles.values()], axis=0)
-        for row in _rows(~self._running & (count > 0)):
-            self._fail("somebody acts although the match has ended and was not reset", row=row)
+        for match in _match_indices(~self._running & (count > 0)):
+            self._fail("somebody acts although the match has ended and was not reset", match=match)
         self._idle = np.where(self._running & (count == 0), self._idle + 1, 0)
-        for row in _rows(self._running):
-            if self.spec.turn == "turn-based" and count[row] != 1:
-                self._fail(f"{count[row]} seats act in a turn-based match; expected exactly one", row=row)
-            if self.spec.turn == "simultaneous" and count[row] == 0:
-                self._fail("nobody acts in a running simultaneous match", row=row)
-            if self._idle[row] > self.max_idle_ticks:
-                self._fail(f"nobody has acted for {self._idle[row]} ticks of a running match", row=row)
+        for match in _match_indices(self._running):
+            if self.spec.turn == "turn-based" and count[match] != 1:
+                self._fail(f"{count[match]} seats act in a turn-based match; expected exactly one", match=match)
+            if self.spec.turn == "simultaneous" and count[match] == 0:
+                self._fail("nobody acts in a running simultaneous match", match=match)
+            if self._idle[match] > self.max_idle_ticks:
+                self._fail(f"nobody has acted for {self._idle[match]} ticks of a running match", match=match)
 
     def _check_zero_sum(self, tick: Tick) -> None:
         total = np.sum([seen.reward.sum(axis=1) for seen in tick.roles.values()], axis=0)
-        for row in _rows(np.abs(total) > 1e-4):
-            self._fail(f"zero_sum is declared, but the rewards sum to {total[row]:g}", row=row)
+        for match in _match_indices(np.abs(total) > 1e-4):
+            self._fail(f"zero_sum is declared, but the rewards sum to {total[match]:g}", match=match)
 
     def _check_role(self, role: Role, seen: RoleTick, ended: np.ndarray) -> None:
-        """Check the values of one role; `ended` tells the rows whose match ended on this tick."""
+        """Check the values of one role; `ended` selects the matches that ended on this tick."""
         self._check_rewards(role, seen)
         self._check_mask(role, seen)
         shown = seen.acting | (ended[:, None] & self._acted[role.name])
@@ -196,30 +196,30 @@ class Watch:
     def _check_values(self, role: Role, what: str, array: np.ndarray, space: Space[Any], shown: np.ndarray) -> None:
         """Check that what acting seats see lies in its space, and that everything is finite."""
         if array.dtype.kind == "f" and not np.isfinite(array).all():
-            row, seat = map(int, np.argwhere(~np.isfinite(array))[0][:2])
-            self._fail(f"{what} is not finite", role=role.name, seat=seat, row=row)
+            match, seat = map(int, np.argwhere(~np.isfinite(array))[0][:2])
+            self._fail(f"{what} is not finite", role=role.name, seat=seat, match=match)
         if _all_contained(array[shown], space):
             return
-        for row, seat in _seats(shown):
-            if not space.contains(array[row, seat]):
-                span = f"{array[row, seat].min()} to {array[row, seat].max()}"
-                self._fail(f"{what} is not in {space}: it holds {span}", role=role.name, seat=seat, row=row)
+        for match, seat in _seats(shown):
+            if not space.contains(array[match, seat]):
+                span = f"{array[match, seat].min()} to {array[match, seat].max()}"
+                self._fail(f"{what} is not in {space}: it holds {span}", role=role.name, seat=seat, match=match)
 
     def _check_rewards(self, role: Role, seen: RoleTick) -> None:
         low, high = self.spec.reward_range or (-np.inf, np.inf)
         bad = ~np.isfinite(seen.reward) | (seen.reward < low - 1e-6) | (seen.reward > high + 1e-6)
-        for row, seat in _seats(bad):
-            got = f"reward {seen.reward[row, seat]:g}; expected a finite number in [{low:g}, {high:g}]"
-            self._fail(got, role=role.name, seat=seat, row=row)
+        for match, seat in _seats(bad):
+            got = f"reward {seen.reward[match, seat]:g}; expected a finite number in [{low:g}, {high:g}]"
+            self._fail(got, role=role.name, seat=seat, match=match)
         names = self._parts.setdefault(role.name, set(seen.reward_parts))
         if names != set(seen.reward_parts):
             problem = f"the reward parts were {sorted(names)} and are now {sorted(seen.reward_parts)}"
             self._fail(f"{problem}; they must not change", role=role.name)
         if names:
             total = np.sum(list(seen.reward_parts.values()), axis=0)
-            for row, seat in _seats(~np.isclose(total, seen.reward, rtol=1e-4, atol=1e-5)):
-                problem = f"the reward parts sum to {total[row, seat]:g}, the reward is {seen.reward[row, seat]:g}"
-                self._fail(problem, role=role.name, seat=seat, row=row)
+            for match, seat in _seats(~np.isclose(total, seen.reward, rtol=1e-4, atol=1e-5)):
+                problem = f"the reward parts sum to {total[match, seat]:g}, the reward is {seen.reward[match, seat]:g}"
+                self._fail(problem, role=role.name, seat=seat, match=match)
 
     def _check_mask(self, role: Role, seen: RoleTick) -> None:
         masked = self._masked.setdefault(role.name, seen.action_mask is not None)
@@ -229,19 +229,19 @@ class Watch:
         if seen.action_mask is None or not sizes:
             return
         for label, allowed in enumerate(np.split(seen.action_mask, np.cumsum(sizes)[:-1], axis=2)):
-            for row, seat in _seats(seen.acting & ~allowed.any(axis=2)):
+            for match, seat in _seats(seen.acting & ~allowed.any(axis=2)):
                 problem = f"every choice of label {label} is masked for a seat that acts"
-                self._fail(problem, role=role.name, seat=seat, row=row)
+                self._fail(problem, role=role.name, seat=seat, match=match)
 
 
-def _rows(chosen: np.ndarray) -> list[int]:
-    """Return the numbers of the rows chosen in ``[B] bool``."""
-    return [int(row) for row in np.flatnonzero(chosen)]
+def _match_indices(chosen: np.ndarray) -> list[int]:
+    """Return the match indices selected in ``[B] bool``."""
+    return [int(match) for match in np.flatnonzero(chosen)]
 
 
 def _seats(chosen: np.ndarray) -> list[tuple[int, int]]:
-    """Return row and seat of what is chosen in ``[B, S] bool``."""
-    return [(int(row), int(seat)) for row, seat in np.argwhere(chosen)]
+    """Return match index and seat of each entry selected in ``[B, S] bool``."""
+    return [(int(match), int(seat)) for match, seat in np.argwhere(chosen)]
 
 
 def _all_contained(values: np.ndarray, space: Space[Any]) -> bool:
@@ -274,14 +274,14 @@ class Endings:
     _seen: dict[str, int] = field(init=False, factory=dict)
     _lost: dict[str, int] = field(init=False, factory=dict)
 
-    def watch(self, tick: Tick, rows: np.ndarray | None) -> None:
-        """Take note of a tick after a reset of some rows, or after a step (None)."""
+    def watch(self, tick: Tick, indices: np.ndarray | None) -> None:
+        """Take note of a tick after a reset of some matches, or after a step (None)."""
         ended = tick.terminated | tick.truncated
         for name, seen in tick.roles.items():
-            for row in range(len(ended)) if rows is None else rows:
-                self._watch_row((name, int(row)), seen, start=rows is not None, ended=bool(ended[row]))
+            for match in range(len(ended)) if indices is None else indices:
+                self._watch_match((name, int(match)), seen, start=indices is not None, ended=bool(ended[match]))
 
-    def _watch_row(self, key: tuple[str, int], seen: RoleTick, *, start: bool, ended: bool) -> None:
+    def _watch_match(self, key: tuple[str, int], seen: RoleTick, *, start: bool, ended: bool) -> None:
         arrays = [leaf[key[1]] for leaf in seen.observation.values()]
         shown = b"".join(array.tobytes() for array in arrays)
         if start:

@@ -51,13 +51,13 @@ class Cards:
         turn = "turn-based" if self.turns else "simultaneous"
         return EnvironmentSpec(name="cards", roles=(role,), turn=turn, zero_sum=True, reward_range=(-4, 4))
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("cards has no scenarios")
         self.late_spec = False
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.tick[rows], self.first[rows], self.running[rows] = 0, seeds % CARDS, True
-        self.owed[rows], self.reward[rows], self.ended[rows] = 0, 0, False
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self.tick[indices], self.first[indices], self.running[indices] = 0, seeds % CARDS, True
+        self.owed[indices], self.reward[indices], self.ended[indices] = 0, 0, False
         return self.show()
 
     def step(self, actions):
@@ -324,7 +324,7 @@ def test_resetting_one_row_leaves_the_memory_of_the_others():
     game = on_environment(Cards(2), {"player": Count()})
     game.reset(np.zeros(2, np.uint64))
     game.step({"player": np.zeros((2, 2, 2), np.int64)})
-    tick = game.reset(np.zeros(1, np.uint64), rows=np.array([1]))
+    tick = game.reset(np.zeros(1, np.uint64), indices=np.array([1]))
     assert tick.roles["player"].observation["count"].tolist() == [[1, 1], [0, 0]]
 
 
@@ -426,7 +426,7 @@ class FromGymnasium:
         role = Role(name="player", observation_space=env.observation_space, action_space=env.action_space, teams=(0,))
         self.spec = EnvironmentSpec(name="gym", roles=(role,), turn="simultaneous")
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         return self.show(self.env.reset(seed=int(seeds[0]))[0], 0.0, terminated=False)
 
     def step(self, actions):

@@ -36,13 +36,13 @@ class Purse:
         self.earned = {role.name: np.zeros((num_matches, role.num_seats), np.float32) for role in made}
         self.closed = False
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("purse has no scenarios")
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.ticks[rows], self.running[rows], self.ended[rows] = 0, True, False
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self.ticks[indices], self.running[indices], self.ended[indices] = 0, True, False
         for earned in self.earned.values():
-            earned[rows] = 0
+            earned[indices] = 0
         return self.show()
 
     def step(self, actions):

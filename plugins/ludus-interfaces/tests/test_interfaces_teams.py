@@ -47,11 +47,11 @@ class Pairs:
         self.spec = EnvironmentSpec(name="pairs", roles=(role,), turn="asynchronous", reward_range=(0.0, 1.5))
         self.actions = None
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("pairs has no scenarios")
-        rows = np.arange(self.num_matches) if rows is None else rows
-        self.tick[rows], self.running[rows], self.reward[rows], self.ended[rows] = 0, True, 0, False
+        indices = np.arange(self.num_matches) if indices is None else indices
+        self.tick[indices], self.running[indices], self.reward[indices], self.ended[indices] = 0, True, 0, False
         return self.show()
 
     def step(self, actions):

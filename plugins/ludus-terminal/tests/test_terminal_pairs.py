@@ -40,8 +40,8 @@ class Game:
         outcome = np.tile(np.array(self.outcome, np.float32), (self.num_matches, 1))
         return Tick(roles=roles, terminated=ended, truncated=np.zeros_like(ended), outcome=outcome)
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
-        self.clock[slice(None) if rows is None else rows] = 0
+    def reset(self, seeds, *, indices=None, scenarios=None):
+        self.clock[slice(None) if indices is None else indices] = 0
         self.seeds += seeds.tolist()
         return self.tick(np.zeros(self.num_matches, bool), reward=0.0)
 

@@ -255,7 +255,7 @@ class Vote:
         flag = np.array([ended])
         return Tick(roles={"voter": voter}, terminated=flag, truncated=~flag & False, outcome=outcome)
 
-    def reset(self, seeds, *, rows=None, scenarios=None):
+    def reset(self, seeds, *, indices=None, scenarios=None):
         return self._tick(np.zeros((1, 3), np.float32), ended=False)
 
     def step(self, actions):

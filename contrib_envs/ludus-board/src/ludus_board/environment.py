@@ -97,7 +97,7 @@ class BoardEnvironment:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
@@ -105,20 +105,22 @@ class BoardEnvironment:
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
         """
-        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
-        plies = opening.plies(scenarios, len(rows), most=self._cells)
-        self._stones[rows] = 0
-        self._plies[rows] = 0
-        self._seat[rows] = 0
-        self._running[rows] = True
-        self._player.observation["obs"][rows] = 0
-        self._player.reward[rows] = 0
-        self._tick.terminated[rows] = False
+        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
+        plies = opening.plies(scenarios, len(indices), most=self._cells)
+        self._stones[indices] = 0
+        self._plies[indices] = 0
+        self._seat[indices] = 0
+        self._running[indices] = True
+        self._player.observation["obs"][indices] = 0
+        self._player.reward[indices] = 0
+        self._tick.terminated[indices] = False
         if plies is None:
-            self._player.acting[rows] = (True, False)
-            self._player.action_mask[rows] = True  # type: ignore[index]
+            self._player.acting[indices] = (True, False)
+            self._player.action_mask[indices] = True  # type: ignore[index]
         else:
-            opening.play(self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(rows[at], move))
+            opening.play(
+                self._rules, np.asarray(seeds, np.uint64), plies, lambda at, move: self._place(indices[at], move)
+            )
             self._show()
         return self._tick
 

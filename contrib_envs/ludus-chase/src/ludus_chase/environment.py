@@ -131,7 +131,7 @@ class Chase:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
@@ -139,7 +139,7 @@ class Chase:
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        at: Rows = _ALL if rows is None else np.asarray(rows, np.int64)
+        at: Rows = _ALL if indices is None else np.asarray(indices, np.int64)
         seeds, config = np.asarray(seeds, np.uint64), self._config
         handicap = handicaps(scenarios, len(seeds))
         house = build(self._plan, seeds, first=FIRST_FREE_LOT, extra_doors=config.extra_doors)

@@ -80,7 +80,7 @@ class Copies:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
@@ -89,7 +89,7 @@ class Copies:
             ContractError: The numbers of rows, seeds and scenarios differ, or the game has no such scenario, or the
                 default one is given parameters.
         """
-        numbers = range(self._num_matches) if rows is None else rows.tolist()
+        numbers = range(self._num_matches) if indices is None else indices.tolist()
         if len(numbers) != len(seeds):
             raise ContractError(f"expected one seed for each of {len(numbers)} rows, got {len(seeds)}")
         known = dict.fromkeys(self._spec.scenarios)  # what parameters they take is for the game to say

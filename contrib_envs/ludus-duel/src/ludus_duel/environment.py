@@ -95,7 +95,7 @@ class Duel:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
@@ -103,20 +103,20 @@ class Duel:
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
         config = self._config
         start = starts(scenarios, np.asarray(seeds, np.uint64), rules=config)
         self._fight.start(
-            (2 * rows[:, None] + np.arange(2)).ravel(),
+            (2 * indices[:, None] + np.arange(2)).ravel(),
             room=start.room.ravel(),
             health=config.health * start.health.ravel(),
             stamina=config.stamina * start.stamina.ravel(),
         )
-        self._ticks[rows] = 0
-        self._going[rows] = True
+        self._ticks[indices] = 0
+        self._going[indices] = True
         for array in (self._fighter.reward, *self._fighter.reward_parts.values()):
-            array[rows] = 0
-        self._tick.terminated[rows] = False
+            array[indices] = 0
+        self._tick.terminated[indices] = False
         self._show()
         return self._tick
 

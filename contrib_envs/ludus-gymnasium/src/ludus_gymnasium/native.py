@@ -104,7 +104,7 @@ class NativeEnvironment:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows, see `ludus.environment.Environment.reset`.
@@ -113,7 +113,7 @@ class NativeEnvironment:
             ContractError: A scenario other than the default, or a parameter, is asked for.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        numbers = np.arange(self._num_matches) if rows is None else rows
+        numbers = np.arange(self._num_matches) if indices is None else indices
         tick, role = self._tick, self._tick.roles[ROLE]
         folded = map(fold_seed, seeds.tolist())
         role.observation["obs"][numbers, 0] = self._transplant(

@@ -128,7 +128,7 @@ class Pong2p:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
@@ -136,20 +136,20 @@ class Pong2p:
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        rows = self._all_rows if rows is None else np.asarray(rows, np.int64)
+        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
         seeds = np.asarray(seeds, np.uint64)
-        start = starts(scenarios, len(rows), points=self._config.points)
-        self._court.prepare(rows, seeds, ball_speed=start.ball_speed, paddles=start.paddles)
-        self._court.serve(rows, np.where(start.receivers >= 0, start.receivers, first_receiver(seeds)))
-        self._scores[:, rows] = start.scores
-        self._ticks[rows] = 0
-        self._going[rows] = 1.0
-        self._player.acting[rows] = True
+        start = starts(scenarios, len(indices), points=self._config.points)
+        self._court.prepare(indices, seeds, ball_speed=start.ball_speed, paddles=start.paddles)
+        self._court.serve(indices, np.where(start.receivers >= 0, start.receivers, first_receiver(seeds)))
+        self._scores[:, indices] = start.scores
+        self._ticks[indices] = 0
+        self._going[indices] = 1.0
+        self._player.acting[indices] = True
         for array in (self._player.reward, *self._player.reward_parts.values()):
-            array[rows] = 0
-        self._tick.terminated[rows] = self._tick.truncated[rows] = False
+            array[indices] = 0
+        self._tick.terminated[indices] = self._tick.truncated[indices] = False
         for view in self._views.values():
-            view.start(self._court, self._scores, rows)
+            view.start(self._court, self._scores, indices)
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:

@@ -92,7 +92,7 @@ class ProbeEnvironment:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
         """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
@@ -101,7 +101,7 @@ class ProbeEnvironment:
             ContractError: A scenario other than the default, or a parameter, is asked for.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        at: Rows = slice(None) if rows is None else np.asarray(rows, np.int64)
+        at: Rows = slice(None) if indices is None else np.asarray(indices, np.int64)
         self._game.start(at, np.asarray(seeds, np.uint64))
         self._running[at] = True
         self._ticks[at] = 0

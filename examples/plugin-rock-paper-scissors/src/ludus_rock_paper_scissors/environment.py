@@ -71,17 +71,17 @@ class Game:
         self,
         seeds: np.ndarray,  # noqa: ARG002 - nothing is drawn by lot
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in `rows` (None: in all) and leave the others as they are.
+        """Start new matches at `indices` (None: all) and leave the others as they are.
 
         Raises:
             ContractError: A scenario other than the default is asked for.
         """
         if any(scenario != Scenario() for scenario in scenarios or ()):
             raise ContractError("rock-paper-scissors has the scenario 'default' only")
-        chosen = slice(None) if rows is None else rows
+        chosen = slice(None) if indices is None else indices
         self._left[chosen] = self.config.rounds
         self._lead[chosen] = 0
         self._last[chosen] = -1

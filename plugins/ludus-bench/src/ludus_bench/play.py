@@ -66,7 +66,7 @@ class RandomPlay:
         if ended.size:
             seeds = self._seeds(ended.size)
             self.inside.start()
-            self._tick = self.environment.reset(seeds, rows=ended)
+            self._tick = self.environment.reset(seeds, indices=ended)
             self.inside.stop()
         self.ticks += self.environment.num_matches
         return float(self.environment.num_matches)

@@ -48,27 +48,27 @@ class Count:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start matches in `rows`; see `ludus.Environment`.
+        """Start new matches; see `ludus.Environment`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
         """
-        rows = self._rows if rows is None else rows
+        indices = self._rows if indices is None else indices
         counts = _start_counts(seeds, min(self.config.most + 1, self.config.target - 1))
         if scenarios is not None:
-            checked = checked_scenarios(scenarios, len(rows), known={"start-at": ("count",)})
+            checked = checked_scenarios(scenarios, len(indices), known={"start-at": ("count",)})
             starts = zip(checked, counts, strict=True)
             counts = np.array([self._start_of(scenario, int(drawn)) for scenario, drawn in starts], np.int64)
-        self._count[rows] = counts
-        self._ticks[rows] = 0
-        self._running[rows] = True
-        self._player.reward[rows] = 0.0
-        self._tick.terminated[rows] = False
-        self._tick.truncated[rows] = False
-        self._tick.outcome[rows] = 0.0
+        self._count[indices] = counts
+        self._ticks[indices] = 0
+        self._running[indices] = True
+        self._player.reward[indices] = 0.0
+        self._tick.terminated[indices] = False
+        self._tick.truncated[indices] = False
+        self._tick.outcome[indices] = 0.0
         return self._show()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:

@@ -52,16 +52,16 @@ class Guess:
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start matches in `rows`; see `ludus.Environment`.
+        """Start new matches; see `ludus.Environment`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        chosen = slice(None) if rows is None else rows
+        chosen = slice(None) if indices is None else indices
         self._round[chosen] = 0
         for role in self._tick.roles.values():
             role.observation["last"][chosen] = 0

@@ -31,8 +31,8 @@ class Wrapper(ABC):
     def _show(self, tick: Tick) -> Tick:
         """Return how a tick of the game looks."""
 
-    def _start(self, tick: Tick, rows: np.ndarray) -> None:  # noqa: B027 - most have nothing to begin
-        """Hear that new matches have started in `rows`; `_show` follows."""
+    def _start(self, tick: Tick, indices: np.ndarray) -> None:  # noqa: B027 - most have nothing to begin
+        """Hear that new matches have started at `indices`; `_show` follows."""
 
     @property
     def spec(self) -> EnvironmentSpec:
@@ -50,13 +50,13 @@ class Wrapper(ABC):
         self,
         seeds: np.ndarray,
         *,
-        rows: np.ndarray | None = None,
+        indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`."""
-        tick = self.environment.reset(seeds, rows=rows, scenarios=scenarios)
+        """Start new matches; see `ludus.environment.Environment.reset`."""
+        tick = self.environment.reset(seeds, indices=indices, scenarios=scenarios)
         assert self.spec is not None  # binds, now that a game which learns its spaces by starting knows them
-        self._start(tick, np.arange(self.num_matches) if rows is None else rows)
+        self._start(tick, np.arange(self.num_matches) if indices is None else indices)
         return self._show(tick)
 
     def close(self) -> None:
