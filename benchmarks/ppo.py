@@ -17,12 +17,12 @@ import torch
 from gymnasium import spaces
 from ludus import Role
 from ludus.algorithm import AlgorithmContext, PolicyInput
-from ludus.kernels import has_onednn
 from ludus.segment import SegmentBatch
 from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
+from ludus_torch.linear import has_onednn
 from torch import nn
 
 INPUTS, ACTIONS, DECISIONS, SEGMENTS = 84, 7, 32, 256

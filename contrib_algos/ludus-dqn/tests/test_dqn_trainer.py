@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError, ContractError, ModelError
-from ludus.testing import check_algorithm, recorded_on_cpu
+from ludus.testing import check_algorithm
 from ludus_dqn.algorithm import DQN
 from ludus_dqn.config import DQNConfig
 from ludus_dqn.trainer import DQNTrainer
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
+from ludus_torch.testing import recorded_on_cpu
 from torch import nn
 
 
@@ -319,7 +320,7 @@ def test_a_minibatch_larger_than_any_memory_is_refused():
         DQNConfig(minibatch_size=2**40)
 
 
-@pytest.mark.parametrize("kernels", ["onednn", "numpy", "torch"])
+@pytest.mark.parametrize("kernels", ["onednn", "torch"])
 def test_kernels_make_no_difference(make_dqn, make_batch, kernels):
     """Two gradient steps end with the same weights up to rounding, whatever computes the layers."""
     options = {"adam_eps": 1e-3}  # tiny gradients keep their sign's noise down

@@ -9,12 +9,12 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus.errors import ContractError
-from ludus.testing import recorded_on_cpu
 from ludus_networks.config import ConvConfig, EntityPart, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_networks.network import make_conv
 from ludus_ppo.rows import RowSource
 from ludus_rnd_ppo.networks import Novelty
+from ludus_torch.testing import recorded_on_cpu
 from torch import nn
 
 

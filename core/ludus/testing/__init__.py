@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ludus.testing._algorithm import check_algorithm
 from ludus.testing._environment import check_environment
-from ludus.testing._graphs import recorded_on_cpu
 from ludus.testing._group import update_together
 from ludus.testing._inference import check_inference
 from ludus.testing._interface import check_interface
@@ -38,6 +37,5 @@ __all__ = [
     "fake_player",
     "league_runner",
     "opponent_shares",
-    "recorded_on_cpu",
     "update_together",
 ]

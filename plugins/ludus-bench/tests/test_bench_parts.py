@@ -10,7 +10,6 @@ import pytest
 import torch
 from ludus.__main__ import main
 from ludus.errors import ConfigError, ContractError
-from ludus.kernels import has_bf16
 from ludus_bench._pieces import Source, open_setup
 from ludus_bench._sampling import Dealer
 from ludus_bench.gemm import trace_gemms
@@ -19,6 +18,7 @@ from ludus_bench.play import RandomPlay
 from ludus_bench.report import Limit
 from ludus_bench.single import on_device
 from ludus_bench.timing import Rate, Stopwatch
+from ludus_torch.linear import has_bf16
 
 
 def setup_of(*overrides, algorithm="ppo"):
@@ -167,7 +167,7 @@ def test_a_decision_has_the_products_of_the_networks_that_act(algorithm):
     assert len(acting_of(setup, plain=True).gemms()) == 2 + heads
 
 
-@pytest.mark.parametrize("kernels", ["auto", "numpy", "torch", "onednn"])
+@pytest.mark.parametrize("kernels", ["auto", "torch", "onednn"])
 def test_an_update_has_the_products_of_every_pass(kernels):
     """Forwards, and backwards to the weights and to all inputs but the first, whatever the kernels are.
 

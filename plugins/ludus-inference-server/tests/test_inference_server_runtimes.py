@@ -9,10 +9,10 @@ from gymnasium import spaces
 from ludus.errors import ConfigError
 from ludus.inference import Eager, Span
 from ludus.network import NetworkRequest
-from ludus.testing import recorded_on_cpu
 from ludus_inference.lean import Lean
 from ludus_inference_server.config import ServerConfig
 from ludus_inference_server.runtimes import OnDevice, make_runtime
+from ludus_torch.testing import recorded_on_cpu
 from torch import nn
 
 SPANS = [Span(0, 0, 6), Span(2, 6, 20)]

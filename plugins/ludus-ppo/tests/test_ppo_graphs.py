@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from ludus.testing import recorded_on_cpu
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_ppo.trainer import PPOTrainer
+from ludus_torch.testing import recorded_on_cpu
 
 LABELS = {"action_space": spaces.MultiDiscrete([3, 4]), "labels_used": ((True, True), (True, False), (True, True))}
 CASES = {

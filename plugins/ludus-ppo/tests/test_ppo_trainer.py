@@ -327,7 +327,7 @@ def close(one, other, *, atol) -> None:
 OPTIONS = {"num_minibatches": 2, "learning_rate": 1e-3, "adam_eps": 1e-3}  # tiny gradients keep their sign's noise down
 
 
-@pytest.mark.parametrize("kernels", ["onednn", "numpy", "torch"])
+@pytest.mark.parametrize("kernels", ["onednn", "torch"])
 @pytest.mark.parametrize("action_space", [None, BUTTON_AND_MOVE, spaces.Box(-1, 1, (2,), np.float32)])
 def test_kernels_make_no_difference(make_ppo, make_batch, action_space, kernels):
     """One update with other kernels and one with torch's own layers end with the same weights up to rounding."""
@@ -386,7 +386,7 @@ def apart(one, other) -> float:
 WIDE = (48, 32)  # enough for gradients to be rounded
 
 
-@pytest.mark.parametrize("kernels", ["auto", "numpy", "torch", "plain"])
+@pytest.mark.parametrize("kernels", ["auto", "torch", "plain"])
 def test_rounded_gradients_leave_losses_as_they_are(make_ppo, make_batch, kernels):
     """Where the first step is made the losses are those in 32 bits to the bit, and the step is nearly the same."""
     options = {**OPTIONS, "num_minibatches": 1, "cpu_kernels": kernels, "hidden": WIDE}

@@ -70,9 +70,9 @@ class DQNConfig:
 
     cpu_kernels: str = option(
         "auto",
-        one_of("auto", "onednn", "numpy", "torch", "plain"),
-        help="what multiplies in linear layers on the CPU while they learn, with activations behind them: oneDNN, "
-        "NumPy's BLAS, or torch; plain: layers stay as they are; auto: oneDNN, but not on x86 without AVX-512",
+        one_of("auto", "onednn", "torch", "plain"),
+        help="what multiplies in linear layers on the CPU while they learn, fused with their activations: oneDNN or "
+        "torch; plain: layers are not fused; auto: oneDNN, but torch on x86 without AVX-512",
     )
     cuda_graphs: bool = option(
         True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from ludus.optimizer import Adam
+from ludus_torch.adam import Adam
 from torch import Tensor, nn
 
 __all__ = ["PartOptimizer"]
@@ -28,7 +28,7 @@ class PartOptimizer:
         self.state: dict[str, Tensor] = self._adam.state
 
     def step(self, loss: Tensor, *, learning_rate: float | Tensor) -> Tensor:
-        """Step down the gradient of `loss` and return its norm before scaling, ``[]``; see `ludus.optimizer.Adam`."""
+        """Step down the gradient of `loss` and return its norm before scaling, ``[]``; see `ludus_torch.adam.Adam`."""
         self._adam.zero_grad()
         torch.autograd.backward(loss, inputs=self._parameters)
         return self._adam.step(learning_rate=learning_rate, max_norm=self._max_grad_norm)

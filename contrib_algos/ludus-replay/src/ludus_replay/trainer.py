@@ -15,10 +15,10 @@ from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.environment import Role
 from ludus.errors import ContractError
-from ludus.graphs import GraphedCallable
-from ludus.kernels import choose_kernels, use_kernels
 from ludus.network import LazyLeaves, copy_arrays, get_weights, restored_on_error, set_weights, to_arrays
 from ludus.segment import SegmentBatch
+from ludus_torch.cuda_graphs import GraphedCallable
+from ludus_torch.linear import choose_kernels, fuse_linear_layers
 from torch import Tensor, nn
 
 from ludus_replay.buffer import ReplayBuffer, Transitions
@@ -84,7 +84,7 @@ class ReplayOptions(Protocol):
 
     @property
     def cpu_kernels(self) -> str:
-        """Return what computes linear layers on a CPU, as `ludus.kernels.choose_kernels` understands it."""
+        """Return what computes linear layers on a CPU, as `ludus_torch.linear.choose_kernels` understands it."""
 
     @property
     def cuda_graphs(self) -> bool:
@@ -123,7 +123,7 @@ class Minibatch:
     noise: Mapping[str, Tensor]
 
     def named(self) -> dict[str, Tensor]:
-        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        """Return all tensors by name; see `ludus_torch.cuda_graphs.TensorRecord`."""
         groups = {**attrs.asdict(self.drawn, recurse=False), "knobs": self.knobs, "noise": self.noise}
         found = {name: value for name, value in groups.items() if isinstance(value, Tensor)}
         for group, leaves in groups.items():
@@ -167,7 +167,7 @@ class ReplayTrainer(ABC, Generic[_Options, _Model]):
     ) -> None:
         self._config = config
         self._device = next(model.parameters()).device
-        use_kernels(model, choose_kernels(config.cpu_kernels, self._device))
+        fuse_linear_layers(model, choose_kernels(config.cpu_kernels, self._device))
         self._model = model
         self._slow = slow
         self._target = copy.deepcopy(slow).requires_grad_(requires_grad=False)

@@ -10,13 +10,13 @@ import torch
 from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.algorithm import AlgorithmContext
-from ludus.graphs import GraphedCallable
 from ludus.group import Alone, Group, in_turn
 from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.segment import SegmentBatch
 from ludus.spaces import leaf_spaces
 from ludus_ppo.rows import Rows, RowSource, known
 from ludus_ppo.transfer import borrow
+from ludus_torch.cuda_graphs import GraphedCallable
 from torch import Tensor, nn
 
 from ludus_rnd_ppo.config import RNDPPOConfig
@@ -33,7 +33,7 @@ _LEAST_DEVIATION = 0.1  # of the mean return: returns that hardly vary are not b
 
 @frozen(eq=False)
 class _Seen:
-    """Leaves of observations ``[n, …]``; see `ludus.graphs.Recordable`."""
+    """Leaves of observations ``[n, …]``; see `ludus_torch.cuda_graphs.TensorRecord`."""
 
     leaves: dict[str, Tensor]
 

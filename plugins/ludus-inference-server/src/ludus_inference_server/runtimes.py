@@ -11,12 +11,12 @@ import torch
 from attrs import frozen
 from ludus.environment import Leaves
 from ludus.errors import ConfigError, UnsupportedNetwork
-from ludus.graphs import GraphedCallable, copy_together
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, to_tensor
 from ludus_inference.compiled import CompiledCall, Leaf, as_function, make_compiled, warn_of
 from ludus_inference.config import CompileConfig
 from ludus_inference.lean import make_lean
+from ludus_torch.cuda_graphs import GraphedCallable, copy_together
 from torch import Tensor, nn
 
 from ludus_inference_server.config import ServerConfig
@@ -28,7 +28,7 @@ _log = logging.getLogger("ludus.inference")
 
 @frozen(eq=False)
 class _Rows:
-    """Rows on the device: leaves ``[n, …]`` as ``GROUP/NAME``; see `ludus.graphs.Recordable`."""
+    """Rows on the device: leaves ``[n, …]`` as ``GROUP/NAME``; see `ludus_torch.cuda_graphs.TensorRecord`."""
 
     leaves: Leaf
 
@@ -47,7 +47,7 @@ class OnDevice(Eager):
         bf16: Whether products are computed in bfloat16.
         compiled: Whether torch compiles it, once for all models; the first failure of that is the last.
         recorded: Whether it is recorded as a CUDA graph for each of a few numbers of rows, up to which spans are
-            filled; see `ludus.graphs.GraphedCallable`.
+            filled; see `ludus_torch.cuda_graphs.GraphedCallable`.
     """
 
     def __init__(
@@ -66,8 +66,8 @@ class OnDevice(Eager):
         self._weights = dict(module.state_dict())
         self._plain = as_function(module)
         self._compiled: CompiledCall | None = torch.compile(self._plain, dynamic=True) if compiled else None
-        self._recorded: GraphedCallable[_Rows] | None = (
-            GraphedCallable(lambda rows: (self._evaluate(rows.leaves, self._held),)) if recorded else None
+        self._recorded: GraphedCallable[_Rows, Tensor] | None = (
+            GraphedCallable(lambda rows: self._evaluate(rows.leaves, self._held)) if recorded else None
         )
         # what recordings read: the weights of one slot at a time
         self._held = {name: tensor.clone() for name, tensor in self._weights.items()} if recorded else {}
@@ -117,8 +117,7 @@ class OnDevice(Eager):
         if slot != self._holds:
             copy_together(weights.values(), into=self._held.values())
             self._holds = slot
-        (answer,) = self._recorded(rows)
-        return answer
+        return self._recorded(rows)
 
     def _evaluate(self, leaves: Leaf, weights: Leaf) -> Tensor:
         """Return heads and state side by side, ``[n, numbers] float32``."""

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from attrs import define, field, frozen
 from ludus.inference import Span
-from ludus.kernels import cpu_capabilities, numpy_is_slow
 from threadpoolctl import ThreadpoolController
 
 __all__ = [
@@ -185,13 +184,13 @@ def multiply(rows: np.ndarray, weights: np.ndarray, *, out: np.ndarray) -> None:
 
 @cache
 def prefers_mkl() -> bool:
-    """Return whether larger products are faster in torch's MKL than in NumPy's BLAS.
+    """Return whether larger products are faster in torch's MKL than in NumPy's BLAS: on Intel processors.
 
-    That is so on Intel's processors, and wherever NumPy's is far behind. It is a rule and hardly a measurement, so that
-    equal seeds give equal decisions.
+    A rule and not a measurement, so that equal seeds give equal decisions.
     """
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    return has_mkl and ("Intel" in str(cpu_capabilities().get("cpu_name")) or numpy_is_slow())
+    capabilities: dict[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return has_mkl and "Intel" in str(capabilities.get("cpu_name"))
 
 
 @cache

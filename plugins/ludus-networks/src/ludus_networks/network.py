@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 from gymnasium import Space
-from ludus.kernels import evaluate_together
 from ludus.network import NetworkRequest
+from ludus_torch.linear import apply_heads
 from torch import Tensor, nn
 
 from ludus_networks.config import ConvConfig, MLPConfig
@@ -58,15 +58,15 @@ class HeadedNetwork(nn.Module):
         features = self.torso(observation)
         heads, critics = dict(self.heads.items()), dict(self.critic_heads.items())
         if self.critic_torso is None and self.privileged_torso is None:
-            return evaluate_together(heads | critics, features), state
-        outputs = evaluate_together(heads, features)
+            return apply_heads(heads | critics, features), state
+        outputs = apply_heads(heads, features)
         if self.privileged_torso is not None and not privileged:
             return outputs, state
         if self.critic_torso is not None:
             features = self.critic_torso(observation)
         if self.privileged_torso is not None:
             features = torch.cat([features, self.privileged_torso(privileged)], dim=1)
-        return outputs | evaluate_together(critics, features), state
+        return outputs | apply_heads(critics, features), state
 
 
 def _heads(sizes: Mapping[str, int], width: int, gains: Mapping[str, float]) -> nn.ModuleDict:

@@ -95,9 +95,9 @@ class PPOConfig:
 
     cpu_kernels: str = option(
         "auto",
-        one_of("auto", "onednn", "numpy", "torch", "plain"),
-        help="what multiplies in linear layers on the CPU, with activations behind them: oneDNN, NumPy's BLAS (32 bits "
-        "only), or torch; plain: layers stay as they are; auto: oneDNN, but not on x86 without AVX-512",
+        one_of("auto", "onednn", "torch", "plain"),
+        help="what multiplies in linear layers on the CPU while they learn, fused with their activations: oneDNN or "
+        "torch; plain: layers are not fused; auto: oneDNN, but torch on x86 without AVX-512",
     )
     precision: str = option(
         "auto",

@@ -49,7 +49,7 @@ class Rows:
     count: int  # rows that count: those behind them only fill up and have weight 0
 
     def named(self) -> dict[str, Tensor]:
-        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        """Return all tensors by name; see `ludus_torch.cuda_graphs.TensorRecord`."""
         unrolled = self.unrolled
         groups = {
             "observation": self.observation,
@@ -78,7 +78,7 @@ class Chosen(Protocol):
         """Return how many rows count, of all steps."""
 
     def named(self) -> dict[str, Tensor]:
-        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        """Return all tensors by name; see `ludus_torch.cuda_graphs.TensorRecord`."""
 
     def parts(self) -> Iterator[Rows]:
         """Yield the rows of one step after another."""

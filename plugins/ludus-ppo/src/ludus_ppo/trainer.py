@@ -14,9 +14,7 @@ import torch
 from attrs import frozen
 from ludus.algorithm import UpdateResult, Weights
 from ludus.errors import ContractError
-from ludus.graphs import GraphedCallable
 from ludus.group import Alone, Group, in_turn, mean_gradients
-from ludus.kernels import choose_kernels, has_bf16, use_kernels
 from ludus.network import (
     LazyLeaves,
     NormalizingNetwork,
@@ -26,8 +24,10 @@ from ludus.network import (
     to_arrays,
     update_statistics,
 )
-from ludus.optimizer import Adam
 from ludus.segment import SegmentBatch
+from ludus_torch.adam import Adam
+from ludus_torch.cuda_graphs import GraphedCallable
+from ludus_torch.linear import choose_kernels, fuse_linear_layers, has_bf16
 from torch import Tensor, nn
 
 from ludus_ppo.advantages import Present, RewardStream, estimate
@@ -79,7 +79,7 @@ class _Minibatches:
     knobs: _Knobs
 
     def named(self) -> dict[str, Tensor]:
-        """Return all tensors by name; see `ludus.graphs.Recordable`."""
+        """Return all tensors by name; see `ludus_torch.cuda_graphs.TensorRecord`."""
         knobs = attrs.asdict(self.knobs, recurse=False)
         return self.chosen.named() | {name: knob for name, knob in knobs.items() if isinstance(knob, Tensor)}
 
@@ -122,7 +122,9 @@ class PPOTrainer:
         self._bf16 = config.precision == "bf16"
         kernels, backward = self._kernels(), self._backward()
         self._compiles_shapes = kernels == "onednn" or backward is torch.bfloat16
-        use_kernels(trained, kernels, hidden=torch.bfloat16 if self._bf16 else torch.float32, backward=backward)
+        fuse_linear_layers(
+            trained, kernels, hidden_dtype=torch.bfloat16 if self._bf16 else torch.float32, backward_dtype=backward
+        )
         # not networks with memory: the compiler would unroll their loops over the entries of segments
         self._losses_of = Compilable(self._losses, compiled=config.compile and model.recurrent is None)
         self._recorded, self._landing = GraphedCallable(self._gradient_steps), StagingBuffer(self._device)
@@ -189,11 +191,9 @@ class PPOTrainer:
         return UpdateResult(metrics=metrics, samples=samples, gradient_steps=steps)
 
     def _kernels(self) -> str:
-        """Return what computes linear layers, as `use_kernels` understands it."""
+        """Return what computes linear layers, as `fuse_linear_layers` understands it."""
         wanted = self._config.cpu_kernels
-        if self._bf16 and wanted in ("auto", "numpy"):  # NumPy has no such numbers
-            wanted = "onednn"
-        if self._config.compile and wanted == "auto":
+        if wanted == "auto" and (self._bf16 or self._config.compile):
             wanted = "onednn"
         return choose_kernels(wanted, self._device)
 

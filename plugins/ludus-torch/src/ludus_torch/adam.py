@@ -1,4 +1,4 @@
-"""Adam for trainers: without torch's compiler, and with a state that can be saved before the first step."""
+"""Adam for trainers: light to import, and with a state that exists before the first step."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from torch.optim.adam import adam
 
 __all__ = ["Adam"]
 
-_LEAST_NORM = 1e-6  # added as `torch.nn.utils.clip_grad_norm_` does
+_NORM_EPSILON = 1e-6  # as in `torch.nn.utils.clip_grad_norm_`
 
 
 class Adam:
-    """Computes what `torch.optim.Adam` computes.
+    """The Adam optimiser, equal to `torch.optim.Adam` with gradient clipping.
 
-    An object of that class imports torch's compiler, which costs every learner seconds and 70 MB; the function that
-    does its work does not.
+    `torch.optim.Adam` imports torch's compiler, which takes seconds and 70 MB in every learner. This class calls the
+    function that does its work.
 
     Args:
-        parameters: By name, on one device; those that need no gradient are left out.
-        betas: Decay of the means of gradients and of their squares, [0, 1).
-        eps: Added to the denominator, > 0.
+        parameters: Parameters by name, on one device. Those that need no gradient are ignored.
+        betas: Decay of the means of gradients and of squared gradients, [0, 1).
+        eps: Term added to the denominator, > 0.
 
     Attributes:
-        state: The live tensors, ``"adam/step/NAME"`` ``[]``, ``"adam/exp_avg/NAME"`` and ``"adam/exp_avg_sq/NAME"`` of
-            the parameter's shape; what is copied into them is gone on from.
+        state: The live tensors ``"adam/step/NAME"`` ``[]``, ``"adam/exp_avg/NAME"`` and ``"adam/exp_avg_sq/NAME"`` of
+            the parameter's shape. To resume, copy saved values into them.
     """
 
     def __init__(
@@ -51,16 +51,17 @@ class Adam:
         }
 
     def zero_grad(self) -> None:
-        """Forget the gradients."""
+        """Reset the gradients to None."""
         for parameter in self._parameters:
             parameter.grad = None
 
     def step(self, *, learning_rate: float | Tensor, max_norm: float = math.inf) -> Tensor:
-        """Step along the gradients of the parameters that have one, and return their norm ``[]`` as they were.
+        """Make one step with the parameters that have a gradient, and return the gradient norm ``[]`` before clipping.
 
         Args:
-            learning_rate: > 0; as a tensor ``[]`` on the parameters' device it may change in a recorded CUDA graph.
-            max_norm: > 0; gradients, which need not stay as they are, are scaled down to this L2 norm of all together.
+            learning_rate: Step size, > 0. A tensor ``[]`` on the parameters' device may change between the replays of a
+                CUDA graph.
+            max_norm: Largest L2 norm of all gradients together, > 0. Larger ones are scaled down, possibly in place.
         """
         used = [(p, p.grad, m) for p, m in zip(self._parameters, self._moments, strict=True) if p.grad is not None]
         if not used:
@@ -69,7 +70,7 @@ class Adam:
         fused = self._parameters[0].device.type in ("cpu", "cuda")
         with torch.no_grad():
             norm: Tensor = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
-            divisor = ((norm + _LEAST_NORM) / max_norm).clamp_(min=1)
+            divisor = ((norm + _NORM_EPSILON) / max_norm).clamp_(min=1)
             if not fused:
                 torch._foreach_div_(gradients, divisor)
             adam(
@@ -80,7 +81,7 @@ class Adam:
                 [],
                 [moments["step"] for _, _, moments in used],
                 fused=fused,
-                grad_scale=divisor if fused else None,  # scaled in passing
+                grad_scale=divisor if fused else None,  # clips within the same kernel
                 amsgrad=False,
                 beta1=self._betas[0],
                 beta2=self._betas[1],

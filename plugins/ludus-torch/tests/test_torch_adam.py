@@ -1,4 +1,4 @@
-"""The optimiser computes what torch's does, without what that one imports."""
+"""Adam equals torch's Adam, without importing torch's compiler."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from ludus.optimizer import Adam
+from ludus_torch.adam import Adam
 from torch import nn
 
 
@@ -30,7 +30,7 @@ def differentiate(parameters):
 
 
 def test_steps_are_those_of_torch(parameters):
-    """To the bit, with a rate that changes; what has no gradient stays."""
+    """To the bit, with a changing rate; parameters without a gradient stay as they are."""
     copies = {name: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for name, p in parameters.items()}
     ours = Adam(parameters, betas=(0.8, 0.95), eps=1e-3)
     theirs = torch.optim.Adam(copies.values(), betas=(0.8, 0.95), eps=1e-3, fused=True)
@@ -49,7 +49,7 @@ def test_steps_are_those_of_torch(parameters):
 
 @pytest.mark.parametrize("max_norm", [1e-3, 1.0, 1e3])
 def test_gradients_are_scaled_down_as_by_torch(parameters, max_norm):
-    """It returns their norm as they were."""
+    """The norm before clipping is returned."""
     copies = {name: nn.Parameter(p.detach().clone(), requires_grad=p.requires_grad) for name, p in parameters.items()}
     ours, theirs = Adam(parameters, eps=1e-3), torch.optim.Adam(copies.values(), eps=1e-3)
     for _ in range(2):
@@ -66,8 +66,8 @@ def test_gradients_are_scaled_down_as_by_torch(parameters, max_norm):
         torch.testing.assert_close(parameter, copies[name])
 
 
-def test_without_gradients_nothing_moves(parameters):
-    """Their norm is 0 then."""
+def test_without_gradients_nothing_changes(parameters):
+    """The norm is 0."""
     before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
     adam = Adam(parameters)
     assert adam.step(learning_rate=0.1, max_norm=1.0) == 0.0
@@ -75,8 +75,8 @@ def test_without_gradients_nothing_moves(parameters):
     assert not any(tensor.any() for tensor in adam.state.values())
 
 
-def test_its_state_is_there_from_the_start(parameters):
-    """Of all that is trained, by name, and it is what steps write to."""
+def test_the_state_exists_from_the_start(parameters):
+    """It holds the tensors of all trained parameters, which steps change in place."""
     adam = Adam(parameters)
     assert adam.state.keys() == {
         f"adam/{key}/{name}" for key in ("step", "exp_avg", "exp_avg_sq") for name in ("weight", "bias", "unused")
@@ -90,10 +90,10 @@ def test_its_state_is_there_from_the_start(parameters):
 
 
 def test_it_does_not_import_the_compiler():
-    """That takes as long as importing torch."""
+    """Importing the compiler takes as long as importing torch."""
     code = """
 import sys, torch
-from ludus.optimizer import Adam
+from ludus_torch.adam import Adam
 parameter = torch.nn.Parameter(torch.ones(2))
 adam = Adam({"p": parameter})
 parameter.sum().backward()

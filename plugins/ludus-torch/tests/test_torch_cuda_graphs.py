@@ -1,4 +1,4 @@
-"""Work that is recorded: what is copied where, and when it is called as it is."""
+"""Graphed functions: when they are recorded and replayed, and when they are called."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from contextlib import nullcontext
 import pytest
 import torch
 from attrs import frozen
-from ludus import graphs
-from ludus.graphs import GraphedCallable
-from ludus.testing import recorded_on_cpu
+from ludus_torch import cuda_graphs
+from ludus_torch.cuda_graphs import GraphedCallable
+from ludus_torch.testing import recorded_on_cpu
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -28,12 +28,12 @@ class Inputs:
 
 
 def inputs_of(size, value, device="cpu"):
-    """Return inputs of so many numbers each."""
+    """Return inputs of two vectors of `size` numbers."""
     return Inputs(torch.full((size,), float(value), device=device), torch.arange(size, device=device))
 
 
 class Sum:
-    """A function that counts its calls, and keeps a total of what it has seen."""
+    """A function that counts its calls and sums its inputs."""
 
     def __init__(self, device="cpu"):
         self.calls = 0
@@ -47,13 +47,13 @@ class Sum:
 
 @pytest.fixture
 def cuda():
-    """Let graphs be recorded without a GPU."""
+    """Record graphs without a GPU."""
     with recorded_on_cpu() as made:
         yield made
 
 
 def test_every_call_counts_once(cuda):
-    """Called as it is, recorded, or repeated, with the numbers of that call."""
+    """Whether it calls, records or replays the function, it uses the inputs of that call."""
     function = Sum()
     recorded = GraphedCallable(function)
     for value in (1, 2, 3, 4):
@@ -64,48 +64,40 @@ def test_every_call_counts_once(cuda):
     assert len(cuda) == 1
 
 
-def test_results_stay(cuda):
-    """What a call has returned is not written over by the next ones."""
+def test_results_are_not_overwritten(cuda):
+    """Later calls return other tensors."""
     recorded = GraphedCallable(Sum())
     found = [recorded(inputs_of(3, value))[0] for value in (1, 2, 3, 4)]
     assert [tensor[0].item() for tensor in found] == [1, 2, 3, 4]
 
 
-def test_every_shape_has_a_recording_of_its_own(cuda):
-    """From the second call with it on."""
+def test_every_shape_has_its_own_recording(cuda):
+    """Made by the second call with that shape."""
     recorded = GraphedCallable(Sum())
     for size in (3, 4, 3, 4, 3, 4):
         assert recorded(inputs_of(size, 2))[1] == 2 * size
     assert len(cuda) == 2
 
 
+def test_outputs_keep_their_structure(cuda):
+    """A function may return a dict of tensors."""
+    graphed = GraphedCallable(lambda inputs: {"double": 2 * inputs.left})
+    found = [graphed(inputs_of(2, value)) for value in (1, 2, 3)]
+    assert [outputs["double"].tolist() for outputs in found] == [[2, 2], [4, 4], [6, 6]]
+    assert len(cuda) == 1
+
+
 def test_recordings_are_bounded(cuda):
-    """Shapes that come too late are not recorded, but computed."""
+    """Further shapes are computed without recordings."""
     recorded = GraphedCallable(Sum())
-    for size in range(1, graphs._MOST + 5):
+    for size in range(1, cuda_graphs._MAX_RECORDINGS + 5):
         for _ in range(3):
             assert recorded(inputs_of(size, 2))[1] == 2 * size
-    assert len(cuda) == graphs._MOST
+    assert len(cuda) == cuda_graphs._MAX_RECORDINGS
 
 
-def test_what_is_not_used_any_more_is_given_up(cuda, monkeypatch):
-    """For a shape that comes again and again later on."""
-    monkeypatch.setattr(graphs, "_UNUSED", 20)
-    recorded = GraphedCallable(Sum())
-    for size in range(1, graphs._MOST + 1):
-        for _ in range(2):
-            recorded(inputs_of(size, 2))
-    for call in range(30):
-        for size in (1, 100):
-            assert recorded(inputs_of(size, call))[1] == call * size
-    assert len(cuda) == graphs._MOST + 1
-    for _ in range(2):
-        assert recorded(inputs_of(2, 3))[1] == 6  # the one that was given up
-    assert len(cuda) == graphs._MOST + 2
-
-
-def test_what_cannot_be_recorded_is_called_as_it_is(monkeypatch, caplog):
-    """The failure is told once, and counts no call twice."""
+def test_functions_that_cannot_be_recorded_are_called(monkeypatch, caplog):
+    """The failure is logged once, and no call counts twice."""
 
     def broken(*_, **__):
         raise RuntimeError("operation not permitted when stream is capturing\nand more")
@@ -126,8 +118,8 @@ def test_what_cannot_be_recorded_is_called_as_it_is(monkeypatch, caplog):
 
 
 @needs_gpu
-def test_a_gpu_repeats_what_was_recorded():
-    """The same as a CPU, while the function is called only to be recorded."""
+def test_a_gpu_replays_recordings():
+    """Results equal those of a CPU, although the function is called only to record it."""
     functions = {device: Sum(device) for device in ("cpu", "cuda")}
     recorded, plain = GraphedCallable(functions["cuda"]), functions["cpu"]
     for value in range(6):
@@ -140,8 +132,8 @@ def test_a_gpu_repeats_what_was_recorded():
 
 
 @needs_gpu
-def test_a_gpu_goes_on_after_what_it_cannot_record(caplog):
-    """Waiting for it cannot be recorded."""
+def test_a_gpu_works_after_a_failed_recording(caplog):
+    """A function that waits for the GPU cannot be recorded."""
 
     def function(inputs):
         return (inputs.left * inputs.left.sum().item(),)
