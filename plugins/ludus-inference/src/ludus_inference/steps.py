@@ -189,7 +189,7 @@ def prefers_mkl() -> bool:
     A rule and not a measurement, so that equal seeds give equal decisions.
     """
     has_mkl: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
-    capabilities: dict[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    capabilities: Mapping[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return has_mkl and "Intel" in str(capabilities.get("cpu_name"))
 
 

@@ -40,7 +40,7 @@ def has_onednn(dtype: torch.dtype = torch.float32) -> bool:
 
 def has_bf16() -> bool:
     """Return whether the processor multiplies bfloat16 natively."""
-    capabilities: dict[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    capabilities: Mapping[str, Any] = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
