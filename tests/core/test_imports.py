@@ -151,7 +151,7 @@ def test_plugins_import_nothing_private():
     pattern = re.compile(r"^\s*(from ludus import _|(import|from) ludus\._)", re.MULTILINE)
     private = [path for path in sources(*(f / "src" for f in DISTRIBUTIONS)) if pattern.search(path.read_text())]
     assert {(path.parent.name, path.name) for path in private} <= {
-        ("ludus_bench", name) for name in ("_pieces.py", "_sampling.py")
+        ("ludus_bench", name) for name in ("_setup.py", "_sampling.py")
     }
 
 

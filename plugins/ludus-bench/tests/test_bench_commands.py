@@ -1,4 +1,4 @@
-"""Every command, with settings as small as they can be."""
+"""Every command of ``ludus bench``, with minimal settings."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ import sys
 import time
 from contextlib import suppress
 
-import numpy as np
 import psutil
 import pytest
 from ludus.__main__ import main
-from ludus._store.model_files import load_arrays
-from ludus.runs import open_run
-from ludus_bench._pieces import Source, open_setup
-from ludus_bench.machine import process_tree
-from ludus_bench.parts import AS_PLAYED, harmonic
+from ludus_bench.limits import harmonic
 
 TINY = ["--repeats", "1", "--seconds", "0.01", "--warmup", "0"]
 DUMMY = ["--env", "dummy-guess", "--algorithm", "dummy-gradient"]
@@ -29,20 +24,20 @@ SMALL += ["--set", "players.main_agent.ppo.segment_decisions=8"]
 
 
 @pytest.fixture(autouse=True)
-def _no_short_cuts(monkeypatch):
+def _default_environment(monkeypatch):
     monkeypatch.delenv("LUDUS_DEBUG", raising=False)
 
 
 def result_of(capsys, *arguments):
-    """Run ``ludus bench … --json`` and return what it printed."""
+    """Run ``ludus bench … --json`` and return the parsed output."""
     status = main(["bench", *arguments, "--json"])
     out = capsys.readouterr()
     assert status == 0, out.err
     return json.loads(out.out)
 
 
-def checked(found, command, names):
-    """Check what all reports have in common and return the figures."""
+def checked_figures(found, command, names):
+    """Check the keys that all reports share and return the figures."""
     assert found["command"] == command
     assert {"machine", "config", "figures", "spread"} <= found.keys()
     assert {figure["name"] for figure in found["figures"]} == set(names)
@@ -55,16 +50,16 @@ def checked(found, command, names):
 
 
 def test_env_measures_every_number_of_matches(capsys):
-    """Against the environment's own step."""
+    """The limit is the environment's own step."""
     found = result_of(capsys, "env", "dummy-guess", "--matches", "2,3", *TINY)
-    figures = checked(found, "env", ["ticks_per_s", "decisions_per_s"])
+    figures = checked_figures(found, "env", ["ticks_per_s", "decisions_per_s"])
     assert [figure["matches"] for figure in figures] == [2, 2, 3, 3]
     assert all(0 < figure["ratio"] <= 1 for figure in figures)
 
 
 @pytest.mark.parametrize(("terminal", "options", "lines"), [(True, [], 2), (True, ["--json"], 0), (False, [], 0)])
-def test_a_person_who_waits_is_told_what_is_measured(capsys, monkeypatch, terminal, options, lines):
-    """One line per step, at a terminal and without --json only; a second command tells each once, too."""
+def test_measurements_are_logged_at_a_terminal(capsys, monkeypatch, terminal, options, lines):
+    """One line per measurement, only at a terminal and without --json; a second command repeats no lines."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     for _ in range(2):
         assert main(["bench", "env", "dummy-guess", "--matches", "2,3", *TINY, *options]) == 0
@@ -72,12 +67,12 @@ def test_a_person_who_waits_is_told_what_is_measured(capsys, monkeypatch, termin
 
 
 def test_env_takes_options_of_the_environment(capsys):
-    """As in a TOML file."""
+    """``--set`` takes the keys of a TOML file."""
     result_of(capsys, "env", "dummy-guess", "--matches", "1", "--set", "environment.dummy-guess.rounds=3", *TINY)
 
 
-def test_env_has_the_library_behind_an_adapter_as_its_limit(capsys):
-    """It is named."""
+def test_env_limit_is_the_library_behind_an_adapter(capsys):
+    """The report names the library."""
     pytest.importorskip("ludus_gymnasium")
     found = result_of(
         capsys, "env", "gymnasium", "--set", "environment.gymnasium.id=Acrobot-v1", "--matches", "2", *TINY
@@ -85,7 +80,7 @@ def test_env_has_the_library_behind_an_adapter_as_its_limit(capsys):
     assert {figure["limit_of"] for figure in found["figures"]} == {"gymnasium.make('Acrobot-v1') alone"}
 
 
-def test_env_steps_several_matches_of_a_library_that_can(capsys):
+def test_env_uses_the_vector_environment_of_gymnasium(capsys):
     """CartPole has a vectorised implementation."""
     pytest.importorskip("ludus_gymnasium")
     found = result_of(capsys, "env", "gymnasium", "--matches", "4", *TINY)
@@ -93,8 +88,8 @@ def test_env_steps_several_matches_of_a_library_that_can(capsys):
 
 
 @pytest.mark.parametrize("api", ["aec", "parallel"])
-def test_env_steps_the_pettingzoo_library_alone(capsys, api):
-    """Through either of its interfaces."""
+def test_env_limit_is_the_pettingzoo_library(capsys, api):
+    """With either of its APIs."""
     pytest.importorskip("ludus_pettingzoo")
     game = {"aec": "classic/tictactoe_v3", "parallel": "classic/rps_v2"}[api]
     options = [f"environment.pettingzoo.id={game}", f"environment.pettingzoo.api={api}"]
@@ -103,17 +98,17 @@ def test_env_steps_the_pettingzoo_library_alone(capsys, api):
 
 
 def test_forward_measures_every_batch_size(capsys):
-    """Against the matrix products alone."""
-    figures = checked(
+    """The limit is the rate of the matrix products."""
+    figures = checked_figures(
         result_of(capsys, "forward", *PPO, *SMALL, "--rows", "1,5", *TINY), "forward", ["decisions_per_s"]
     )
     assert [figure["rows"] for figure in figures] == [1, 5]
     assert all("matrix products" in figure["limit_of"] for figure in figures)
 
 
-def test_forward_works_for_algorithms_without_networks(capsys):
-    """Nothing is known to be a limit then."""
-    (figure,) = checked(
+def test_forward_has_no_limit_without_networks(capsys):
+    """An algorithm in NumPy computes no matrix products in torch."""
+    (figure,) = checked_figures(
         result_of(capsys, "forward", *DUMMY, "--set", "sampling.matches=4", "--rows", "3", *TINY),
         "forward",
         ["decisions_per_s"],
@@ -121,84 +116,21 @@ def test_forward_works_for_algorithms_without_networks(capsys):
     assert figure["limit"] is None
 
 
-def test_update_counts_every_pass(capsys):
-    """Two passes train on every decision twice."""
+def test_update_counts_the_samples_of_every_pass(capsys):
+    """Two epochs train on every decision twice."""
     found = result_of(capsys, "update", *PPO, *SMALL, "--set", "players.main_agent.ppo.epochs=2", *TINY)
-    figures = checked(found, "update", ["samples_per_s", "updates_per_s"])
+    figures = checked_figures(found, "update", ["samples_per_s", "updates_per_s"])
     assert found["passes"] == 2
     samples, updates = (figure["median"] for figure in figures)
     assert samples == pytest.approx(2 * updates * figures[0]["decisions"])
 
 
 def test_sampling_is_limited_by_environment_and_policy(capsys):
-    """The note says where the time goes."""
+    """A note splits the time of a decision."""
     found = result_of(capsys, "sampling", *PPO, *SMALL, "--matches", "3", *TINY)
-    (figure,) = checked(found, "sampling", ["decisions_per_s"])
+    (figure,) = checked_figures(found, "sampling", ["decisions_per_s"])
     assert figure["limit_of"] == "1/(1/environment + 1/forward)"
     assert "µs per decision" in found["notes"][0]
-
-
-def test_opponents_are_compared_with_one(capsys):
-    """Which is measured even if it is not asked for."""
-    found = result_of(
-        capsys, "opponents", *PPO, *SMALL, "--count", "3", "--matches", "8", "--rows-per-fixture", "2", *TINY
-    )
-    figures = checked(found, "opponents", ["decisions_per_s"])
-    assert [figure["opponents"] for figure in figures] == [1, 3]
-    assert figures[0]["ratio"] == 1.0
-    assert found["relative"].keys() == {"1", "3"}
-
-
-@pytest.mark.parametrize(("given", "rows"), [([], 2), (["--rows-per-fixture", "4"], 4)])
-def test_rows_of_each_opponent_are_as_configured_unless_given(capsys, given, rows):
-    """So the default says what a run loses."""
-    found = result_of(capsys, "opponents", *PPO, *SMALL, "--count", "1", "--matches", "8", *given, *TINY)
-    assert (found["config"]["rows_per_fixture"], found["config"]["fixture_matches"]) == (rows, 4)
-
-
-def test_transport_compares_shared_memory_with_frames(capsys):
-    """From a real process, a real block; over TCP it is packed."""
-    found = result_of(capsys, "transport", *PPO, *SMALL, *TINY)
-    figures = checked(found, "transport", ["mb_per_s"])
-    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames", "tcp"]
-    assert 0 < found["tcp_bytes_per_decision"] < found["bytes_per_decision"]
-    assert found["shared_over_frames"] == pytest.approx(figures[0]["median"] / figures[1]["median"])
-
-
-def test_an_interrupt_ends_transport_with_one_line():
-    """It reaches the processes that send, too; they say nothing and are gone."""
-    command = [sys.executable, "-m", "ludus", "bench", "transport", *PPO, *SMALL, "--seconds", "60"]
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        # not inherited: a shell in the background leaves it ignored
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    ) as process:
-        end = time.monotonic() + 60
-        while len(started := process_tree(process.pid)) < 1 + 3 and time.monotonic() < end:
-            time.sleep(0.05)
-        os.killpg(process.pid, signal.SIGINT)
-        said, _ = process.communicate(timeout=30)  # until nobody holds the pipe any more
-    assert len(started) >= 1 + 3
-    assert said == "interrupted\n"
-    assert process.returncode == 130
-
-
-def test_weights_reach_every_sampler(capsys):
-    """Both ways; a time in milliseconds."""
-    found = result_of(capsys, "weights", "--parameters", "1e4", "--samplers", "2", *TINY)
-    figures = checked(found, "weights", ["time_ms"])
-    assert [figure["way"] for figure in figures] == ["shared memory", "zmq frames"]
-    assert found["config"]["parameters"] == 10_000
-
-
-def test_the_help_of_weights_asks_for_one_number(capsys):
-    """Other commands take several with commas between them."""
-    assert main(["bench", "weights", "--help"]) == 0
-    assert "--parameters N " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -206,22 +138,19 @@ def test_the_help_of_weights_asks_for_one_number(capsys):
     [
         ("forward", "--env", "connect4", "--threads", "100000000000000000000"),
         ("forward", "--env", "connect4", "--rows", "1e30"),
-        ("weights", "--parameters", "1e30"),
-        ("weights", "--samplers", "1000000"),
-        ("opponents", "--env", "connect4", "--count", "1000000000"),
         ("update", "--env", "connect4", "--repeats", "1000000000"),
     ],
 )
-def test_numbers_that_no_machine_takes_are_wrong_usage(capsys, arguments):
-    """Before anything is measured."""
+def test_numbers_out_of_range_are_usage_errors(capsys, arguments):
+    """The command exits with status 2."""
     assert main(["bench", *arguments]) == 2
     assert f"Invalid value for '{arguments[-2]}'" in capsys.readouterr().err
 
 
 def test_tune_ends_with_lines_of_toml(capsys, tmp_path):
-    """Which a configuration accepts."""
+    """They hold the chosen settings."""
     found = result_of(capsys, "tune", *PPO, *SMALL, "--seconds", "1")
-    checked(found, "tune", ["sampling_per_s", "update_per_s"])
+    checked_figures(found, "tune", ["sampling_per_s", "update_per_s"])
     assert found["best"].keys() == {"workers", "learner_processes", "learner_threads", "matches", "minibatch"}
     path = tmp_path / "tuned.toml"
     path.write_text(found["toml"])
@@ -244,57 +173,20 @@ SELFPLAY = {
 
 
 @pytest.mark.parametrize("workers", ["0", pytest.param("1", marks=pytest.mark.slow)])
-def test_selfplay_prints_what_is_promised(capsys, caplog, workers):
-    """Of a whole run, in one process or several; every step is told to whoever waits."""
+def test_selfplay_reports_rates_and_limit(capsys, caplog, workers):
+    """Of a whole run in one process or several; every step is logged."""
     caplog.set_level("INFO", "ludus_bench")
     found = result_of(capsys, "selfplay", *PPO, *SMALL, "--seconds", "1", "--warmup", "0", "--workers", workers)
-    both = ["decisions_per_s", "forward_per_s", "update_per_s"]
-    checked(found, "selfplay", ["env_per_s", *both, *(f"{name}{AS_PLAYED}" for name in both)])
+    checked_figures(found, "selfplay", ["decisions_per_s", "env_per_s", "forward_per_s", "update_per_s"])
     assert found.keys() >= SELFPLAY
     assert found["ratio"] == pytest.approx(found["decisions_per_s"] / found["limit_per_s"])
     parts = found["parts"]
     whole = harmonic(parts["env_per_s"], parts["forward_per_s"], parts["update_per_s"])
     assert found["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
-    as_played = found["as_played"]
-    assert as_played.keys() == {"limit_per_s", "ratio", "ratios", "parts"}
-    assert as_played["ratio"] == pytest.approx(found["decisions_per_s"] / as_played["limit_per_s"])
-    whole = harmonic(found["parts"]["env_per_s"], *as_played["parts"].values())
-    assert as_played["limit_per_s"] == pytest.approx(found["machine"]["cores"] * whole)
     assert found["peak_rss_mb"] > 50
     *others, measuring = [record.getMessage() for record in caplog.records if record.name.startswith("ludus_bench")]
-    assert others == ["starting a run", "it learns; measuring it"]
+    assert others == ["starting a run", "the run learns; measuring it"]
     assert measuring.startswith("measuring env, forward, update, ")
-
-
-def test_parts_can_go_on_from_what_a_run_has_learned(tmp_path):
-    """Trainer, policy and sampler have the weights of the model next to a moment then, not those of a new run."""
-    options = [text for flag, text in zip(PPO + SMALL, (PPO + SMALL)[1:], strict=False) if flag == "--set"]
-    setup = open_setup(Source(environment="dummy-count", overrides=tuple(options)))
-    path, folder = tmp_path / "small.toml", tmp_path / "run"
-    path.write_text(setup.dump(run={"decisions": 600, "workers": 0}), encoding="utf-8")
-    assert (
-        main(["train", str(path), "--run", str(folder), "--set", "players.main_agent.freeze_every_decisions=100"]) == 0
-    )
-    with open_run(folder) as run:
-        models = list(run.models.values())
-    then = models[len(models) // 2]
-    assert len({model.hash for model in models}) == len(models) > 2
-    expected = load_arrays(folder / "models", then.hash)
-    left = setup.during(folder, at_s=then.manifest["elapsed_s"])
-    for name, array in left.learned().trainer.weights().items():
-        np.testing.assert_array_equal(array, expected[name], err_msg=name)
-        np.testing.assert_array_equal(left._first_weights()["main_agent"][name], expected[name], err_msg=name)
-    first = setup.learned().trainer.weights()
-    assert any(not np.array_equal(first[name], array) for name, array in expected.items())
-
-
-@pytest.mark.slow
-def test_memory_follows_every_process(capsys):
-    """From start to end."""
-    found = result_of(capsys, "memory", *PPO, *SMALL, "--minutes", "0.01", "--warmup", "0", "--workers", "0")
-    (figure,) = checked(found, "memory", ["rss_mb"])
-    assert figure["process"] == "coordinator"
-    assert found["processes"]["coordinator"].keys() == {"start_mb", "end_mb", "peak_mb", "slope_mb_per_minute"}
 
 
 def is_alive(process):
@@ -305,10 +197,10 @@ def is_alive(process):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
-def test_a_run_ends_with_its_measurement(number, tmp_path):
-    """It has no limit of its own; what can be undone is, as after Ctrl-C."""
+def test_signals_end_the_measured_run(number, tmp_path):
+    """No process stays; the temporary folder stays only after SIGKILL."""
     with subprocess.Popen(
-        [sys.executable, "-m", "ludus", "bench", "memory", *DUMMY, "--workers", "1"],
+        [sys.executable, "-m", "ludus", "bench", "selfplay", *DUMMY, "--workers", "1", "--seconds", "300"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "TMPDIR": str(tmp_path)},
@@ -336,7 +228,7 @@ def test_a_run_ends_with_its_measurement(number, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["env", "no-such-game"], "no-such-game"),
         (["env", "dummy-guess", "--set", "environment.dummy-guess.nothing=1"], "unknown key"),
@@ -345,33 +237,31 @@ def test_a_run_ends_with_its_measurement(number, tmp_path):
         (["forward", "run.toml", "--env", "dummy-guess"], "not both"),
         (["sampling", "missing.toml"], "missing.toml"),
         (["forward", *DUMMY, "--device", "nonsense"], "--device: expected cpu or cuda"),
-        (["transport", "--env", "dummy-count", "--algorithm", "nothing"], "nothing"),
-        (["weights", "--parameters", "1,2"], "expected one number"),
         (["env", "dummy-guess", "--matches", "0"], "expected whole numbers"),
         (["env", "dummy-guess", "--matches", "many"], "expected whole numbers"),
     ],
 )
-def test_wrong_input_is_said_in_one_line(capsys, arguments, said):
-    """And nothing is measured."""
+def test_wrong_input_is_reported_in_one_line(capsys, arguments, message):
+    """Nothing is measured."""
     assert main(["bench", *arguments]) in (1, 2)
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.lower().startswith("error")]
-    assert said in line
+    assert message in line
 
 
-def test_a_gpu_that_is_not_there_is_said_in_one_line(capsys):
-    """Before anything is measured."""
+def test_a_missing_gpu_is_reported_in_one_line(capsys):
+    """Nothing is measured."""
     assert main(["bench", "update", *DUMMY, "--device", "cuda:99"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "--device: expected a device that torch computes on here (cpu" in line
 
 
-def test_a_trainer_with_a_memory_is_measured_while_it_learns(capsys):
-    """Not while it only remembers; a gradient step draws what its options say."""
+def test_a_trainer_with_a_replay_buffer_is_measured_while_it_learns(capsys):
+    """Updates that only fill the buffer are not measured."""
     pytest.importorskip("ludus_dqn")
     options = {"learning_starts": 200, "batch_decisions": 64, "minibatch_size": 16, "updates_per_batch": 3}
     sets = [f"--set=players.main_agent.dqn.{name}={value}" for name, value in options.items()]
     found = result_of(capsys, "update", "--env", "dummy-count", "--algorithm", "dqn", *sets, *TINY)
-    figure, _ = checked(found, "update", ["samples_per_s", "updates_per_s"])
+    figure, _ = checked_figures(found, "update", ["samples_per_s", "updates_per_s"])
     assert figure["minibatch"] == 16
     assert found["passes"] == pytest.approx(3 * 16 / figure["decisions"])
     assert figure["limit"] is not None
@@ -379,18 +269,10 @@ def test_a_trainer_with_a_memory_is_measured_while_it_learns(capsys):
 
 @pytest.mark.parametrize("part", ["forward", "update"])
 def test_critics_that_read_actions_are_measured(capsys, part):
-    """Which are no part of what is observed."""
+    """Actions are no part of the observation."""
     pytest.importorskip("ludus_sac")
     pytest.importorskip("ludus_gymnasium")
     pendulum = ["--env", "gymnasium", "--set", "environment.gymnasium.id=Pendulum-v1", "--algorithm", "sac"]
     sizes = ["--set", "sampling.matches=4", "--set", "players.main_agent.sac.updates_per_batch=1"]
     found = result_of(capsys, part, *pendulum, *sizes, *TINY)
     assert all(figure["limit"] > 0 for figure in found["figures"])
-
-
-def test_opponents_of_other_roles_see_what_their_role_sees(capsys):
-    """In a game where the roles observe different things."""
-    pytest.importorskip("ludus_chase")
-    counts = ["--count", "2", "--matches", "4", "--rows-per-fixture", "2"]
-    found = result_of(capsys, "opponents", "--env", "chase", *counts, *TINY)
-    checked(found, "opponents", ["decisions_per_s"])

@@ -1,4 +1,4 @@
-"""The matrix products of networks."""
+"""Matrix products of networks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from attrs import evolve
-from ludus_bench.gemm import Gemm, flops, numpy_work, torch_work, trace_gemms
+from ludus_bench.gemm import Gemm, flops, numpy_task, torch_task, trace_gemms
 from torch import nn
 
 
@@ -25,7 +25,7 @@ def products(module, shape, *, backward=False):
 
 
 def test_flops_are_two_per_multiplication_and_addition():
-    """Counted over batches, too."""
+    """Batches are counted."""
     assert flops([Gemm(m=2, k=3, n=4), Gemm(m=1, k=1, n=1, batch=5)]) == 2 * 24 + 10
 
 
@@ -49,7 +49,7 @@ def test_a_convolution_is_the_product_of_patches_and_kernels():
     assert products(nn.Conv2d(3, 4, 3, padding=1), (2, 3, 5, 5)) == [Gemm(m=2 * 25, k=27, n=4)]
 
 
-def test_a_convolution_over_what_is_given_has_a_gradient_for_its_kernels_only():
+def test_the_first_convolution_has_a_gradient_for_its_kernels_only():
     """As for the first linear layer."""
     found = products(nn.Conv2d(3, 4, 3, padding=1), (2, 3, 5, 5), backward=True)
     assert [flops([gemm]) for gemm in found] == [2 * 50 * 27 * 4] * 2
@@ -63,8 +63,8 @@ def test_a_recurrent_layer_has_a_product_per_step():
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_layers_without_gradients_are_seen_too(kind):
-    """In inference mode torch dispatches them as a whole."""
+def test_layers_in_inference_mode_are_recorded(kind):
+    """Torch dispatches whole layers then."""
     linear, recurrent = nn.Linear(6, 5), kind(6, 5)
 
     def run():
@@ -79,8 +79,8 @@ def test_layers_without_gradients_are_seen_too(kind):
     assert steps == [Gemm(m=8, k=5, n=gates)] * 3
 
 
-def test_products_in_half_precision_are_made_in_it():
-    """Where the processor has units for it, 32 bits would be no limit."""
+def test_products_keep_their_precision():
+    """Float32 would be no limit on processors with bfloat16 units."""
     module = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
 
     def run():
@@ -90,36 +90,36 @@ def test_products_in_half_precision_are_made_in_it():
 
     gemms = trace_gemms(run)
     assert {gemm.dtype for gemm in gemms} == {torch.bfloat16}
-    assert trace_gemms(torch_work(gemms[:1], 1.0)) == gemms[:1]
-    assert trace_gemms(torch_work(gemms[:1], 1.0, dtype=torch.float32)) == [evolve(gemms[0], dtype=torch.float32)]
+    assert trace_gemms(torch_task(gemms[:1], 1.0)) == gemms[:1]
+    assert trace_gemms(torch_task(gemms[:1], 1.0, dtype=torch.float32)) == [evolve(gemms[0], dtype=torch.float32)]
 
 
-def test_a_work_keeps_the_order_of_its_products(monkeypatch):
-    """As an update makes them: one product several times in a row would be faster."""
+def test_a_task_keeps_the_order_of_its_products(monkeypatch):
+    """Equal products in a row would be faster."""
     one, other = Gemm(m=4, k=3, n=2), Gemm(m=2, k=3, n=4)
-    assert trace_gemms(torch_work([one, other, one, other], 1.0)) == [one, other, one, other]
+    assert trace_gemms(torch_task([one, other, one, other], 1.0)) == [one, other, one, other]
     made = []
     monkeypatch.setattr("numpy.matmul", lambda left, right, out: made.append(out.shape))
-    numpy_work([one, other, one, other], 1.0)()
+    numpy_task([one, other, one, other], 1.0)()
     assert made == [(4, 2), (2, 4), (4, 2), (2, 4)]
 
 
-@pytest.mark.parametrize("make", [numpy_work, torch_work])
+@pytest.mark.parametrize("make", [numpy_task, torch_task])
 @pytest.mark.parametrize("gemm", [Gemm(m=4, k=3, n=2), Gemm(m=4, k=3, n=2, batch=2)])
-def test_a_work_counts_its_units(make, gemm):
-    """Whatever they are."""
+def test_a_task_returns_its_units(make, gemm):
+    """The units are an argument."""
     assert make([gemm, gemm], 7.0)() == 7.0
 
 
-def test_the_gpu_that_computes_is_waited_for(monkeypatch):
-    """By its name: another one would be done at once. All products are launched together."""
-    normal, asked = torch.randn, []
-    graph = SimpleNamespace(replay=lambda: asked.append("replay"))
+def test_the_gpu_that_computes_is_synchronized(monkeypatch):
+    """By its device name; all products are one launch."""
+    normal, calls = torch.randn, []
+    graph = SimpleNamespace(replay=lambda: calls.append("replay"))
     monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: normal(*shape, dtype=dtype))
     monkeypatch.setattr(torch.cuda, "CUDAGraph", lambda: graph, raising=False)
     monkeypatch.setattr(torch.cuda, "device", nullcontext)
     monkeypatch.setattr(torch.cuda, "graph", nullcontext)
-    monkeypatch.setattr(torch.cuda, "synchronize", asked.append)
-    work = torch_work([Gemm(m=4, k=3, n=2)], 5.0, device="cuda:1")
-    assert [work(), work()] == [5.0, 5.0]
-    assert asked == ["replay", "cuda:1"] * 2
+    monkeypatch.setattr(torch.cuda, "synchronize", calls.append)
+    task = torch_task([Gemm(m=4, k=3, n=2)], 5.0, device="cuda:1")
+    assert [task(), task()] == [5.0, 5.0]
+    assert calls == ["replay", "cuda:1"] * 2

@@ -1,4 +1,4 @@
-"""Cores, quotas, threads and processes."""
+"""Threads, devices, processes and the description of the machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from ludus.errors import ConfigError
-from ludus_bench.machine import describe, limit_threads, process_tree, to_device
+from ludus_bench.machine import check_device, describe_machine, limit_threads, process_tree
 from threadpoolctl import threadpool_info
 
 
 def test_threads_of_numpy_and_torch_are_limited_for_a_while():
-    """And are as before afterwards."""
+    """The old numbers are restored."""
     np.ones((2, 2)) @ np.ones((2, 2))
     before = torch.get_num_threads()
     with limit_threads(1):
@@ -25,10 +25,10 @@ def test_threads_of_numpy_and_torch_are_limited_for_a_while():
     assert torch.get_num_threads() == before
 
 
-def test_a_device_that_is_not_there_is_said_in_one_line():
-    """With those that there are."""
+def test_a_missing_device_is_an_error():
+    """The message lists the available devices."""
     with pytest.raises(ConfigError) as error:
-        to_device("cuda:99")
+        check_device("cuda:99")
     expected = r"--device: expected a device that torch computes on here \(cpu.*\), got 'cuda:99'"
     assert re.fullmatch(expected, str(error.value))
 
@@ -37,16 +37,16 @@ def test_a_device_that_is_not_there_is_said_in_one_line():
 def test_other_devices_are_refused(name):
     """Only cpu and cuda are measured."""
     with pytest.raises(ConfigError, match="--device: expected cpu or cuda, got"):
-        to_device(name)
+        check_device(name)
 
 
-def test_the_cpu_is_always_there():
+def test_the_cpu_is_always_available():
     """Its name is returned."""
-    assert to_device("cpu") == "cpu"
+    assert check_device("cpu") == "cpu"
 
 
-def test_a_tree_of_processes_is_seen_with_its_memory():
-    """Children included; a tree that has ended is empty."""
+def test_the_process_tree_includes_children():
+    """With memory and CPU time; the tree of an ended process is empty."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         uses = {use.pid: use for use in process_tree(os.getpid())}
@@ -59,5 +59,5 @@ def test_a_tree_of_processes_is_seen_with_its_memory():
 
 
 def test_the_machine_is_described():
-    """Cores, memory and versions, for recorded tables."""
-    assert {"cores", "processor", "memory_gb", "system", "python"} <= describe().keys()
+    """Cores, memory and versions."""
+    assert {"cores", "processor", "memory_gb", "system", "python"} <= describe_machine().keys()

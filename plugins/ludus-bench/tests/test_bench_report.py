@@ -6,11 +6,11 @@ import io
 import json
 
 import pytest
-from ludus_bench.report import Figure, Limit, Report, figure_of, show
+from ludus_bench.report import Figure, Limit, Report, print_report, rate_figure
 from ludus_bench.timing import Rate, summarize
 from rich.console import Console
 
-LIMIT = Limit(value=400.0, of="what the machine can do")
+LIMIT = Limit(value=400.0, of="the maximum of the machine")
 
 
 def report(**changes):
@@ -23,33 +23,33 @@ def report(**changes):
 
 
 def printed(made, **options):
-    """Return what `show` prints."""
+    """Return the output of `print_report`."""
     out = io.StringIO()
-    show(made, console=Console(file=out, width=120), **options)
+    print_report(made, console=Console(file=out, width=120), **options)
     return out.getvalue()
 
 
 def test_the_ratio_is_figure_over_limit():
-    """The median counts."""
+    """The ratio uses the median."""
     assert report().figures[0].ratio == 200 / 400
 
 
-def test_where_every_repeat_has_a_limit_of_its_own_the_median_of_the_ratios_counts():
-    """What slowed a repeat slowed its limit, too."""
+def test_the_ratio_is_the_median_of_the_ratios_of_repeats():
+    """If every repeat has its own limit."""
     rates, limits = [100.0, 300.0, 200.0], [200.0, 400.0, 500.0]
     ratios = tuple(rate / limit for rate, limit in zip(rates, limits, strict=True))
     assert Figure(name="x", summary=summarize(rates), limit=LIMIT, ratios=ratios).ratio == 0.5
 
 
 def test_without_a_limit_there_is_no_ratio():
-    """And JSON says null."""
+    """JSON has null."""
     figure = Figure(name="x", summary=summarize([1.0]))
     assert figure.ratio is None
     assert figure.to_json()["limit"] is None
 
 
 def test_json_has_everything():
-    """Median, quartiles, cores, limit, ratio, what distinguishes the figure; and values beside the figures."""
+    """Median, quartiles, cores, limit, ratio and settings of a figure; values are top-level keys."""
     found = json.loads(printed(report(values={"speed": 3.0}), as_json=True))
     assert found["command"] == "forward"
     assert found["speed"] == 3.0
@@ -65,23 +65,23 @@ def test_json_has_everything():
             "repeats": 3,
             "cores": 0.5,
             "limit": 400.0,
-            "limit_of": "what the machine can do",
+            "limit_of": "the maximum of the machine",
             "ratio": 0.5,
         }
     ]
 
 
-def test_json_has_null_for_what_is_not_finite():
+def test_json_has_null_for_nan():
     """NaN is not JSON."""
     assert json.loads(printed(report(values={"staleness": float("nan")}), as_json=True))["staleness"] is None
 
 
 def test_the_table_shows_figure_limit_and_ratio():
-    """In one row, and says below what the limit is."""
+    """In one row; a line below describes the limit."""
     text = printed(report(notes=("a note",)), as_json=False)
     (row,) = [line for line in text.splitlines() if line.startswith("decisions_per_s")]
     assert row.split() == ["decisions_per_s", "64", "200/s", "150", "…", "250", "0.50", "400", "0.50"]
-    assert "limit of decisions_per_s: what the machine can do" in text
+    assert "limit of decisions_per_s: the maximum of the machine" in text
     assert "a note" in text
 
 
@@ -95,6 +95,6 @@ def test_numbers_are_shown_with_three_digits(value, text):
 
 
 def test_a_figure_is_made_of_a_rate():
-    """With the cores that were busy."""
-    figure = figure_of("x", Rate(per_s=(1.0, 3.0), cores=0.9), limit=Limit(value=4.0, of="y"))
+    """The figure has the cores of the rate."""
+    figure = rate_figure("x", Rate(per_s=(1.0, 3.0), cores=0.9), limit=Limit(value=4.0, of="y"))
     assert (figure.summary.median, figure.cores, figure.ratio) == (2.0, 0.9, 0.5)

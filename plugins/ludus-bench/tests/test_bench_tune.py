@@ -1,4 +1,4 @@
-"""What tune decides, from rates that are given."""
+"""Choices of ``ludus bench tune`` from known rates."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from ludus_bench.tune import Choice, best_of, candidates, choices_to_run, smalle
 
 
 def test_the_smallest_of_nearly_equal_sizes_is_taken():
-    """3 % more speed do not pay for twice the memory and staleness."""
+    """A rate within 3 % of the best counts as equal."""
     assert smallest_of_best({64: 50.0, 128: 98.0, 256: 100.0}) == 128
     assert smallest_of_best({64: 50.0, 128: 96.0, 256: 100.0}) == 256
     assert smallest_of_best({64: 50.0, 128: 96.0, 256: 100.0}, enough=60.0) == 128
 
 
-def test_the_slower_side_decides():
-    """A sampler of 100/s and a learner of 60/s on two cores play and learn 60/s."""
+def test_the_slower_side_sets_the_rate():
+    """A sampler of 100/s and a learner of 60/s on two cores train 60/s."""
     best = candidates({64: 100.0}, {1: 60.0}, cores=2, players=1)[0]
-    assert best == Choice(workers=1, learner_threads=1, matches=64, promised=60.0)
+    assert best == Choice(workers=1, learner_threads=1, matches=64, predicted_per_s=60.0)
 
 
-def test_no_more_matches_than_learners_need():
-    """Twice what they learn, from all samplers together; all there is where that is not reached."""
+def test_matches_are_limited_to_the_rate_of_learners():
+    """All samplers together play twice as much as learners train, or as much as they can."""
     sampling = {64: 100.0, 128: 210.0, 256: 260.0, 512: 265.0}
     found = {choice.workers: choice for choice in candidates(sampling, {1: 100.0}, cores=2, players=1)}
-    assert (found[1].matches, found[1].promised) == (128, 100.0)
+    assert (found[1].matches, found[1].predicted_per_s) == (128, 100.0)
     assert found[2].matches == 64
     assert candidates(sampling, {1: 150.0}, cores=2, players=1)[0].matches == 256
 
 
-def test_fewer_threads_win_where_they_are_nearly_as_fast():
-    """A difference within the noise is no reason to compute with more threads than cores."""
-    few, many = (Choice(workers=n, learner_threads=1, matches=64, promised=1.0) for n in (1, 2))
+def test_fewer_threads_win_if_almost_as_fast():
+    """A difference within the tolerance does not count."""
+    few, many = (Choice(workers=n, learner_threads=1, matches=64, predicted_per_s=1.0) for n in (1, 2))
     assert best_of({many: 100.0, few: 98.0}, players=1) == few
     assert best_of({many: 100.0, few: 90.0}, players=1) == many
 
@@ -48,11 +48,11 @@ def test_more_threads_than_cores_share_them():
     """Two players and a sampler on two cores: two thirds of what each could do."""
     best = candidates({64: 100.0}, {1: 50.0}, cores=2, players=2)[0]
     assert best.threads(players=2) == 3
-    assert best.promised == pytest.approx(100.0 * 2 / 3)
+    assert best.predicted_per_s == pytest.approx(100.0 * 2 / 3)
 
 
 def test_several_threads_are_tried_as_processes_too():
-    """With all else equal, right after them; not where trainers learn alone."""
+    """Right after the choice with threads; not if trainers cannot learn in groups."""
     found = candidates({64: 300.0}, {1: 100.0, 2: 190.0, 4: 200.0}, cores=8, players=1)[:3]
     first = next(choice for choice in found if choice.learner_threads > 1)
     tried = choices_to_run(found, groups=True)
@@ -65,18 +65,18 @@ def test_several_threads_are_tried_as_processes_too():
     assert choices_to_run(alone, groups=True) == alone
 
 
-def test_processes_win_where_they_are_faster():
-    """Than as many threads; where they are not, nothing changes."""
-    threads = Choice(workers=1, learner_threads=2, matches=64, promised=1.0)
+def test_processes_win_if_faster_than_threads():
+    """A difference within the tolerance does not count."""
+    threads = Choice(workers=1, learner_threads=2, matches=64, predicted_per_s=1.0)
     processes = evolve(threads, learner_processes=2, learner_threads=1)
     assert best_of({threads: 100.0, processes: 110.0}, players=1) == processes
     assert best_of({threads: 100.0, processes: 102.0}, players=1) == threads
 
 
-def test_the_lines_set_what_was_chosen():
-    """They are TOML, whatever players are called."""
-    best = Choice(workers=3, learner_processes=2, learner_threads=2, matches=128, promised=1.0)
-    text = snippet(best, regrouped=["main", "v1.2"], option=("players.main.ppo.num_minibatches", 4))
+def test_the_snippet_sets_the_choice():
+    """It is valid TOML, also for player names with dots."""
+    best = Choice(workers=3, learner_processes=2, learner_threads=2, matches=128, predicted_per_s=1.0)
+    text = snippet(best, changed_players=["main", "v1.2"], option=("players.main.ppo.num_minibatches", 4))
     assert tomllib.loads(text) == {
         "run": {"workers": 3, "learner_threads": 2},
         "sampling": {"matches": 128},

@@ -1,4 +1,4 @@
-"""A sampler without its peers: the part of `_pieces` that plays. On private modules of ludus, too."""
+"""A sampler without coordinator and learners: every message is answered at once, in the same process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
-import attrs
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define
 from ludus._run.context import RunContext
 from ludus._run.sampler_factory import make_sampler
 from ludus.algorithm import Weights
@@ -21,112 +19,102 @@ from ludus.runs import Fixture
 from ludus.segment import SegmentBatch
 from ludus.wire import Credit, FixtureRequest, Fixtures, Hello, Results, ResultsAck, Segments
 
-__all__ = ["Dealer", "Opponents", "Sampling"]
+__all__ = ["FixtureSource", "StandaloneSampler"]
 
-_MOST_IDLE = 10_000
-
-
-@frozen(kw_only=True)
-class Opponents:
-    """Frozen models, numbered from 1 for each player: how many, participant to hash, and the run folder they lie in."""
-
-    folder: Path
-    count: int
-    hashes: Mapping[str, str]
-
-    def first(self, count: int) -> Opponents:
-        """Return only the first so many of each player."""
-        return attrs.evolve(self, count=count)
+_MAX_IDLE_TICKS = 10_000
 
 
 @define
-class Dealer:
-    """Makes fixtures without end, against opponents drawn by lot; the learning side changes its team every time."""
+class FixtureSource:
+    """Endless training fixtures in which every seat learns.
 
-    seats: tuple[tuple[int, str], ...]  # team and player
+    Args:
+        seat_players: Player of every seat.
+        matches: Matches of a fixture.
+    """
+
+    seat_players: tuple[str, ...]
     matches: int
-    opponents: Opponents | None
-    dealt: int = 0
-    rng: np.random.Generator = field(factory=lambda: np.random.default_rng(0))
+    _next_id: int = 1
 
-    def deal(self, count: int) -> Fixtures:
-        return Fixtures(fixtures=tuple(self._next() for _ in range(count)))
+    def take(self, count: int) -> Fixtures:
+        """Return the next `count` fixtures."""
+        first, self._next_id = self._next_id, self._next_id + count
+        return Fixtures(fixtures=tuple(self._fixture(number) for number in range(first, first + count)))
 
-    def _next(self) -> Fixture:
-        self.dealt += 1
-        learning, frozen = {team for team, _ in self.seats}, ""
-        hashes: Mapping[str, str] = {}
-        if self.opponents is not None:
-            learning = {sorted(learning)[self.dealt % len(learning)]}
-            frozen = f"@{1 + self.rng.integers(self.opponents.count)}"
-            hashes = self.opponents.hashes
-        seats = tuple(player + ("@0+" if team in learning else frozen) for team, player in self.seats)
+    def _fixture(self, number: int) -> Fixture:
         return Fixture(
-            id=self.dealt,
+            id=number,
             kind="train",
-            player=next(player for team, player in self.seats if team in learning),
-            participants=seats,
-            seed=self.dealt,
+            player=self.seat_players[0],
+            participants=tuple(f"{player}@0+" for player in self.seat_players),
+            seed=number,
             matches=self.matches,
             reason="bench",
-            models={seat: hashes[seat] for seat in seats if seat in hashes},
         )
 
 
-class Sampling:
-    """A sampler that always finds fixtures, weights and credits."""
+class StandaloneSampler:
+    """A sampler that never waits for fixtures, weights or credits.
 
-    def __init__(self, context: RunContext, dealer: Dealer, weights: Mapping[str, Weights]) -> None:
+    Args:
+        context: Configuration of the run.
+        fixtures: Source of fixtures.
+        weights: Weights of every player.
+    """
+
+    def __init__(self, context: RunContext, fixtures: FixtureSource, weights: Mapping[str, Weights]) -> None:
         self._players = tuple(context.config.players)
-        self._dealer, self._weights = dealer, weights
-        self.fixture_matches = dealer.matches
-        self._said: deque[tuple[str, Any]] = deque()
-        self._keep: list[SegmentBatch] | None = None
+        self._fixtures, self._weights = fixtures, weights
+        self._messages: deque[tuple[str, Any]] = deque()
+        self._recorded: list[SegmentBatch] | None = None
         self._sampler = make_sampler(context, "sampler-0", WorkerContext(link=self, clock=time.monotonic))
         self._sampler.start()
-        self._answer()
+        self._answer_messages()
 
     def send(self, peer: str, message: Any) -> bool:
-        """Take what the sampler says; it is answered after its step."""
-        self._said.append((peer, message))
+        """Queue a message of the sampler; it is answered after the current tick."""
+        self._messages.append((peer, message))
         return True
 
-    def work(self) -> float:
-        """Play one tick of all matches and return how many decisions were made."""
+    def play_tick(self) -> float:
+        """Play one tick of all matches and return the number of decisions."""
         before = self._sampler.count
         self._sampler.work()
-        if self._said:
-            self._answer()
+        if self._messages:
+            self._answer_messages()
         return float(self._sampler.count - before)
 
-    def record(self, decisions: int, *, after: int = 0) -> list[SegmentBatch]:
-        """Play until the first player has so many decisions to learn from and return their segments.
+    def record(self, decisions: int, *, skip: int = 0) -> list[SegmentBatch]:
+        """Play until the first player has enough decisions to learn from and return their segments.
 
         Args:
-            decisions: At least so many.
-            after: So many are played first and not kept. Matches begin together and see the same more often until they
-                are out of step, so that these would cost less to learn from than what a run plays.
+            decisions: Minimum number of decisions.
+            skip: Decisions to play first and discard, so that matches that began together are out of step.
 
         Raises:
-            ContractError: Nobody decides anything for very long.
+            ContractError: No seat acts for very long.
         """
-        for wanted in (after, decisions):
-            kept: list[SegmentBatch] = []
-            self._keep, idle = kept, 0
-            while sum(batch.num_decisions for batch in kept) < wanted:
-                idle = 0 if self.work() else idle + 1
-                if idle > _MOST_IDLE:
-                    raise ContractError(f"no seat acted for {_MOST_IDLE} ticks — run `ludus check` on the environment")
-        self._keep = None
-        return kept
+        self._record(skip)
+        return self._record(decisions)
+
+    def _record(self, decisions: int) -> list[SegmentBatch]:
+        recorded: list[SegmentBatch] = []
+        self._recorded, idle_ticks = recorded, 0
+        while sum(batch.num_decisions for batch in recorded) < decisions:
+            idle_ticks = 0 if self.play_tick() else idle_ticks + 1
+            if idle_ticks > _MAX_IDLE_TICKS:
+                raise ContractError(f"no seat acted for {_MAX_IDLE_TICKS} ticks — run `ludus check` on the environment")
+        self._recorded = None
+        return recorded
 
     def close(self) -> None:
-        """Free the environment."""
+        """Close the environment."""
         self._sampler.close()
 
-    def _answer(self) -> None:
-        while self._said:
-            peer, message = self._said.popleft()
+    def _answer_messages(self) -> None:
+        while self._messages:
+            peer, message = self._messages.popleft()
             reply = self._reply(peer, message)
             if reply is not None:
                 self._sampler.handle(peer, reply)
@@ -134,22 +122,27 @@ class Sampling:
     def _reply(self, peer: str, message: Any) -> Any:
         match message:
             case FixtureRequest():
-                return self._dealer.deal(message.count)
+                return self._fixtures.take(message.count)
             case Results():
                 return ResultsAck(report=message.report)
             case Hello() if peer != COORDINATOR:
                 player = next(name for name in self._players if learner_name(name) == peer)
-                return _credit(player, 0, self._weights[player])
+                return self._credit(player, 0)
             case Segments():
-                if self._keep is not None and message.player == self._players[0]:
+                if self._recorded is not None and message.player == self._players[0]:
                     copied = {name: np.array(array) for name, array in message.arrays.items()}
-                    self._keep.append(SegmentBatch.from_arrays(copied))
-                return _credit(message.player, message.block, self._weights[message.player])
+                    self._recorded.append(SegmentBatch.from_arrays(copied))
+                return self._credit(message.player, message.block)
         return None
 
-
-def _credit(player: str, acked: int, weights: Weights) -> Credit:
-    """Return an answer of a learner that takes everything at once and has weights that nobody had before."""
-    return Credit(
-        player=player, acked=acked, released=acked, credits=2, version=1 + acked, pid=os.getpid(), weights=weights
-    )
+    def _credit(self, player: str, block: int) -> Credit:
+        """Return a credit that releases a block at once, with weights of a new version."""
+        return Credit(
+            player=player,
+            acked=block,
+            released=block,
+            credits=2,
+            version=1 + block,
+            pid=os.getpid(),
+            weights=self._weights[player],
+        )

@@ -1,7 +1,7 @@
-"""The matrix products of a network, and how long this machine takes for them and nothing else.
+"""Record the matrix products of a network and measure how long this machine takes for them alone.
 
-That time bounds what any implementation can reach: activations, normalisation, sampling, memory traffic and the
-bookkeeping around them come on top.
+That time is a lower bound of every implementation: activations, normalisation, sampling, memory traffic and
+bookkeeping are added to it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from attrs import evolve, frozen
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-__all__ = ["Gemm", "flops", "numpy_work", "torch_work", "trace_gemms"]
+__all__ = ["Gemm", "flops", "numpy_task", "torch_task", "trace_gemms"]
 
-_Job = TypeVar("_Job")
+_Operands = TypeVar("_Operands")
 
 
 @frozen(kw_only=True)
@@ -33,16 +33,16 @@ class Gemm:
 
 
 def flops(gemms: Iterable[Gemm]) -> int:
-    """Return the floating-point operations of these products, two per multiplication and addition."""
+    """Return the number of floating-point operations; a multiplication and its addition are two."""
     return sum(2 * g.batch * g.m * g.k * g.n for g in gemms)
 
 
 def trace_gemms(run: Callable[[], object]) -> list[Gemm]:
-    """Return the products that `run` makes in torch, forwards and backwards, in order.
+    """Return the matrix products that a function computes in torch, backward passes included, in order.
 
     Args:
-        run: Called once, with gradients enabled; it may call `backward`. What it does in other threads, by other
-            libraries and in kernels of its own is not seen.
+        run: Function that is called once, with gradients enabled. Products in other threads, other libraries and
+            custom kernels are not recorded.
     """
     recorder = _Recorder()
     with torch.enable_grad(), recorder:
@@ -51,7 +51,7 @@ def trace_gemms(run: Callable[[], object]) -> list[Gemm]:
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignore] # torch has no types here
-    """Notes every product that torch dispatches."""
+    """Record every matrix product that torch dispatches."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
@@ -62,7 +62,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call,unused-ignor
     ) -> Any:
         read = _READERS.get(func.overloadpacket.__name__)
         if read is None:
-            with self:  # in inference mode torch dispatches a whole layer, which is made of products
+            with self:  # in inference mode torch dispatches whole layers
                 result = func.decompose(*args, **(kwargs or {}))
             if result is not NotImplemented:
                 return result
@@ -82,7 +82,7 @@ def _convolution(args: Sequence[Any], result: Tensor) -> list[Gemm]:
 
 
 def _unfolded(weight: Tensor, output: Tensor) -> Gemm:
-    """Return a convolution as the product of its patches and its kernels."""
+    """Return a convolution as the product of input patches and kernels."""
     cells = output.shape[0] * output[0, 0].numel()
     return Gemm(m=cells, k=weight[0].numel(), n=weight.shape[0])
 
@@ -95,7 +95,7 @@ def _convolution_backward(args: Sequence[Any], _result: object) -> list[Gemm]:
 
 
 def _recurrent(args: Sequence[Any], _result: object) -> list[Gemm]:
-    """Return one layer in one direction: all inputs at once, then one product per step."""
+    """Return the products of one layer in one direction: one for all inputs, then one per step."""
     steps, rows, width = args[0].shape
     gates, hidden = args[2].shape
     return [Gemm(m=steps * rows, k=width, n=gates), *[Gemm(m=rows, k=hidden, n=gates)] * steps]
@@ -103,8 +103,8 @@ def _recurrent(args: Sequence[Any], _result: object) -> list[Gemm]:
 
 def _recurrent_backward(args: Sequence[Any], _result: object) -> list[Gemm]:
     inputs, *steps = _recurrent(args, None)
-    turned = [Gemm(m=g.m, k=g.n, n=g.k) for g in (inputs, *steps)]
-    return [*turned, *[Gemm(m=g.k, k=g.m, n=g.n) for g in (inputs, *steps)]]
+    input_gradients = [Gemm(m=g.m, k=g.n, n=g.k) for g in (inputs, *steps)]
+    return [*input_gradients, *[Gemm(m=g.k, k=g.m, n=g.n) for g in (inputs, *steps)]]
 
 
 _READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
@@ -121,73 +121,73 @@ _READERS: dict[str, Callable[[Sequence[Any], Any], list[Gemm]]] = {
 }
 
 
-def _in_order(gemms: Iterable[Gemm], job: Callable[[Gemm], _Job]) -> list[_Job]:
-    """Return the job of every product; equal ones share theirs.
+def _allocate(gemms: Iterable[Gemm], make_operands: Callable[[Gemm], _Operands]) -> list[_Operands]:
+    """Return the operands of every product, in order; equal products share their operands.
 
-    They are not grouped: made several times in a row, a product would find its numbers in the processor's cache.
+    Equal products are not grouped: computed in a row, they would find their operands in the processor's cache.
     """
     gemms = list(gemms)
-    jobs = {gemm: job(gemm) for gemm in dict.fromkeys(gemms)}
-    return [jobs[gemm] for gemm in gemms]
+    operands = {gemm: make_operands(gemm) for gemm in dict.fromkeys(gemms)}
+    return [operands[gemm] for gemm in gemms]
 
 
-def numpy_work(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
-    """Return a function that makes these products in numpy, in 32 bits, without allocating, and returns `units`."""
+def numpy_task(gemms: Iterable[Gemm], units: float) -> Callable[[], float]:
+    """Return a task that computes products in NumPy, in float32, into preallocated arrays, and returns `units`."""
     rng = np.random.default_rng(0)
 
-    def job(gemm: Gemm) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def make_operands(gemm: Gemm) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         lead = (gemm.batch,) if gemm.batch > 1 else ()
         left = rng.standard_normal((*lead, gemm.m, gemm.k), dtype=np.float32)
         right = rng.standard_normal((*lead, gemm.k, gemm.n), dtype=np.float32)
         return left, right, np.empty((*lead, gemm.m, gemm.n), np.float32)
 
-    jobs = _in_order(gemms, job)
+    operands = _allocate(gemms, make_operands)
 
-    def work() -> float:
-        for left, right, out in jobs:
+    def run() -> float:
+        for left, right, out in operands:
             np.matmul(left, right, out=out)
         return units
 
-    return work
+    return run
 
 
-def torch_work(
+def torch_task(
     gemms: Iterable[Gemm], units: float, *, device: str = "cpu", dtype: torch.dtype | None = None
 ) -> Callable[[], float]:
-    """Return a function that makes these products in torch, without allocating, and returns `units`.
+    """Return a task that computes products in torch, into preallocated tensors, and returns `units`.
 
     Args:
-        gemms: What to multiply.
-        units: What to return.
-        device: Where; a GPU is waited for, and gets all of them by one launch.
-        dtype: In which precision; None: each in its own.
+        gemms: Products to compute.
+        units: Number of units of one round.
+        device: Torch device; a GPU gets all products in one launch and is synchronized.
+        dtype: Precision; None: that of each product.
     """
 
-    def job(gemm: Gemm) -> tuple[Tensor, Tensor, Tensor]:
+    def make_operands(gemm: Gemm) -> tuple[Tensor, Tensor, Tensor]:
         lead, kind = (gemm.batch,) if gemm.batch > 1 else (), dtype or gemm.dtype
         left = torch.randn(*lead, gemm.m, gemm.k, device=device, dtype=kind)
         right = torch.randn(*lead, gemm.k, gemm.n, device=device, dtype=kind)
         return left, right, torch.matmul(left, right)
 
-    jobs = _in_order(gemms, job)
+    operands = _allocate(gemms, make_operands)
 
     def multiply() -> None:
         with torch.inference_mode():
-            for left, right, out in jobs:
+            for left, right, out in operands:
                 torch.matmul(left, right, out=out)
 
-    launch = _recorded(multiply, device) if device.startswith("cuda") else multiply
+    launch = _record_graph(multiply, device) if device.startswith("cuda") else multiply
 
-    def work() -> float:
+    def run() -> float:
         launch()
         return units
 
-    return work
+    return run
 
 
-def _recorded(function: Callable[[], None], device: str) -> Callable[[], None]:
-    """Return what lets a GPU do the same, all at once, and waits for it."""
-    function()  # libraries are loaded then
+def _record_graph(function: Callable[[], None], device: str) -> Callable[[], None]:
+    """Return a function that runs the same kernels on a GPU in one launch and waits for them."""
+    function()  # loads libraries, which cannot be recorded
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.device(device), torch.cuda.graph(graph):
         function()
@@ -195,6 +195,6 @@ def _recorded(function: Callable[[], None], device: str) -> Callable[[], None]:
 
 
 def _replay(graph: torch.cuda.CUDAGraph, device: str, _function: object) -> None:
-    """Repeat what a function did on a GPU; the graph has the addresses of its tensors, the function keeps them."""
+    """Replay a graph; it holds only the addresses of its tensors, the function keeps them alive."""
     graph.replay()
     torch.cuda.synchronize(device)

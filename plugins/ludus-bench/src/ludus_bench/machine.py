@@ -1,4 +1,4 @@
-"""What this computer gives to its processes: cores, threads, memory, and what a tree of processes uses of them."""
+"""Cores, threads, devices and memory of this machine, and the resources that a tree of processes uses."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import frozen
 from ludus.errors import ConfigError
 
-from ludus_bench._pieces import available_cores, device_problem
+from ludus_bench._setup import available_cores, device_problem
 
 __all__ = [
     "ProcessUse",
-    "describe",
+    "check_device",
+    "describe_machine",
     "limit_threads",
     "process_tree",
-    "to_device",
 ]
 
 
-def describe() -> dict[str, str | float]:
-    """Return what a recorded table must say about the machine."""
+def describe_machine() -> dict[str, str | float]:
+    """Return cores, processor, memory, system and Python version of this machine."""
     return {
         "cores": available_cores(),
         "cpus": float(os.cpu_count() or 1),
@@ -45,11 +45,11 @@ def _processor() -> str:
 
 @contextmanager
 def limit_threads(threads: int) -> Iterator[None]:
-    """Let numpy and torch use so many threads for a while, and memory in the way of the workers of a run."""
+    """Limit the threads of NumPy and torch, and configure memory allocation as the workers of a run do."""
     import torch  # noqa: PLC0415 - slow to import
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore] # noqa: PLC0415
 
-    from ludus_bench._pieces import prepare_to_compute  # noqa: PLC0415
+    from ludus_bench._setup import prepare_to_compute  # noqa: PLC0415
 
     before = torch.get_num_threads()
     with threadpool_limits(limits=threads):
@@ -60,11 +60,11 @@ def limit_threads(threads: int) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def to_device(name: str) -> str:
-    """Return a torch device after making sure that it is there.
+def check_device(name: str) -> str:
+    """Return the name of a torch device if the device is available.
 
     Raises:
-        ConfigError: It is not.
+        ConfigError: It is not available, or neither a CPU nor a CUDA device.
     """
     if name.partition(":")[0] not in ("cpu", "cuda"):
         raise ConfigError(f"--device: expected cpu or cuda, got {name!r}")
@@ -75,12 +75,12 @@ def to_device(name: str) -> str:
 
 @frozen(kw_only=True)
 class ProcessUse:
-    """What one process of a tree uses.
+    """Resources that one process uses.
 
     Args:
-        pid: Its process id.
-        name: As `ps` shows it.
-        rss_mb: Resident memory in megabytes (10⁶ bytes), with what it shares.
+        pid: Process id.
+        name: Name of the process, as `ps` shows it.
+        rss_mb: Resident memory in megabytes (10⁶ bytes), shared memory included.
         cpu_s: CPU seconds since it started.
     """
 
@@ -91,14 +91,14 @@ class ProcessUse:
 
 
 def process_tree(pid: int) -> list[ProcessUse]:
-    """Return what a process and all its descendants use now; what ends meanwhile is left out."""
+    """Return the resources of a process and its descendants; processes that end during the call are left out."""
     with suppress(psutil.Error):
         parent = psutil.Process(pid)
-        return [use for process in (parent, *parent.children(recursive=True)) for use in _use(process)]
+        return [use for process in (parent, *parent.children(recursive=True)) for use in _read_process(process)]
     return []
 
 
-def _use(process: psutil.Process) -> Iterator[ProcessUse]:
+def _read_process(process: psutil.Process) -> Iterator[ProcessUse]:
     with suppress(psutil.Error):
         with process.oneshot():
             times = process.cpu_times()

@@ -1,4 +1,4 @@
-"""What ludus finds: one command."""
+"""Register the command ``ludus bench``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus bench``."""
+    """Register ``ludus bench``."""
     return [
         Component(
             name="bench",
             factory="ludus_bench.command:bench",
-            summary="Measure how fast every part is here, and how far from what the machine can do.",
+            summary="Measure the speed of every part of ludus on this machine, next to a computed limit.",
         )
     ]

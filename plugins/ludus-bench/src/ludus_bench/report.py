@@ -1,4 +1,4 @@
-"""What a benchmark says: figures beside their limits, as a table or as JSON."""
+"""Reports: figures next to their limits, as a table or as JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from rich.table import Table
 
 from ludus_bench.timing import Rate, Summary
 
-__all__ = ["Figure", "Limit", "Report", "figure_of", "show"]
+__all__ = ["Figure", "Limit", "Report", "print_report", "rate_figure"]
 
 
 @frozen(kw_only=True)
 class Limit:
-    """What the machine could do at most, measured in the same run.
+    """The best value that this machine allows, measured in the same run.
 
     Args:
-        value: In the figure's unit; > 0.
-        of: What it is the rate of, in a few words.
+        value: In the unit of the figure; > 0.
+        of: Description of what was measured.
     """
 
     value: float
@@ -40,10 +40,10 @@ class Figure:
         name: For example ``"decisions_per_s"``.
         summary: Median and quartiles.
         unit: For example ``"/s"``.
-        cores: CPU seconds per wall-clock second while it was measured; None where nobody could count them.
+        cores: CPU seconds per wall-clock second during the measurement; None where they were not counted.
         limit: None where no limit is known.
-        at: What distinguishes it from other figures of the same name, for example ``{"rows": 256}``.
-        ratios: Of every repeat to the limit that was measured next to it, where each has its own.
+        at: Settings that distinguish figures of the same name, for example ``{"rows": 256}``.
+        ratios: Ratio of every repeat to its own limit, where each repeat has one.
     """
 
     name: str
@@ -56,13 +56,13 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """Return the median divided by the limit, or the median of `ratios`."""
+        """Return the median of `ratios`, or else the median divided by the limit."""
         if self.ratios:
             return statistics.median(self.ratios)
         return None if self.limit is None else self.summary.median / self.limit.value
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything about it as plain values."""
+        """Return the figure as plain values."""
         return {
             "name": self.name,
             **self.at,
@@ -75,9 +75,9 @@ class Figure:
         }
 
 
-def figure_of(name: str, rate: Rate, *, limit: Limit | None = None, at: Mapping[str, Any] | None = None) -> Figure:
+def rate_figure(name: str, rate: Rate, *, limit: Limit | None = None, at: Mapping[str, Any] | None = None) -> Figure:
     """Return the figure of a measured rate."""
-    return Figure(name=name, summary=rate.summary, unit="/s", cores=rate.cores, limit=limit, at=at or {})
+    return Figure(name=name, summary=rate.summary, cores=rate.cores, limit=limit, at=at or {})
 
 
 @frozen(kw_only=True)
@@ -85,12 +85,12 @@ class Report:
     """The result of one command.
 
     Args:
-        command: Its name.
-        figures: What was measured.
-        machine: On what.
-        config: With which settings.
-        values: Further results by name; in JSON they stand beside the figures.
-        notes: Sentences for people: warnings first.
+        command: Name of the command.
+        figures: Measured figures.
+        machine: Description of the machine.
+        config: Settings of the measurement.
+        values: Further results by name; top-level keys in JSON.
+        notes: Sentences to print below the table.
     """
 
     command: str
@@ -101,7 +101,7 @@ class Report:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return the report as plain values."""
         return {
             "command": self.command,
             **self.values,
@@ -113,31 +113,31 @@ class Report:
         }
 
 
-def show(report: Report, *, as_json: bool, console: Console | None = None) -> None:
+def print_report(report: Report, *, as_json: bool, console: Console | None = None) -> None:
     """Print a report.
 
     Args:
-        report: What to print.
-        as_json: As one JSON object instead of a table.
-        console: Where; default: standard output.
+        report: Report to print.
+        as_json: Print one JSON object instead of a table.
+        console: Destination; default: standard output.
     """
     console = console or Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 140)
     if as_json:
-        console.out(json.dumps(_finite(report.to_json()), indent=2), highlight=False)
+        console.out(json.dumps(_replace_non_finite(report.to_json()), indent=2), highlight=False)
         return
     console.print(_title(report), markup=False)
     console.print(_table(report))
     for name, value in report.values.items():
         if not isinstance(value, dict | list | tuple) and "\n" not in str(value):
-            console.print(f"{name} = {_text(value)}", markup=False)
-    for line in (*_limits(report), *report.notes):
+            console.print(f"{name} = {_format(value)}", markup=False)
+    for line in (*_limit_lines(report), *report.notes):
         console.print(line, markup=False)
 
 
 def _title(report: Report) -> str:
-    settings = ", ".join(f"{name} {_text(value)}" for name, value in report.config.items() if value not in ("", None))
-    where = ", ".join(f"{_text(value)} {name}" for name, value in report.machine.items() if name == "cores")
-    return f"{report.command}: {settings} ({where})"
+    settings = ", ".join(f"{name} {_format(value)}" for name, value in report.config.items() if value not in ("", None))
+    cores = ", ".join(f"{_format(value)} {name}" for name, value in report.machine.items() if name == "cores")
+    return f"{report.command}: {settings} ({cores})"
 
 
 def _table(report: Report) -> Table:
@@ -147,46 +147,46 @@ def _table(report: Report) -> Table:
     for heading in (*keys, "median", "quartiles", "cores", "limit", "ratio"):
         table.add_column(heading, justify="right", no_wrap=True)
     for figure in report.figures:
-        s = figure.summary
+        summary = figure.summary
         table.add_row(
             figure.name,
-            *(_text(figure.at.get(key, "")) for key in keys),
-            f"{_text(s.median)} {figure.unit}".replace(" /", "/"),
-            f"{_text(s.low)} … {_text(s.high)}",
+            *(_format(figure.at.get(key, "")) for key in keys),
+            f"{_format(summary.median)} {figure.unit}".replace(" /", "/"),
+            f"{_format(summary.low)} … {_format(summary.high)}",
             "" if figure.cores is None else f"{figure.cores:.2f}",
-            "n/a" if figure.limit is None else _text(figure.limit.value),
+            "n/a" if figure.limit is None else _format(figure.limit.value),
             "" if figure.ratio is None else f"{figure.ratio:.2f}",
         )
     return table
 
 
-def _limits(report: Report) -> list[str]:
-    """Say what each limit is the rate of, once."""
-    found: dict[str, list[str]] = {}
+def _limit_lines(report: Report) -> list[str]:
+    """Return one line for each kind of limit, with the names of its figures."""
+    names: dict[str, list[str]] = {}
     for figure in report.figures:
-        if figure.limit is not None and figure.name not in found.setdefault(figure.limit.of, []):
-            found[figure.limit.of].append(figure.name)
-    return [f"limit of {', '.join(names)}: {of}" for of, names in found.items()]
+        if figure.limit is not None and figure.name not in names.setdefault(figure.limit.of, []):
+            names[figure.limit.of].append(figure.name)
+    return [f"limit of {', '.join(figures)}: {of}" for of, figures in names.items()]
 
 
-def _text(value: Any) -> str:
-    """Return a number with about three digits that matter, anything else as it is."""
+def _format(value: Any) -> str:
+    """Return a number with about three significant digits, any other value as text."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, int) and abs(value) < 100_000:
         return str(value)
-    for least, unit, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
-        if abs(value) >= least:
+    for minimum, unit, suffix in ((1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e4, 1e3, " k")):
+        if abs(value) >= minimum:
             return f"{value / unit:.3g}{suffix}"
     return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _finite(value: Any) -> Any:
-    """Replace what JSON has no word for."""
+def _replace_non_finite(value: Any) -> Any:
+    """Replace NaN and infinities, which JSON cannot represent, by None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): _replace_non_finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [_replace_non_finite(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""``selfplay``: a whole run in its real processes, beside what its parts allow on these cores."""
+"""``selfplay``: a whole run in its real processes, next to the limit that its parts set on these cores."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 import attrs
 from attrs import frozen
 
-from ludus_bench._pieces import Setup, available_cores, oversubscription
-from ludus_bench.machine import describe, limit_threads
-from ludus_bench.parts import AS_PLAYED, Rates, rate_parts
+from ludus_bench._setup import Setup, available_cores, oversubscription
+from ludus_bench.machine import describe_machine, limit_threads
+from ludus_bench.part_rates import PartRates, SelfplayParts
 from ludus_bench.report import Figure, Limit, Report
-from ludus_bench.running import WatchedRun, cores_between, gauge, rates, start_run
 from ludus_bench.timing import Plan, summarize
+from ludus_bench.watched_run import WatchedRun, cores_between, mean_metrics, rates, start_run
 
-__all__ = ["Shape", "bench_selfplay", "played"]
+__all__ = ["RunWindow", "Shape", "bench_selfplay", "run_for"]
 
-_PARTS = 5
+_TURNS = 5
 
 
 @frozen(kw_only=True)
 class Shape:
-    """How a run is spread; None or 0: as configured.
+    """Distribution of a run over processes and threads; None or 0: as configured.
 
     Args:
-        workers: Sampler processes.
-        matches: Matches of each.
+        workers: Number of sampler processes.
+        matches: Matches of each sampler.
         learner_threads: Threads of each learner.
     """
 
@@ -38,7 +38,7 @@ class Shape:
 
     @property
     def sections(self) -> dict[str, dict[str, Any]]:
-        """Return the sections to replace in a configuration, limits of the run included."""
+        """Return the values to replace in a configuration, by section; the run gets no limit of its own."""
         run: dict[str, Any] = {"minutes": 0.0, "decisions": 0}
         if self.workers is not None:
             run["workers"] = self.workers
@@ -51,8 +51,8 @@ class Shape:
 
 
 @frozen(kw_only=True)
-class Played:
-    """What a run did in the measured window; see the README for the words."""
+class RunWindow:
+    """Measurements of a run in a window of time; the README explains the names."""
 
     per_s: tuple[float, ...]
     env_ticks_per_s: float
@@ -62,167 +62,147 @@ class Played:
     staleness: float
     peak_rss_mb: float
     cores: float
-    seconds: float
-    end_s: float  # of the run's own time
-
-    @property
-    def middle_s(self) -> float:
-        """Return the middle of the window, in the run's own time."""
-        return self.end_s - self.seconds / 2
 
     @classmethod
-    def joined(cls, several: Sequence[Played]) -> Played:
-        """Return windows of equal length, one after another, as one."""
+    def join(cls, windows: Sequence[RunWindow]) -> RunWindow:
+        """Return several windows of equal length as one."""
         means = {
-            name: statistics.mean(getattr(window, name) for window in several)
-            for name in (
-                "env_ticks_per_s",
-                "played_per_s",
-                "samples_trained_per_s",
-                "sample_reuse",
-                "staleness",
-                "cores",
-            )
+            field.name: statistics.mean(getattr(window, field.name) for window in windows)
+            for field in attrs.fields(cls)
+            if field.name not in ("per_s", "peak_rss_mb")
         }
         return cls(
-            per_s=tuple(rate for window in several for rate in window.per_s),
-            peak_rss_mb=max(window.peak_rss_mb for window in several),
-            seconds=sum(window.seconds for window in several),
-            end_s=several[-1].end_s,
+            per_s=tuple(rate for window in windows for rate in window.per_s),
+            peak_rss_mb=max(window.peak_rss_mb for window in windows),
             **means,
         )
 
 
 def bench_selfplay(setup: Setup, *, shape: Shape, seconds: float, warmup_s: float, plan: Plan) -> Report:
-    """Measure a run and its parts in turns: the run is stopped while the parts are measured.
+    """Measure a run and its parts in turns; the run is stopped while the parts are measured.
 
-    So what else the machine does meets both alike. The parts begin with the players as they were in the middle of what
-    was watched: what these have learned changes how often the network sees the same, and so what a decision costs where
-    equal ones are not all computed.
+    Other load on the machine then affects both alike.
 
     Args:
-        setup: The configuration.
-        shape: How the run is spread.
+        setup: Configuration to measure.
+        shape: Distribution of the run.
         seconds: Length of the measured window, all turns together.
-        warmup_s: From the first trained decisions to the window.
-        plan: How long the parts are measured, all turns together.
+        warmup_s: Seconds from the first trained decisions to the window.
+        plan: Duration of the measurements of the parts, all turns together.
 
     Raises:
         RunError: The run ended early.
     """
     matches = shape.matches or setup.config.sampling.matches
-    turns = max(1, min(_PARTS, int(seconds)))
+    turns = max(1, min(_TURNS, int(seconds)))
     plan = attrs.evolve(plan, repeats=math.ceil(plan.repeats / turns))
-    windows: list[Played] = []
-    parts: list[Rates] = []
-    with start_run(setup.dump(**shape.sections)) as run, limit_threads(1):
-        start_s = run.learning(warmup_s=warmup_s)
+    windows: list[RunWindow] = []
+    part_rates: list[PartRates] = []
+    with (
+        limit_threads(1),
+        SelfplayParts(setup, matches=matches, clock=plan.clock) as parts,
+        start_run(setup.dump(**shape.sections)) as run,
+    ):
+        start_s = run.wait_until_learning(warmup_s=warmup_s)
         for turn in range(turns):
             if turn:
-                start_s = run.resumed()
-            windows.append(_watched(run, start_s=start_s, seconds=seconds / turns, parts=1))
+                start_s = run.wait_until_resumed()
+            windows.append(_watch(run, start_s=start_s, seconds=seconds / turns, max_rates=1))
             with run.paused():
-                then = setup.during(run.folder, at_s=windows[-1].middle_s)
-                parts.append(rate_parts(then, matches=matches, plan=plan))
-    options, workers = setup.config.run, setup.workers if shape.workers is None else shape.workers
-    learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: what is free
+                part_rates.append(parts.measure(plan))
+    workers = setup.workers if shape.workers is None else shape.workers
     config = {
         "env": setup.config.environment.name,
         "players": ", ".join(setup.players),
         "workers": workers,
         "matches": matches,
         "seconds": round(seconds, 2),
-        "device": options.device,
+        "device": setup.device,
     }
-    threads = workers * options.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
-    return _report(windows, parts, config, threads=threads, gpus=setup.gpus)
+    warning = oversubscription(_num_threads(setup, shape, workers), available_cores())
+    return _report(windows, part_rates, config, gpus=setup.gpus, notes=(warning,) if warning else ())
 
 
-def played(toml: str, *, seconds: float, warmup_s: float) -> Played:
-    """Run a configuration and return what it did in a window.
+def run_for(toml: str, *, seconds: float, warmup_s: float) -> RunWindow:
+    """Run a configuration and return the measurements of a window.
 
     Raises:
-        RunError: It ended early.
+        RunError: The run ended early.
     """
     with start_run(toml) as run:
-        return _watched(run, start_s=run.learning(warmup_s=warmup_s), seconds=seconds, parts=_PARTS)
+        return _watch(run, start_s=run.wait_until_learning(warmup_s=warmup_s), seconds=seconds, max_rates=_TURNS)
 
 
-def _watched(run: WatchedRun, *, start_s: float, seconds: float, parts: int) -> Played:
-    """Watch a run for so long from a moment that it has just reached."""
+def _num_threads(setup: Setup, shape: Shape, workers: int) -> int:
+    """Return the number of computing threads of all processes."""
+    options = setup.config.run
+    learner_threads = shape.learner_threads or options.learner_threads or 1  # 0: as many as cores are free
+    return workers * options.sampler_threads + setup.config.learner_processes * learner_threads if workers else 1
+
+
+def _watch(run: WatchedRun, *, start_s: float, seconds: float, max_rates: int) -> RunWindow:
+    """Watch a run from a moment that it has just reached, and split the window into at most `max_rates` rates."""
     first = len(run.moments) - 1
     end_s = start_s + seconds
     lines = run.wait(lambda lines: lines[-1].at_s >= end_s, within_s=60 + 2 * seconds)
 
-    def mean(pattern: str, *, total: bool = False) -> float:
-        values = list(gauge(lines, pattern, start_s=start_s, end_s=end_s).values())
-        if not values:
-            return float("nan")
-        return sum(values) if total else sum(values) / len(values)
+    def values(pattern: str) -> list[float]:
+        return list(mean_metrics(lines, pattern, start_s=start_s, end_s=end_s).values()) or [float("nan")]
 
-    inside = sum(start_s <= line.at_s <= end_s for line in lines)
-    return Played(
-        per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(parts, inside // 4)))),
-        env_ticks_per_s=mean("sampling/ticks_per_s*"),
-        played_per_s=mean("sampling/decisions_per_s*"),
-        samples_trained_per_s=mean("learner/*/samples_per_s", total=True),
-        sample_reuse=mean("learner/*/sample_reuse"),
-        staleness=mean("learner/*/staleness_mean"),
+    num_lines = sum(start_s <= line.at_s <= end_s for line in lines)
+    return RunWindow(
+        per_s=tuple(rates(lines, start_s=start_s, end_s=end_s, parts=max(1, min(max_rates, num_lines // 4)))),
+        env_ticks_per_s=statistics.mean(values("sampling/ticks_per_s*")),
+        played_per_s=statistics.mean(values("sampling/decisions_per_s*")),
+        samples_trained_per_s=sum(values("learner/*/samples_per_s")),
+        sample_reuse=statistics.mean(values("learner/*/sample_reuse")),
+        staleness=statistics.mean(values("learner/*/staleness_mean")),
         peak_rss_mb=max(moment.rss_mb for moment in run.moments),
         cores=cores_between(run.moments[first:]),
-        seconds=end_s - start_s,
-        end_s=end_s,
     )
 
 
 def _report(
-    windows: Sequence[Played], parts: Sequence[Rates], config: dict[str, Any], *, threads: int, gpus: int
+    windows: Sequence[RunWindow],
+    part_rates: Sequence[PartRates],
+    config: dict[str, Any],
+    *,
+    gpus: int,
+    notes: tuple[str, ...],
 ) -> Report:
     cores = available_cores()
-    found, measured = Played.joined(windows), Rates.joined(parts)
-    limit_of = "cores / (1/environment + 1/forward + 1/update)"
-    if gpus:
-        limit_of = f"the lesser of {limit_of} and what {'the GPU updates' if gpus == 1 else 'the GPUs update'} alone"
-    summary = summarize(found.per_s)
-
-    def beside(limits: Sequence[float], *, suffix: str = "") -> Figure:
-        return Figure(
-            name=f"decisions_per_s{suffix}",
-            summary=summary,
-            cores=found.cores,
-            limit=Limit(value=statistics.median(limits), of=limit_of + suffix),
-            ratios=tuple(rate / limit for rate, limit in zip(found.per_s, limits, strict=True)),
-        )
-
-    figure = beside([rates.selfplay(cores, gpus=gpus) for rates in parts])
-    as_played = beside([rates.selfplay(cores, gpus=gpus, as_played=True) for rates in parts], suffix=AS_PLAYED)
+    window, parts = RunWindow.join(windows), PartRates.join(part_rates)
+    limits = [rates.limit_per_s(cores, gpus=gpus) for rates in part_rates]
+    ratios = tuple(rate / limit for rate, limit in zip(window.per_s, limits, strict=True))
+    limit = Limit(value=statistics.median(limits), of=_limit_text(gpus))
+    figure = Figure(
+        name="decisions_per_s", summary=summarize(window.per_s), cores=window.cores, limit=limit, ratios=ratios
+    )
     values = {
-        "decisions_per_s": summary.median,
-        "env_ticks_per_s": found.env_ticks_per_s,
-        "samples_trained_per_s": found.samples_trained_per_s,
-        "played_per_s": found.played_per_s,
-        "sample_reuse": found.sample_reuse,
-        "staleness": found.staleness,
-        **_against(figure),
-        "peak_rss_mb": found.peak_rss_mb,
-        "parts": {"env_per_s": measured.env, **measured.each.values()},
-        "as_played": {**_against(as_played), "parts": measured.played.values()},
+        "decisions_per_s": figure.summary.median,
+        "env_ticks_per_s": window.env_ticks_per_s,
+        "samples_trained_per_s": window.samples_trained_per_s,
+        "played_per_s": window.played_per_s,
+        "sample_reuse": window.sample_reuse,
+        "staleness": window.staleness,
+        "limit_per_s": limit.value,
+        "ratio": figure.ratio,
+        "ratios": [round(ratio, 3) for ratio in ratios],
+        "peak_rss_mb": window.peak_rss_mb,
+        "parts": parts.values(),
     }
-    note = oversubscription(threads, cores)
     return Report(
         command="selfplay",
-        figures=(figure, as_played, *measured.figures()),
-        machine=describe(),
+        figures=(figure, *parts.figures()),
+        machine=describe_machine(),
         config=config,
         values=values,
-        notes=(note,) if note else (),
+        notes=notes,
     )
 
 
-def _against(figure: Figure) -> dict[str, Any]:
-    assert figure.limit is not None
-    return {
-        "limit_per_s": figure.limit.value,
-        "ratio": figure.ratio,
-        "ratios": [round(ratio, 3) for ratio in figure.ratios],
-    }
+def _limit_text(gpus: int) -> str:
+    text = "cores / (1/environment + 1/forward + 1/update)"
+    if gpus:
+        text = f"the lower of {text} and the update rate of {'the GPU' if gpus == 1 else 'the GPUs'} alone"
+    return text

@@ -1,6 +1,6 @@
-"""Repeating work under a clock: warm-up, repeats, median and spread, cores used.
+"""Repeated measurements: warm-up, repeats, median and quartiles, busy cores.
 
-Works that are compared are measured in turns, so that what else the machine does meets all of them alike.
+Tasks that are compared are measured in turns, so that other load on the machine affects all of them alike.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from typing import Literal
 
 from attrs import define, field, frozen
 
-__all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "measure", "summarize"]
+__all__ = ["Clock", "Plan", "Rate", "Stopwatch", "Summary", "Task", "measure", "summarize"]
 
 Clock = Literal["wall", "cpu"]
+Task = Callable[[], float]  # does one piece of work and returns its number of units
 
 _log = logging.getLogger(__name__)
-_LEAST_S = 1e-9  # a piece of work may be shorter than a clock can see
+_MIN_TIME_S = 1e-9  # a task may be shorter than the resolution of the clock
+_CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 @frozen(kw_only=True)
 class Summary:
-    """Several measurements of one thing.
+    """Median and quartiles of repeated measurements.
 
     Args:
-        median: Their median.
+        median: Median.
         low: First quartile.
         high: Third quartile.
-        repeats: How many there were.
+        repeats: Number of measurements.
     """
 
     median: float
@@ -42,22 +44,22 @@ def summarize(values: Sequence[float]) -> Summary:
     """Return median and quartiles; quartiles interpolate between the values, ends included.
 
     Args:
-        values: At least one.
+        values: Measurements; at least one.
     """
-    several = [*values] * (3 if len(values) == 1 else 1)
-    low, median, high = statistics.quantiles(several, n=4, method="inclusive")
+    padded = [*values] * (3 if len(values) == 1 else 1)
+    low, median, high = statistics.quantiles(padded, n=4, method="inclusive")
     return Summary(median=median, low=low, high=high, repeats=len(values))
 
 
 @frozen(kw_only=True)
 class Plan:
-    """How long to measure.
+    """Duration of a measurement.
 
     Args:
-        repeats: Measurements of each work; ≥ 1.
-        seconds: Least duration of one measurement.
-        warmup_s: Duration of the work before the first measurement, which is not counted.
-        clock: ``"wall"``, or ``"cpu"``: the CPU time of this process, for machines that do other things meanwhile.
+        repeats: Measurements of each task; ≥ 1.
+        seconds: Minimum duration of one measurement.
+        warmup_s: Duration of the uncounted work before the first measurement.
+        clock: ``"wall"``, or ``"cpu"``: CPU time of this process, for machines under other load.
     """
 
     repeats: int = 5
@@ -68,10 +70,10 @@ class Plan:
 
 @frozen(kw_only=True)
 class Rate:
-    """Units per second of one work.
+    """Units per second of one task.
 
     Args:
-        per_s: Of every repeat, by the plan's clock.
+        per_s: Rate of every repeat, by the clock of the plan.
         cores: CPU seconds per wall-clock second over all repeats.
     """
 
@@ -79,10 +81,14 @@ class Rate:
     cores: float
 
     @classmethod
-    def joined(cls, several: Sequence[Rate]) -> Rate:
-        """Return several measurements of the same, one after another, as one."""
-        per_s = tuple(rate for one in several for rate in one.per_s)
-        return cls(per_s=per_s, cores=statistics.mean(one.cores for one in several))
+    def join(cls, rates: Sequence[Rate]) -> Rate:
+        """Return one rate with the repeats of several measurements of the same task."""
+        per_s = tuple(value for rate in rates for value in rate.per_s)
+        return cls(per_s=per_s, cores=statistics.mean(rate.cores for rate in rates))
+
+    def scaled(self, factor: float) -> Rate:
+        """Return the rate in another unit."""
+        return Rate(per_s=tuple(value * factor for value in self.per_s), cores=self.cores)
 
     @property
     def summary(self) -> Summary:
@@ -97,7 +103,7 @@ class Rate:
 
 @define
 class Stopwatch:
-    """Adds up the time between `start` and `stop`, for a part of a work that is measured by itself.
+    """Sum of the times between `start` and `stop`, for one part of a task.
 
     Args:
         clock: As in `Plan`.
@@ -105,40 +111,40 @@ class Stopwatch:
 
     clock: Clock
     total_s: float = field(init=False, default=0.0)
-    _since: float = field(init=False, default=0.0)
+    _started_at: float = field(init=False, default=0.0)
 
     def start(self) -> None:
-        """Start."""
-        self._since = _CLOCKS[self.clock]()
+        """Start the clock."""
+        self._started_at = _CLOCKS[self.clock]()
 
     def stop(self) -> None:
-        """Stop and add."""
-        self.total_s += _CLOCKS[self.clock]() - self._since
-
-
-_CLOCKS: dict[Clock, Callable[[], float]] = {"wall": time.perf_counter, "cpu": time.process_time}
+        """Stop the clock and add the elapsed time to the sum."""
+        self.total_s += _CLOCKS[self.clock]() - self._started_at
 
 
 def measure(
-    works: Mapping[str, Callable[[], float]], plan: Plan, *, inside: Mapping[str, Stopwatch] | None = None
+    tasks: Mapping[str, Task], plan: Plan, *, stopwatches: Mapping[str, Stopwatch] | None = None
 ) -> dict[str, Rate]:
-    """Run every work for a while, in turns.
+    """Run tasks in turns and return their rates.
 
     Args:
-        works: Name to a function that does a piece of the work and returns how many units that was.
-        plan: How long.
-        inside: What runs during a part of a work, by its name; the rate of that part is that of ``"NAME inside"``.
+        tasks: Task by name.
+        plan: Duration.
+        stopwatches: Stopwatch that runs during a part of a task, by the name of the task. The rate of that part is
+            returned as ``"NAME inside"``.
     """
-    parts = inside or {}
-    _log.info("measuring %s: %.3g s", ", ".join(works), len(works) * (plan.warmup_s + plan.repeats * plan.seconds))
-    for work in works.values():
-        _run(work, plan.warmup_s, plan.clock)
-    runs: dict[str, list[_Run]] = {name: [] for name in works}
+    stopwatches = stopwatches or {}
+    _log.info("measuring %s: %.3g s", ", ".join(tasks), len(tasks) * (plan.warmup_s + plan.repeats * plan.seconds))
+    for task in tasks.values():
+        _run(task, plan.warmup_s, plan.clock)
+    runs: dict[str, list[_Run]] = {name: [] for name in tasks}
     for _ in range(plan.repeats):
-        for name, work in works.items():
-            runs[name].append(_run(work, plan.seconds, plan.clock, parts.get(name)))
-    whole = {name: _rate(found, [run.clock_s for run in found]) for name, found in runs.items()}
-    return whole | {f"{name} inside": _rate(runs[name], [run.inside_s for run in runs[name]]) for name in parts}
+        for name, task in tasks.items():
+            runs[name].append(_run(task, plan.seconds, plan.clock, stopwatches.get(name)))
+    rates = {name: _rate(task_runs, [run.clock_s for run in task_runs]) for name, task_runs in runs.items()}
+    for name in stopwatches:
+        rates[f"{name} inside"] = _rate(runs[name], [run.inside_s for run in runs[name]])
+    return rates
 
 
 @frozen(kw_only=True)
@@ -152,23 +158,23 @@ class _Run:
 
 def _rate(runs: Sequence[_Run], times_s: Sequence[float]) -> Rate:
     return Rate(
-        per_s=tuple(run.units / max(time_s, _LEAST_S) for run, time_s in zip(runs, times_s, strict=True)),
-        cores=sum(run.cpu_s for run in runs) / max(sum(run.wall_s for run in runs), _LEAST_S),
+        per_s=tuple(run.units / max(time_s, _MIN_TIME_S) for run, time_s in zip(runs, times_s, strict=True)),
+        cores=sum(run.cpu_s for run in runs) / max(sum(run.wall_s for run in runs), _MIN_TIME_S),
     )
 
 
-def _run(work: Callable[[], float], seconds: float, clock: Clock, inside: Stopwatch | None = None) -> _Run:
-    read, inside = _CLOCKS[clock], inside or Stopwatch(clock)
-    before_s = inside.total_s
-    units, wall, cpu, since = 0.0, time.perf_counter(), time.process_time(), read()
+def _run(task: Task, seconds: float, clock: Clock, stopwatch: Stopwatch | None = None) -> _Run:
+    read_clock, stopwatch = _CLOCKS[clock], stopwatch or Stopwatch(clock)
+    inside_before_s = stopwatch.total_s
+    units, wall, cpu, start = 0.0, time.perf_counter(), time.process_time(), read_clock()
     while True:
-        units += work()
+        units += task()
         if time.perf_counter() - wall >= seconds:
             break
     return _Run(
         units=units,
-        clock_s=read() - since,
+        clock_s=read_clock() - start,
         cpu_s=time.process_time() - cpu,
         wall_s=time.perf_counter() - wall,
-        inside_s=inside.total_s - before_s,
+        inside_s=stopwatch.total_s - inside_before_s,
     )

@@ -1,4 +1,4 @@
-"""Playing an environment with random legal actions, and nothing else."""
+"""An environment that plays random legal actions."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ludus_bench.timing import Stopwatch
 
 __all__ = ["RandomPlay"]
 
-_WIDEST = 10.0  # stands for an unbounded side of a Box
+_MAX_ACTION = 10.0  # replaces an infinite bound of a Box
 
 
 @define
 class RandomPlay:
-    """All rows of a batch, always running.
+    """All matches of an environment, restarted when they end.
 
     Args:
-        environment: What is played.
-        inside: Runs while the environment works: in `step`, and in `reset` of the rows that ended.
+        environment: Environment to play.
+        stopwatch: Runs during `step` of the environment, and during `reset` of the matches that ended.
     """
 
     environment: Environment
-    inside: Stopwatch
+    stopwatch: Stopwatch
     ticks: int = field(init=False, default=0)
     decisions: int = field(init=False, default=0)
     _rng: np.random.Generator = field(init=False, factory=lambda: np.random.default_rng(0))
@@ -35,52 +35,65 @@ class RandomPlay:
     _actions: dict[str, np.ndarray] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        rows = self.environment.num_matches
-        self._tick = self.environment.reset(self._seeds(rows))
+        matches = self.environment.num_matches
+        self._tick = self.environment.reset(self._next_seeds(matches))
         self._actions = {
             role.name: np.zeros(
-                (rows, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space)
+                (matches, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space)
             )
             for role in self.environment.spec.roles
         }
 
     @property
     def decisions_per_tick(self) -> float:
-        """Return how many decisions a tick of one row took, in the mean so far."""
+        """Return the mean number of decisions in a tick of one match so far."""
         return self.decisions / self.ticks
 
-    def _seeds(self, count: int) -> np.ndarray:
-        self._started += count
-        return match_seeds(0, np.arange(self._started - count, self._started))
-
     def step(self) -> float:
-        """Play one tick of every row and return how many ticks that were: one per row."""
+        """Play one tick of every match and return the number of matches."""
         for role in self.environment.spec.roles:
             tick = self._tick.roles[role.name]
             self.decisions += int(np.count_nonzero(tick.acting))
-            self._choose(role, tick)
-        self.inside.start()
+            self._sample_actions(role, tick)
+        self.stopwatch.start()
         self._tick = self.environment.step(self._actions)
-        self.inside.stop()
+        self.stopwatch.stop()
         ended = np.flatnonzero(self._tick.terminated | self._tick.truncated)
         if ended.size:
-            seeds = self._seeds(ended.size)
-            self.inside.start()
+            seeds = self._next_seeds(ended.size)
+            self.stopwatch.start()
             self._tick = self.environment.reset(seeds, indices=ended)
-            self.inside.stop()
+            self.stopwatch.stop()
         self.ticks += self.environment.num_matches
         return float(self.environment.num_matches)
 
-    def _choose(self, role: Role, tick: RoleTick) -> None:
+    def mean_acting_seats(self) -> int:
+        """Return the rounded number of seats that act on a tick, measured over a few ticks; ≥ 1."""
+        ticks, decisions = self.ticks, self.decisions
+        for _ in range(9):
+            self.step()
+        steps = (self.ticks - ticks) / self.environment.num_matches
+        return max(1, round((self.decisions - decisions) / steps))
+
+    def close(self) -> None:
+        """Close the environment."""
+        self.environment.close()
+
+    def _next_seeds(self, count: int) -> np.ndarray:
+        self._started += count
+        return match_seeds(0, np.arange(self._started - count, self._started))
+
+    def _sample_actions(self, role: Role, tick: RoleTick) -> None:
         space, actions = role.action_space, self._actions[role.name]
         if isinstance(space, spaces.Box):
-            low, high = np.maximum(space.low, -_WIDEST).ravel(), np.minimum(space.high, _WIDEST).ravel()
+            low = np.maximum(space.low, -_MAX_ACTION).ravel()
+            high = np.minimum(space.high, _MAX_ACTION).ravel()
             actions[:] = low + (high - low) * self._rng.random(actions.shape, np.float32)
             return
         sizes = label_sizes(space)
         keys = self._rng.random((*actions.shape[:2], sum(sizes)), np.float32)
         if tick.action_mask is not None:
-            keys += tick.action_mask  # what is legal lies above everything that is not
+            keys += tick.action_mask  # every legal choice exceeds every illegal one
         end = 0
         for label, size in enumerate(sizes):
             keys[..., end : end + size].argmax(axis=-1, out=actions[..., label])

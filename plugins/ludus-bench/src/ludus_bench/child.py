@@ -1,4 +1,4 @@
-"""``python -m ludus_bench.following PID …``: the command ``ludus …``, for as long as its parent PID lives."""
+"""Run the command ``ludus …`` as long as its parent process lives: ``python -m ludus_bench.child PARENT_PID …``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from the metric stream and the memory of a run."""
+"""Start, pause and stop a run, and read its metrics and resources."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import psutil
 import pytest
 from ludus.errors import RunError
 from ludus_bench.machine import ProcessUse
-from ludus_bench.memory import series, slope_per_minute
-from ludus_bench.running import Line, Moment, WatchedRun, cores_between, gauge, rates, start_run
+from ludus_bench.watched_run import MetricLine, Moment, WatchedRun, cores_between, mean_metrics, rates, start_run
 
 
 def line(at_s, decisions=0, **values):
-    """Return a line of a metric stream."""
-    return Line(at_s=at_s, decisions=decisions, values={name.replace("__", "/"): v for name, v in values.items()})
+    """Return the metrics of one moment."""
+    return MetricLine(at_s=at_s, decisions=decisions, values={name.replace("__", "/"): v for name, v in values.items()})
 
 
 def moment(at_s, *uses):
@@ -28,50 +27,36 @@ def moment(at_s, *uses):
 
 
 def test_rates_come_from_the_window_only():
-    """What happened before it does not count, and counters are interpolated at its edges."""
+    """Counters are interpolated at the edges of the window."""
     lines = [line(0.0, 0), line(10.0, 1000), line(12.0, 1400), line(14.0, 1600)]
     assert rates(lines, start_s=11.0, end_s=13.0, parts=1) == [150.0]
     assert rates(lines, start_s=10.0, end_s=14.0, parts=2) == [200.0, 100.0]
 
 
-def test_gauges_are_averaged_over_the_window_by_name():
-    """Lines outside of it and numbers that are not known are left out."""
+def test_metrics_are_averaged_over_the_window_by_name():
+    """Lines outside of the window and NaN are left out."""
     lines = [
         line(1.0, learner__a__x=100.0),
         line(2.0, learner__a__x=1.0, learner__b__x=5.0),
         line(3.0, learner__a__x=3.0, learner__b__x=float("nan"), learner__a__y=7.0),
         line(9.0, learner__a__x=100.0),
     ]
-    assert gauge(lines, "learner/*/x", start_s=2.0, end_s=3.0) == {"a": 2.0, "b": 5.0}
+    assert mean_metrics(lines, "learner/*/x", start_s=2.0, end_s=3.0) == {"a": 2.0, "b": 5.0}
 
 
-def test_cores_are_cpu_seconds_per_second_of_those_who_lived():
-    """A process that came or went in between is left out."""
+def test_cores_count_processes_that_exist_at_both_ends():
+    """Processes that start or end in between are left out."""
     first, last = moment(0.0, (1, 10, 1.0), (2, 10, 5.0)), moment(2.0, (1, 10, 2.5), (3, 10, 9.0))
     assert cores_between([first, moment(1.0), last]) == 0.75
 
 
 def test_memory_adds_up_over_processes():
-    """At one moment."""
+    """The memory of a moment is the sum over its processes."""
     assert moment(0.0, (1, 10, 0.0), (2, 2.5, 0.0)).rss_mb == 12.5
 
 
-def test_series_are_those_of_processes_that_are_still_there():
-    """By name and process id."""
-    found = series([moment(0.0, (1, 10, 0.0), (2, 5, 0.0)), moment(1.0, (1, 12, 0.0))])
-    assert found == {("p1", 1): ([0.0, 1.0], [10, 12])}
-
-
-@pytest.mark.parametrize(
-    ("times", "sizes", "slope"), [([0, 60, 120], [1, 2, 3], 1.0), ([0, 30], [5, 5], 0.0), ([7], [5], 0.0)]
-)
-def test_the_slope_is_in_megabytes_per_minute(times, sizes, slope):
-    """Of the least-squares line."""
-    assert slope_per_minute(times, sizes) == pytest.approx(slope)
-
-
-def test_a_paused_run_does_nothing_until_it_goes_on(tmp_path):
-    """And neither do the processes that it has started."""
+def test_a_paused_run_stops_with_its_children(tmp_path):
+    """They continue after the block."""
     script = """
 import pathlib, subprocess, sys, time
 here = pathlib.Path(sys.argv[1])
@@ -111,21 +96,21 @@ while True:
         process.wait()
 
 
-def test_a_run_that_cannot_start_says_why():
-    """In its own words."""
+def test_a_run_that_cannot_start_reports_its_error():
+    """The error quotes the last line of the output."""
     with start_run("[run]\nseed = 1\n") as run, pytest.raises(RunError, match="ended: error: "):
-        run.learning()
+        run.wait_until_learning()
 
 
-def test_a_run_that_learns_nothing_is_given_up(tmp_path, monkeypatch):
-    """After a while."""
+def test_a_run_that_learns_nothing_times_out(tmp_path, monkeypatch):
+    """After the timeout of the wait."""
     monkeypatch.setattr(sys, "executable", str(_sleeper(tmp_path)))
     with start_run("") as run, pytest.raises(RunError, match="learned too little in 0 s"):
         run.wait(lambda _: False, within_s=0.3)
 
 
-def test_what_a_killed_measurement_has_left_goes_with_the_next(tmp_path, monkeypatch):
-    """It may be a run of any size; that of one which goes on stays, and so does what a person has called like it."""
+def test_folders_of_killed_measurements_are_removed(tmp_path, monkeypatch):
+    """Folders of running measurements and folders without the marker file stay."""
     monkeypatch.setattr(sys, "executable", str(_sleeper(tmp_path)))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left, other = tmp_path / "ludus-bench-left", tmp_path / "ludus-bench-results"

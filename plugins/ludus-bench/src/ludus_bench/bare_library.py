@@ -1,4 +1,4 @@
-"""The bare libraries behind adapters: how fast they step without ludus around them."""
+"""Step the libraries behind environment adapters without ludus."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["bare_library"]
 
 
 def bare_library(name: str, config: Any, matches: int) -> tuple[str, Callable[[], float]] | None:
-    """Return what the library is called and a work that steps it, None where the environment is no known adapter.
+    """Return the name of the library and a task that steps it; None if the environment is no known adapter.
 
     Args:
-        name: The environment's name.
-        config: Its options.
-        matches: Matches at once, for libraries that step several in one call.
+        name: Name of the environment.
+        config: Options of the environment.
+        matches: Number of matches, for libraries that step several in one call.
     """
-    make = _LIBRARIES.get(name)
-    return None if make is None else make(config, matches)
+    make_task = _LIBRARIES.get(name)
+    return None if make_task is None else make_task(config, matches)
 
 
 def _gymnasium(config: Any, matches: int) -> tuple[str, Callable[[], float]]:
@@ -27,31 +27,31 @@ def _gymnasium(config: Any, matches: int) -> tuple[str, Callable[[], float]]:
 
     modes = gymnasium.spec(config.id)
     if modes.vector_entry_point and config.vectorized != "series" and not config.wrappers:
-        several = gymnasium.make_vec(config.id, matches, vectorization_mode="vector_entry_point", **config.options)
-        several.reset(seed=0)
-        many = [several.action_space.sample() for _ in range(64)]
-        return f"gymnasium.make_vec({config.id!r})", _vector_work(several, many, matches)
+        vector = gymnasium.make_vec(config.id, matches, vectorization_mode="vector_entry_point", **config.options)
+        vector.reset(seed=0)
+        actions = [vector.action_space.sample() for _ in range(64)]
+        return f"gymnasium.make_vec({config.id!r})", _vector_task(vector, actions, matches)
     single = gymnasium.make(config.id, **config.options)
     single.reset(seed=0)
-    moves = [single.action_space.sample() for _ in range(64)]
+    actions = [single.action_space.sample() for _ in range(64)]
 
-    def work() -> float:
-        for move in moves:
-            _, _, terminated, truncated, _ = single.step(move)
+    def step() -> float:
+        for action in actions:
+            _, _, terminated, truncated, _ = single.step(action)
             if terminated or truncated:
                 single.reset()
-        return float(len(moves))
+        return float(len(actions))
 
-    return f"gymnasium.make({config.id!r})", work
+    return f"gymnasium.make({config.id!r})", step
 
 
-def _vector_work(environment: Any, moves: list[Any], matches: int) -> Callable[[], float]:
-    def work() -> float:
-        for move in moves:
-            environment.step(move)
-        return float(len(moves) * matches)
+def _vector_task(environment: Any, actions: list[Any], matches: int) -> Callable[[], float]:
+    def step() -> float:
+        for action in actions:
+            environment.step(action)
+        return float(len(actions) * matches)
 
-    return work
+    return step
 
 
 def _pettingzoo(config: Any, matches: int) -> tuple[str, Callable[[], float]]:  # noqa: ARG001 - one match at a time
@@ -61,24 +61,24 @@ def _pettingzoo(config: Any, matches: int) -> tuple[str, Callable[[], float]]:  
     environment = make_pettingzoo(config.id, config.options, api="aec" if aec else "parallel")
     environment.reset(seed=0)
     rng = np.random.default_rng(0)
-    return f"PettingZoo's {config.id}", _aec_work(environment, rng) if aec else _parallel_work(environment)
+    return f"PettingZoo's {config.id}", _aec_task(environment, rng) if aec else _parallel_task(environment)
 
 
-def _aec_work(environment: Any, rng: np.random.Generator) -> Callable[[], float]:
-    def work() -> float:
+def _aec_task(environment: Any, rng: np.random.Generator) -> Callable[[], float]:
+    def step() -> float:
         for _ in range(64):
             if not environment.agents:
                 environment.reset()
             observation, _, terminated, truncated, info = environment.last()
             agent = environment.agent_selection
-            move = None if terminated or truncated else _legal(environment, agent, observation, info, rng)
-            environment.step(move)
+            action = None if terminated or truncated else _legal_action(environment, agent, observation, info, rng)
+            environment.step(action)
         return 64.0
 
-    return work
+    return step
 
 
-def _legal(environment: Any, agent: str, observation: Any, info: Any, rng: np.random.Generator) -> Any:
+def _legal_action(environment: Any, agent: str, observation: Any, info: Any, rng: np.random.Generator) -> Any:
     mask = observation.get("action_mask") if isinstance(observation, dict) else None
     mask = info.get("action_mask") if mask is None else mask
     if mask is None:
@@ -87,15 +87,15 @@ def _legal(environment: Any, agent: str, observation: Any, info: Any, rng: np.ra
     return legal[int(rng.random() * legal.size)]
 
 
-def _parallel_work(environment: Any) -> Callable[[], float]:
-    def work() -> float:
+def _parallel_task(environment: Any) -> Callable[[], float]:
+    def step() -> float:
         for _ in range(64):
             if not environment.agents:
                 environment.reset()
             environment.step({agent: environment.action_space(agent).sample() for agent in environment.agents})
         return 64.0
 
-    return work
+    return step
 
 
 _LIBRARIES: dict[str, Callable[[Any, int], tuple[str, Callable[[], float]]]] = {

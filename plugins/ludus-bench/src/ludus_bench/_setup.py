@@ -1,0 +1,331 @@
+"""The configuration to measure and its parts, each of which runs alone.
+
+Only this module and `_sampling` import private modules of ludus. The rest of the package sees a `Setup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import torch
+from attrs import frozen
+from ludus import load_plugins
+from ludus._config.run_config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._config.toml import apply_overrides, read_toml
+from ludus._run.context import RunContext
+from ludus._run.factories import learned_role, make_algorithm, make_environment, make_networks, player_role
+from ludus._run.metrics import read_metrics
+from ludus._run.threads import device_problem, prepare_to_compute
+from ludus._run.worker_plan import count_samplers
+from ludus._seeding import seed_for
+from ludus.algorithm import GroupTrainer, Policy, Trainer
+from ludus.environment import Environment, EnvironmentSpec
+from ludus.errors import ConfigError
+from ludus.service import Network
+from ludus_local.process import available_cores, oversubscription
+
+from ludus_bench._sampling import FixtureSource, StandaloneSampler
+
+if TYPE_CHECKING:
+    from ludus._plugins.manager import Plugins
+
+__all__ = [
+    "Player",
+    "Setup",
+    "Source",
+    "available_cores",
+    "device_problem",
+    "open_environment",
+    "open_setup",
+    "oversubscription",
+    "prepare_to_compute",
+    "read_metrics",
+    "table_of",
+]
+
+#: Components of a run without a file, where they are installed; else the first of the kind.
+_PREFERRED = {"algorithm": "ppo", "network": "mlp", "matchmaker": "latest-self-play"}
+
+#: Options with which algorithms compute in plain torch.
+_PLAIN = {"cpu_kernels": "plain", "compile": False, "cuda_graphs": False}
+
+
+@frozen(kw_only=True)
+class Source:
+    """Origin of a configuration: a file, or the names of components for a small self-play run.
+
+    Args:
+        path: TOML file; empty: build a configuration from the names.
+        environment: Name of the environment, without a file.
+        algorithm: Name of the algorithm, without a file; empty: ``ppo`` or the first installed.
+        network: Name of the network, without a file; empty: ``mlp`` or the first installed.
+        overrides: Texts ``key.path=value``.
+    """
+
+    path: str = ""
+    environment: str = ""
+    algorithm: str = ""
+    network: str = ""
+    overrides: tuple[str, ...] = ()
+
+
+def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable[[int], Environment], Any]:
+    """Return a factory of an installed environment, called with the number of matches, and its options.
+
+    Args:
+        name: Name of the environment.
+        overrides: Options as ``environment.NAME.option=value`` or ``NAME.option=value``.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+    """
+    options = tuple(text.removeprefix("environment.") for text in overrides)
+    (chosen,) = choose_components(load_plugins(), [("environment", name)], overrides=options)
+    return lambda matches: make_environment(chosen, matches), chosen.config
+
+
+def open_setup(source: Source) -> Setup:
+    """Read or build a configuration.
+
+    Raises:
+        ConfigError: With one line for every mistake.
+        RunError: The file cannot be read.
+    """
+    plugins = load_plugins()
+    if source.path:
+        if source.environment or source.algorithm or source.network:
+            raise ConfigError("give a TOML file, or --env with --algorithm and --network, not both")
+        data, name = read_toml(source.path), source.path
+    else:
+        if not source.environment:
+            raise ConfigError("nothing to measure: give a TOML file or --env NAME")
+        data, name = _default_run(source, plugins), f"--env {source.environment}"
+    config = parse_config(apply_overrides(data, source.overrides), source=name, plugins=plugins)
+    return Setup(config=config, plugins=plugins)
+
+
+def _default_run(source: Source, plugins: Plugins) -> dict[str, Any]:
+    """Return the tables of a run with one self-playing player per role and without rating matches."""
+    roles = _roles_of(source)
+    components = {kind: getattr(source, kind, "") or _default_component(plugins, kind) for kind in _PREFERRED}
+    players = {"main_agent" if len(roles) == 1 else role: {"role": role, **components} for role in roles}
+    return {
+        "environment": {"name": source.environment},
+        "sampling": {"matches": 256},
+        "players": players,
+        "evaluation": {"enabled": False},
+    }
+
+
+def _roles_of(source: Source) -> list[str]:
+    options = [text for text in source.overrides if text.startswith("environment.")]
+    make, _ = open_environment(
+        source.environment, [text for text in options if text.partition("=")[0] != "environment.name"]
+    )
+    environment = make(1)
+    roles = [role.name for role in environment.spec.roles]
+    environment.close()
+    return roles
+
+
+def _default_component(plugins: Plugins, kind: str) -> str:
+    installed = plugins.components(kind)
+    return _PREFERRED[kind] if _PREFERRED[kind] in installed or not installed else next(iter(installed))
+
+
+@frozen(kw_only=True)
+class Player:
+    """Policy and trainer of one player.
+
+    Args:
+        name: Name of the player.
+        policy: Policy with the weights of the trainer.
+        trainer: Trainer with initial weights.
+    """
+
+    name: str
+    policy: Policy
+    trainer: Trainer
+
+
+@frozen(kw_only=True)
+class Setup:
+    """The configuration to measure.
+
+    Args:
+        config: Configuration of a run.
+        plugins: Installed plugins.
+    """
+
+    config: RunConfig
+    plugins: Plugins
+
+    @property
+    def workers(self) -> int:
+        """Return the number of sampler processes."""
+        return count_samplers(self.config, available_cores())
+
+    @property
+    def device(self) -> str:
+        """Return the torch device of the learners."""
+        return self.config.run.device
+
+    @property
+    def gpus(self) -> int:
+        """Return the number of GPUs on which the processes of all learners compute."""
+        if not self.device.startswith("cuda"):
+            return 0
+        available = torch.cuda.device_count() if self.device == "cuda" else 1
+        return min(available, self.config.learner_processes)
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Return the names of the players; measurements of one player take the first."""
+        return tuple(self.config.players)
+
+    def describe(self) -> dict[str, Any]:
+        """Return environment, algorithm and network for a report."""
+        _, player = self._first_player()
+        return {
+            "env": self.config.environment.name,
+            "algorithm": player.algorithm.name,
+            "network": player.network.name if player.network else "",
+        }
+
+    def environment(self, matches: int) -> Environment:
+        """Make the environment.
+
+        Args:
+            matches: Number of matches in a batch.
+        """
+        return make_environment(self.config.environment, matches)
+
+    def spec(self) -> EnvironmentSpec:
+        """Return the specification of the environment."""
+        environment = self.environment(1)
+        try:
+            return environment.spec
+        finally:
+            environment.close()
+
+    def make_player(self, *, device: str = "cpu", plain: bool = False) -> Player:
+        """Make policy and trainer of the first player.
+
+        Args:
+            device: Torch device of the trainer.
+            plain: Whether both compute in plain torch, so that `trace_gemms` records all their matrix products.
+        """
+        name, config = self._first_player()
+        if plain:
+            config = _in_plain_torch(config)
+        role, _ = player_role(config, learned_role(config, self.spec()))
+        algorithm = make_algorithm(config, role, runtime=None if plain else self.config.inference)
+        trainer = algorithm.make_trainer(seed=seed_for(self.config.run.seed, "learner", name), device=device)
+        policy = algorithm.make_policy()
+        policy.load(trainer.weights())
+        return Player(name=name, policy=policy, trainer=trainer)
+
+    def network(self) -> Network:
+        """Make the acting network of the first player; the first one where its policy runs several.
+
+        Raises:
+            ConfigError: The algorithm runs no network.
+        """
+        _, player = self._first_player()
+        role, _ = player_role(player, learned_role(player, self.spec()))
+        networks = make_networks(player, role)
+        if not networks:
+            raise ConfigError(
+                f"algorithm {player.algorithm.name!r} runs no network, so there is none to measure on a device — "
+                f"leave out --device"
+            )
+        return networks[0]
+
+    def sampler(self, *, matches: int) -> StandaloneSampler:
+        """Make a sampler without coordinator and learners.
+
+        Args:
+            matches: Number of matches in a batch.
+
+        Raises:
+            ConfigError: No player learns one of the roles.
+        """
+        config = attrs.evolve(self.config, sampling=attrs.evolve(self.config.sampling, matches=matches))
+        context = RunContext(config=config, plugins=self.plugins, run_dir=Path())
+        fixtures = FixtureSource(self._seat_players(), config.sampling.matches_per_fixture)
+        weights = {name: trainer.weights() for name, trainer in self._trainers()}
+        return StandaloneSampler(context, fixtures, weights)
+
+    def _seat_players(self) -> tuple[str, ...]:
+        """Return the player of every seat: the first one that learns its role."""
+        players = []
+        for seat in self.spec().seats:
+            player = next((name for name, p in self.config.players.items() if p.role in ("", seat.role)), None)
+            if player is None:
+                raise ConfigError(f"role {seat.role!r}: no player learns it, so its seats stay empty — add a player")
+            players.append(player)
+        return tuple(players)
+
+    def _first_player(self) -> tuple[str, PlayerConfig]:
+        return next(iter(self.config.players.items()))
+
+    def _trainers(self) -> Iterator[tuple[str, Trainer]]:
+        spec = self.spec()
+        for name, player in self.config.players.items():
+            role, _ = player_role(player, learned_role(player, spec))
+            yield name, make_algorithm(player, role).make_trainer(seed=0)
+
+    @property
+    def minibatch_option(self) -> tuple[str, int] | None:
+        """Return dotted key and value of the first player's number of minibatches; None without such an option."""
+        name, player = self._first_player()
+        value = getattr(player.algorithm.config, "num_minibatches", None)
+        return None if value is None else (f"{table_of(name, player.algorithm.name)}.num_minibatches", int(value))
+
+    def with_minibatch(self, rows: int) -> Setup:
+        """Return the configuration with about this many rows per gradient step; see `minibatch_option`."""
+        option = self.minibatch_option
+        assert option is not None
+        count = max(1, round(self.make_player().trainer.batch_decisions / rows))
+        return self._changed([f"{option[0]}={count}"])
+
+    @property
+    def supports_groups(self) -> bool:
+        """Return whether the trainers of all players can learn in several processes."""
+        return all(isinstance(trainer, GroupTrainer) for _, trainer in self._trainers())
+
+    def with_processes(self, count: int) -> Setup:
+        """Return the configuration with `count` processes for each learner."""
+        return self._changed([f"{table_of(name)}.learner_processes={count}" for name in self.players])
+
+    def _changed(self, overrides: Sequence[str]) -> Setup:
+        data = apply_overrides(self.config.data, overrides)
+        return Setup(config=parse_config(data, source="bench", plugins=self.plugins), plugins=self.plugins)
+
+    def dump(self, **sections: Mapping[str, Any]) -> str:
+        """Return the configuration as TOML, without metric sinks.
+
+        Args:
+            sections: Values to replace, by section.
+
+        Raises:
+            ConfigError: A value is invalid.
+        """
+        data = {name: dict(section) for name, section in self.config.data.items() if name != "metrics"}
+        for name, values in sections.items():
+            data[name] = {**data.get(name, {}), **values}
+        return dump_config(parse_config(data, source="bench", plugins=self.plugins))
+
+
+def table_of(player: str, *parts: str) -> str:
+    """Return the dotted key of a player's table, or of a table within it."""
+    return ".".join(["players", *(f'"{name}"' if "." in name else name for name in (player, *parts))])
+
+
+def _in_plain_torch(player: PlayerConfig) -> PlayerConfig:
+    config = player.algorithm.config
+    changes = {name: value for name, value in _PLAIN.items() if hasattr(config, name)}
+    return attrs.evolve(player, algorithm=attrs.evolve(player.algorithm, config=attrs.evolve(config, **changes)))

@@ -1,0 +1,234 @@
+"""Run a configuration in its real processes and read its metrics, memory and CPU time from outside."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from attrs import define, field, frozen
+from ludus.errors import RunError
+from ludus_local.memory import temporary_folder
+
+from ludus_bench._setup import read_metrics
+from ludus_bench.machine import ProcessUse, process_tree
+
+__all__ = ["MetricLine", "Moment", "WatchedRun", "cores_between", "mean_metrics", "rates", "start_run"]
+
+_log = logging.getLogger(__name__)
+_POLL_S = 0.25
+_START_TIMEOUT_S = 180.0
+_STOP_TIMEOUT_S = 40.0
+_REPORT_S = 2.0  # workers report once a second, for the time since their last report
+
+
+@frozen(kw_only=True)
+class MetricLine:
+    """Metrics of a run at one moment.
+
+    Args:
+        at_s: Seconds of training.
+        decisions: Trained decisions.
+        values: Value by metric name.
+    """
+
+    at_s: float
+    decisions: int
+    values: dict[str, float]
+
+
+@frozen(kw_only=True)
+class Moment:
+    """Resources of the processes of a run at one moment.
+
+    Args:
+        at_s: Seconds since the start of the run.
+        processes: Coordinator and workers.
+    """
+
+    at_s: float
+    processes: tuple[ProcessUse, ...]
+
+    @property
+    def rss_mb(self) -> float:
+        """Return the resident memory of all processes together."""
+        return sum(use.rss_mb for use in self.processes)
+
+
+@define
+class WatchedRun:
+    """A run that was started by `start_run`.
+
+    Args:
+        folder: Run folder.
+        process: Process of the coordinator.
+        output: File of everything that the run prints.
+    """
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    output: Path
+    moments: list[Moment] = field(init=False, factory=list)
+    _started_at: float = field(init=False, factory=time.monotonic)
+
+    def lines(self) -> list[MetricLine]:
+        """Return the metrics written so far."""
+        path = self.folder / "metrics.jsonl"
+        if not path.exists():
+            return []
+        grouped = itertools.groupby(read_metrics(path), key=lambda metric: (metric.elapsed_s, metric.decisions))
+        return [
+            MetricLine(at_s=at_s, decisions=decisions, values={metric.name: metric.value for metric in group})
+            for (at_s, decisions), group in grouped
+        ]
+
+    def wait(self, reached: Callable[[list[MetricLine]], bool], *, within_s: float) -> list[MetricLine]:
+        """Wait until the metrics satisfy a condition, and return them.
+
+        Args:
+            reached: Condition.
+            within_s: Timeout.
+
+        Raises:
+            RunError: The run ended, or the timeout expired.
+        """
+        end = time.monotonic() + within_s
+        while time.monotonic() < end:
+            uses = tuple(process_tree(self.process.pid))
+            self.moments.append(Moment(at_s=time.monotonic() - self._started_at, processes=uses))
+            lines = self.lines()
+            if reached(lines):
+                return lines
+            if self.process.poll() is not None:
+                raise RunError(f"the measured run ended: {self._last_output()}")
+            time.sleep(_POLL_S)
+        raise RunError(f"the measured run learned too little in {within_s:.0f} s: {self._last_output()}")
+
+    def _last_output(self) -> str:
+        text = self.output.read_text(encoding="utf-8", errors="replace").strip()
+        errors = [line for line in text.splitlines() if line.startswith("error:")]
+        return (errors or text.splitlines() or ["no output"])[-1]
+
+    def stop(self) -> None:
+        """Stop the run and its processes."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause all processes of the run for the duration of a ``with`` block."""
+        self._signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        for use in process_tree(self.process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(use.pid, number)
+
+    def wait_until_resumed(self) -> float:
+        """Wait for metrics that do not include the time before this call, and return their time in the run.
+
+        Raises:
+            RunError: The run ended, or wrote no metrics.
+        """
+        before = len(self.lines())
+        fresh_s = self.wait(lambda lines: len(lines) > before, within_s=60)[-1].at_s
+        return self.wait(lambda lines: lines[-1].at_s > fresh_s + _REPORT_S, within_s=60)[-1].at_s
+
+    def wait_until_learning(self, *, warmup_s: float = 0.0) -> float:
+        """Wait for the first trained decisions and a warm-up, and return the time of its end in the run.
+
+        Args:
+            warmup_s: Duration of the warm-up.
+
+        Raises:
+            RunError: The run ended, or trained on nothing for long.
+        """
+        lines = self.wait(lambda lines: bool(lines) and lines[-1].decisions > 0, within_s=_START_TIMEOUT_S)
+        _log.info("the run learns; measuring it")
+        start_s = lines[-1].at_s + warmup_s
+        self.wait(lambda lines: lines[-1].at_s >= start_s, within_s=60 + 2 * warmup_s)
+        return start_s
+
+
+@contextmanager
+def start_run(toml: str) -> Iterator[WatchedRun]:
+    """Start ``ludus train`` in a temporary folder; it ends with the ``with`` block, and if this process is killed.
+
+    Args:
+        toml: Text of the configuration.
+    """
+    with temporary_folder("ludus-bench") as root:
+        folder, output = root / "run", root / "output.txt"
+        path = root / "bench.toml"
+        path.write_text(toml, encoding="utf-8")
+        _log.info("starting a run")
+        ludus = [sys.executable, "-m", "ludus_bench.child", str(os.getpid())]
+        command = [*ludus, "train", str(path), "--run", str(folder), "--json"]
+        with output.open("wb") as file:
+            process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)  # noqa: S603 - runs this package
+        run = WatchedRun(folder, process, output)
+        try:
+            yield run
+        finally:
+            run.stop()
+
+
+def rates(lines: list[MetricLine], *, start_s: float, end_s: float, parts: int) -> list[float]:
+    """Return the trained decisions per second in equal parts of a window.
+
+    Args:
+        lines: Metrics of the run.
+        start_s: Start of the window, in seconds of training.
+        end_s: End of the window.
+        parts: Number of parts; ≥ 1.
+    """
+    edges = np.linspace(start_s, end_s, parts + 1)
+    counts = np.interp(edges, [line.at_s for line in lines], [line.decisions for line in lines])
+    return [float(rate) for rate in np.diff(counts) / np.diff(edges)]
+
+
+def mean_metrics(lines: list[MetricLine], pattern: str, *, start_s: float, end_s: float) -> dict[str, float]:
+    """Return the means of metrics over a window.
+
+    Args:
+        lines: Metrics of the run.
+        pattern: Name with one ``*``, for example ``"learner/*/sample_reuse"``.
+        start_s: Start of the window.
+        end_s: End of the window.
+
+    Returns:
+        Mean by the text that the star matches.
+    """
+    head, _, tail = pattern.partition("*")
+    series: dict[str, list[float]] = {}
+    for line in lines:
+        if start_s <= line.at_s <= end_s:
+            for name, value in line.values.items():
+                if name.startswith(head) and name.endswith(tail) and np.isfinite(value):
+                    series.setdefault(name.removeprefix(head).removesuffix(tail), []).append(value)
+    return {name: float(np.mean(values)) for name, values in series.items()}
+
+
+def cores_between(moments: list[Moment]) -> float:
+    """Return CPU seconds per second of the processes that exist at the first and at the last moment."""
+    first, last = moments[0], moments[-1]
+    before = {use.pid: use.cpu_s for use in first.processes}
+    used = sum(use.cpu_s - before[use.pid] for use in last.processes if use.pid in before)
+    return used / max(last.at_s - first.at_s, 1e-9)
