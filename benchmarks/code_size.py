@@ -1,4 +1,4 @@
-"""Count what makes the code hard to carry on: lines, long modules and classes, complex functions, import cycles.
+"""Count code lines, long modules and classes, complex functions and import cycles.
 
 Run ``python benchmarks/code_size.py [CHECKOUT]``. Tests are not counted as source. A code line is neither blank nor a
 comment nor part of a docstring.
@@ -6,11 +6,11 @@ comment nor part of a docstring.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import io
-import sys
 import tokenize
-from collections.abc import Iterator, Mapping, Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Set as AbstractSet
 from pathlib import Path
 
 from attrs import frozen
@@ -84,35 +84,42 @@ def complexity(function: ast.AST) -> int:
 
 def complex_functions(path: Path) -> Iterator[tuple[str, int]]:
     """Yield name and complexity of the outermost functions of a file that are above the limit."""
-    waiting: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
-    while waiting:
-        for node in ast.iter_child_nodes(waiting.pop()):
+    pending: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while pending:
+        for node in ast.iter_child_nodes(pending.pop()):
             if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                waiting.append(node)
+                pending.append(node)
             elif (count := complexity(node)) > MAX_COMPLEXITY:
                 yield node.name, count
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
-    """Return which modules of a package import which others at any level, imports for type checking included.
+    """Return the modules of a package that each of its modules imports at any level, imports for typing included.
 
     Args:
-        package: The folder of the package, whose parent is on the import path.
+        package: Folder of the package, whose parent is on the import path.
     """
     top = package.parent
     files = {_module_name(path, top): path for path in sorted(package.rglob("*.py"))}
-    graph: dict[str, set[str]] = {name: set() for name in files}
-    for name, path in files.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                targets = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                targets = {f"{node.module}.{alias.name}" for alias in node.names}
-                targets = {target if target in files else node.module for target in targets}
-            else:
-                continue
-            graph[name] |= {target for target in targets if target in files and target != name}
-    return graph
+    return {name: _imported_modules(path, files.keys()) - {name} for name, path in files.items()}
+
+
+def _imported_modules(path: Path, modules: AbstractSet[str]) -> set[str]:
+    """Return those of `modules` that a file imports."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            imported.update(_from_import_targets(node.module, node.names, modules))
+    return imported & modules
+
+
+def _from_import_targets(module: str, names: Iterable[ast.alias], modules: AbstractSet[str]) -> Iterator[str]:
+    """Yield the module of each name of ``from module import …``: a submodule, or `module` itself."""
+    for alias in names:
+        target = f"{module}.{alias.name}"
+        yield target if target in modules else module
 
 
 def import_cycles(graph: Mapping[str, AbstractSet[str]]) -> list[list[str]]:
@@ -130,58 +137,82 @@ def _module_name(path: Path, top: Path) -> str:
 
 
 def _reachable(graph: Mapping[str, AbstractSet[str]], start: str) -> set[str]:
-    found: set[str] = set()
-    waiting = [start]
-    while waiting:
-        for target in graph[waiting.pop()]:
-            if target not in found:
-                found.add(target)
-                waiting.append(target)
-    return found
+    reachable: set[str] = set()
+    pending = [start]
+    while pending:
+        for target in graph[pending.pop()]:
+            if target not in reachable:
+                reachable.add(target)
+                pending.append(target)
+    return reachable
 
 
 def _packages(root: Path) -> list[Path]:
     return [root / "core" / "ludus", *sorted(path.parent for path in root.glob("*/*/src/*/__init__.py"))]
 
 
-def main() -> None:
-    """Print the counts of a checkout."""
-    root = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    counts = {path: code_lines(path) for folder in _FOLDERS for path in source_files(root, folder)}
-    kit = root / "core" / "ludus" / "testing"
-    core = {path: count for path, count in counts.items() if path.is_relative_to(root / "core")}
+def _print_totals(root: Path, counts: Mapping[Path, int]) -> None:
+    core, kit = root / "core" / "ludus", root / "core" / "ludus" / "testing"
+    kit_lines = sum(count for path, count in counts.items() if path.is_relative_to(kit))
+    core_lines = sum(count for path, count in counts.items() if path.is_relative_to(core)) - kit_lines
     print(f"source files                 {len(counts)}")
     print(f"code lines                   {sum(counts.values())}")
-    print(f"code lines of the core       {sum(count for path, count in core.items() if not path.is_relative_to(kit))}")
-    print(f"code lines of the kit        {sum(count for path, count in core.items() if path.is_relative_to(kit))}")
-    ground = list((root / "core" / "ludus").glob("*.py"))
-    print(f"modules directly in core     {len(ground)}")
-    tests = [path for path in root.rglob("test*/*.py") if not path.relative_to(root).parts[0].startswith(".")]
-    print(f"lines of tests               {sum(len(path.read_text().splitlines()) for path in tests)}")
-    lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in counts}
-    _print_list(
-        f"modules over {MAX_MODULE_LINES} lines",
-        [f"{path.relative_to(root)}: {count}" for path, count in lines.items() if count > MAX_MODULE_LINES],
-    )
-    large = [
-        f"{path.relative_to(root)}: {size.name}, {size.lines} lines, {size.methods} methods"
-        for path in counts
-        for size in class_sizes(path)
-        if size.lines > MAX_CLASS_LINES or size.methods > MAX_METHODS
-    ]
-    _print_list(f"classes over {MAX_CLASS_LINES} lines or {MAX_METHODS} methods", large)
-    functions = [
-        f"{path.relative_to(root)}: {name}, {count}" for path in counts for name, count in complex_functions(path)
-    ]
-    _print_list(f"functions of complexity over {MAX_COMPLEXITY}", functions)
-    cycles = [cycle for package in _packages(root) for cycle in import_cycles(import_graph(package))]
-    _print_list("import cycles", [f"{len(cycle)}: {' '.join(cycle)}" for cycle in cycles])
+    print(f"code lines of the core       {core_lines}")
+    print(f"code lines of the kit        {kit_lines}")
+    print(f"modules directly in core     {len(list(core.glob('*.py')))}")
+    print(f"lines of tests               {_test_lines(root)}")
 
 
-def _print_list(title: str, lines: list[str]) -> None:
+def _test_lines(root: Path) -> int:
+    tests = [path for folder in (*_FOLDERS, "tests") for path in (root / folder).rglob("*.py")]
+    tests = [path for path in tests if "tests" in path.relative_to(root).parts]
+    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tests)
+
+
+def _large_modules(root: Path, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        lines = len(path.read_text(encoding="utf-8").splitlines())
+        if lines > MAX_MODULE_LINES:
+            yield f"{path.relative_to(root)}: {lines}"
+
+
+def _large_classes(root: Path, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        for size in class_sizes(path):
+            if size.lines > MAX_CLASS_LINES or size.methods > MAX_METHODS:
+                yield f"{path.relative_to(root)}: {size.name}, {size.lines} lines, {size.methods} methods"
+
+
+def _complex_functions(root: Path, paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        for name, count in complex_functions(path):
+            yield f"{path.relative_to(root)}: {name}, {count}"
+
+
+def _cycles(root: Path) -> Iterator[str]:
+    for package in _packages(root):
+        for cycle in import_cycles(import_graph(package)):
+            yield f"{len(cycle)}: {' '.join(cycle)}"
+
+
+def _print_list(title: str, lines: Iterable[str]) -> None:
+    lines = list(lines)
     print(f"{title:28} {len(lines)}")
     for line in lines:
         print(f"    {line}")
+
+
+def main() -> None:
+    """Print the counts of a checkout."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkout", type=Path, nargs="?", default=Path(), help="root of the checkout")
+    root = parser.parse_args().checkout.resolve()
+    counts = {path: code_lines(path) for folder in _FOLDERS for path in source_files(root, folder)}
+    _print_totals(root, counts)
+    _print_list(f"modules over {MAX_MODULE_LINES} lines", _large_modules(root, counts))
+    _print_list(f"classes over {MAX_CLASS_LINES} lines or {MAX_METHODS} methods", _large_classes(root, counts))
+    _print_list(f"functions of complexity over {MAX_COMPLEXITY}", _complex_functions(root, counts))
+    _print_list("import cycles", _cycles(root))
 
 
 if __name__ == "__main__":
