@@ -28,6 +28,7 @@ __all__ = [
     "between",
     "each",
     "finite",
+    "inherited_option",
     "name",
     "one_of",
     "option",
@@ -92,6 +93,20 @@ def option(
         factory = type(default)
         return attrs.field(factory=lambda: factory(default), validator=check, metadata=metadata)
     return attrs.field(default=default, validator=check, metadata=metadata)
+
+
+def inherited_option(base: type[Any], name: str, default: Any, *, help: str | None = None) -> Any:
+    """Declare an option of a base configuration class again with another default, and the same check.
+
+    Args:
+        base: Configuration class that declares the option.
+        name: Name of the option.
+        default: New default.
+        help: New line of meaning, unit and range; None: that of the base class.
+    """
+    inherited = attrs.fields_dict(base)[name]
+    metadata = {**inherited.metadata, "help": inherited.metadata["help"] if help is None else help}
+    return attrs.field(default=default, validator=inherited.validator, metadata=metadata)
 
 
 def _is_number(value: Any) -> bool:

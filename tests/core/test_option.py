@@ -9,7 +9,7 @@ import sys
 import attrs
 import pytest
 from attrs import frozen
-from ludus.option import above, at_least, between, each, finite, name, one_of, option, optional, whole
+from ludus.option import above, at_least, between, each, finite, inherited_option, name, one_of, option, optional, whole
 
 
 @frozen(kw_only=True)
@@ -42,6 +42,22 @@ def test_scheduled_options_say_with_which_value_they_are_not(default):
     plain, end = attrs.fields(made)
     assert "unscheduled" not in plain.metadata
     assert end.metadata["unscheduled"] == made().end == default
+
+
+def test_inherited_option_changes_default_and_help_only():
+    """The check is that of the base class."""
+
+    @frozen(kw_only=True)
+    class Derived(Example):
+        ratio: float = inherited_option(Example, "ratio", 0.25, help="A smaller ratio in (0, 1).")
+
+    assert Derived().ratio == 0.25
+    assert attrs.fields(Derived).ratio.metadata == {
+        **attrs.fields(Example).ratio.metadata,
+        "help": "A smaller ratio in (0, 1).",
+    }
+    with pytest.raises(ValueError, match=r"ratio: expected a number in \(0, 1\), got 1.0"):
+        Derived(ratio=1.0)
 
 
 def test_wrong_value_says_what_was_expected():

@@ -1,4 +1,4 @@
-"""Roles, networks and batches that the tests of DQN share."""
+"""Roles, networks and batches for the tests of DQN."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _network(request):
 
 @pytest.fixture
 def make_dqn():
-    """Return a function that makes DQN, with options."""
+    """Return a function that makes DQN with the given options."""
 
     def make(action_space=None, *, build_network=_network, **options) -> DQN:
         role = Role(

@@ -1,4 +1,4 @@
-"""Whole runs: the data they bring, and what is learned from it."""
+"""Tests of whole runs with DQN."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ final_matches = 0
 
 
 def train(tmp_path, text, **values):
-    """Train to the end and return the folder."""
+    """Train to the end and return the run folder."""
     (tmp_path / "run.toml").write_text(text.format(**values), encoding="utf-8")
     assert main(["train", str(tmp_path / "run.toml"), "--run", str(tmp_path / "run"), "--json"]) == 0
     return tmp_path / "run"
 
 
 def play(folder, *, matches, opponent=None):
-    """Return the record of the newest model, greedy, against an opponent."""
+    """Return the results of the newest model, playing deterministically against an opponent."""
     with open_run(folder) as run:
         environment = run.make_environment(min(matches, 64))
         try:
@@ -108,8 +108,8 @@ def play(folder, *, matches, opponent=None):
             environment.close()
 
 
-def test_samplers_bring_the_evaluation_of_the_position_that_a_decision_led_to(tmp_path, monkeypatch):
-    """Perfect Tic-Tac-Toe is asked again about every position; where the decision ended the match there is none."""
+def test_batches_contain_the_evaluation_of_the_next_position(tmp_path, monkeypatch):
+    """Equal to that of the perfect Tic-Tac-Toe agent; NaN where the decision ended the match."""
     pytest.importorskip("ludus_board")
     from ludus_board.environment import make_tictactoe
     from ludus_board.perfect import PerfectAgent
@@ -117,19 +117,21 @@ def test_samplers_bring_the_evaluation_of_the_position_that_a_decision_led_to(tm
 
     batches, update = [], DQNTrainer.update
 
-    def watched(self, batch, *, progress):
-        batches.append({name: array.copy() for name, array in batch.arrays().items()} | {"use": batch.trainable()})
+    def record_batch(self, batch, *, progress):
+        batches.append(
+            {name: array.copy() for name, array in batch.arrays().items()} | {"trainable": batch.trainable()}
+        )
         return update(self, batch, progress=progress)
 
-    monkeypatch.setattr(DQNTrainer, "update", watched)
+    monkeypatch.setattr(DQNTrainer, "update", record_batch)
     train(tmp_path, GAME, decisions=3000, exploring=10**9, steps=1, alpha=0.1, opponent="tictactoe-perfect")
     perfect = PerfectAgent(None, spec=make_tictactoe(None, num_matches=1).spec, role="player")
     compared = 0
     for batch in batches:
-        use = batch["use"]
-        board = batch["observation/obs"][use].copy().reshape(-1, 9, 2)
-        board[np.arange(len(board)), batch["action"][use][:, 0], 0] = 1
-        value = batch["extras/opponent_value"][use]
+        trainable = batch["trainable"]
+        board = batch["observation/obs"][trainable].copy().reshape(-1, 9, 2)
+        board[np.arange(len(board)), batch["action"][trainable][:, 0], 0] = 1
+        value = batch["extras/opponent_value"][trainable]
         lines = board[:, :, 0].reshape(-1, 3, 3)
         won = lines.all(axis=1).any(axis=1) | lines.all(axis=2).any(axis=1)
         won |= np.einsum("nii->ni", lines).all(axis=1) | np.einsum("nii->ni", lines[:, ::-1]).all(axis=1)
@@ -141,8 +143,8 @@ def test_samplers_bring_the_evaluation_of_the_position_that_a_decision_led_to(tm
     assert compared > 2000
 
 
-def test_random_play_at_tictactoe_is_beaten(tmp_path):
-    """By a learner that begins at random too."""
+def test_dqn_beats_random_play_at_tictactoe(tmp_path):
+    """In 85 % more matches than it loses."""
     pytest.importorskip("ludus_board")
     folder = train(tmp_path, GAME, decisions=45_000, exploring=15_000, steps=8, alpha=0.0, opponent="random")
     record = play(folder, matches=400, opponent="other")
@@ -150,8 +152,8 @@ def test_random_play_at_tictactoe_is_beaten(tmp_path):
 
 
 @pytest.mark.slow
-def test_cartpole_is_learned(tmp_path):
-    """Random play lasts for 22 ticks. What more decisions come to, seed by seed, is in the README."""
+def test_dqn_learns_cartpole(tmp_path):
+    """Random play lasts 22 ticks. The README has the results of longer runs."""
     pytest.importorskip("ludus_gymnasium")
     pytest.importorskip("ludus_interfaces")
     assert play(train(tmp_path, POLE, seed=2), matches=50).mean_return > 100

@@ -1,4 +1,4 @@
-"""Targets and losses against numbers by hand and against another implementation."""
+"""Tests of the targets and losses against hand-computed numbers and against torchrl."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ludus_dqn.losses import dueling_q, masked, td_loss, td_target
 from torch import nn
 
 
-def target(**changes):
+def compute_targets(**changes):
     """Return the targets of two transitions of a game with three actions."""
-    given = {
+    arguments = {
         "reward": torch.tensor([1.0, -2.0]),
         "discount": torch.tensor([0.5, 0.0]),
         "next_target_q": torch.tensor([[1.0, 4.0, 8.0], [9.0, 9.0, 9.0]]),
@@ -19,46 +19,46 @@ def target(**changes):
         "next_mask": None,
         **changes,
     }
-    return td_target(given.pop("reward"), given.pop("discount"), **given).tolist()
+    return td_target(arguments.pop("reward"), arguments.pop("discount"), **arguments).tolist()
 
 
-def test_the_target_of_q_learning():
+def test_q_learning_target():
     """1 + 0.5 · 8 = 5; a terminated match leaves the reward alone."""
-    assert target() == [5, -2]
+    assert compute_targets() == [5, -2]
 
 
-def test_double_q_learning_takes_the_action_of_the_online_network():
+def test_double_q_learning_uses_the_action_of_the_online_network():
     """It prefers action 0, which the target network values at 1: 1 + 0.5 · 1."""
-    assert target(next_online_q=torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.0, 0.0]])) == [1.5, -2]
+    assert compute_targets(next_online_q=torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.0, 0.0]])) == [1.5, -2]
 
 
-def test_illegal_actions_are_no_targets():
-    """With the best action forbidden the second best counts: 1 + 0.5 · 4."""
+def test_target_ignores_illegal_actions():
+    """The best action is illegal, so the second best counts: 1 + 0.5 · 4."""
     mask = torch.tensor([[True, True, False], [True, True, True]])
-    assert target(next_mask=mask) == [3, -2]
+    assert compute_targets(next_mask=mask) == [3, -2]
 
 
-def test_illegal_actions_are_not_chosen_by_the_online_network_either():
-    """It would prefer 0, then 1."""
+def test_online_network_ignores_illegal_actions():
+    """It prefers 0, which is illegal, then 1."""
     online = torch.tensor([[3.0, 2.0, 1.0], [0.0, 0.0, 0.0]])
     mask = torch.tensor([[False, True, True], [True, True, True]])
-    assert target(next_online_q=online, next_mask=mask) == [3, -2]
+    assert compute_targets(next_online_q=online, next_mask=mask) == [3, -2]
 
 
 def test_masked_values():
-    """Illegal ones can never be the largest."""
+    """Illegal actions are -inf."""
     q = torch.tensor([[1.0, 2.0]])
     assert masked(q, torch.tensor([[True, False]])).tolist() == [[1, -torch.inf]]
     assert masked(q, None) is q
 
 
-def test_huber_by_hand():
+def test_huber_loss():
     """½ · 0.5² = 0.125 and 3 - ½ = 2.5; their mean."""
     loss = td_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), kind="huber")
     assert loss.item() == pytest.approx((0.125 + 2.5) / 2)
 
 
-def test_mse_by_hand():
+def test_mse_loss():
     """0.25 and 9; their mean."""
     assert td_loss(torch.tensor([0.5, 3.0]), torch.zeros(2), kind="mse").item() == pytest.approx(4.625)
 
@@ -70,7 +70,7 @@ def test_importance_weights(kind, expected):
     assert loss.item() == pytest.approx(expected)
 
 
-def test_dueling_by_hand():
+def test_dueling_q():
     """10 + (1, 2, 6) - 3."""
     assert dueling_q(torch.tensor([[10.0]]), torch.tensor([[1.0, 2.0, 6.0]])).tolist() == [[8, 9, 13]]
 
@@ -78,8 +78,8 @@ def test_dueling_by_hand():
 @pytest.mark.filterwarnings("ignore:No target network updater")
 @pytest.mark.parametrize("double", [False, True])
 @pytest.mark.parametrize("kind", ["huber", "mse"])
-def test_targets_and_losses_are_those_of_torchrl(double, kind):
-    """On random networks and transitions, with its own networks and target networks."""
+def test_loss_equals_torchrl(double, kind):
+    """On random networks and transitions, with target networks."""
     pytest.importorskip("torchrl")
     from tensordict import TensorDict
     from torchrl.data import OneHot
@@ -88,9 +88,11 @@ def test_targets_and_losses_are_those_of_torchrl(double, kind):
 
     torch.manual_seed(0)
     actor = QValueActor(nn.Linear(3, 4), spec=OneHot(4), action_space="one-hot")
-    theirs = DQNLoss(actor, loss_function="smooth_l1" if kind == "huber" else "l2", delay_value=True, double_dqn=double)
-    theirs.make_value_estimator(gamma=0.9)
-    theirs.target_value_network_params.data.apply_(lambda tensor: tensor.normal_())
+    torchrl_loss = DQNLoss(
+        actor, loss_function="smooth_l1" if kind == "huber" else "l2", delay_value=True, double_dqn=double
+    )
+    torchrl_loss.make_value_estimator(gamma=0.9)
+    torchrl_loss.target_value_network_params.data.apply_(lambda tensor: tensor.normal_())
     obs, after = torch.randn(50, 3), torch.randn(50, 3)
     action, reward = torch.randint(4, (50,)), torch.randn(50)
     terminated = torch.rand(50) < 0.2
@@ -103,17 +105,17 @@ def test_targets_and_losses_are_those_of_torchrl(double, kind):
         },
         [50],
     )
-    expected = theirs(data)["loss"]
+    expected = torchrl_loss(data)["loss"]
     parameters = {name.split(".")[-1]: p for name, p in actor.named_parameters()}
     online = nn.functional.linear(obs, parameters["weight"], parameters["bias"])
-    behind = theirs.target_value_network_params.flatten_keys(".")
-    late = {name.split(".")[-1]: value for name, value in behind.items()}
-    wanted = td_target(
+    parameters_of_target = torchrl_loss.target_value_network_params.flatten_keys(".")
+    target_weights = {name.split(".")[-1]: value for name, value in parameters_of_target.items()}
+    target = td_target(
         reward,
         0.9 * (~terminated).float(),
-        next_target_q=nn.functional.linear(after, late["weight"], late["bias"]),
+        next_target_q=nn.functional.linear(after, target_weights["weight"], target_weights["bias"]),
         next_online_q=nn.functional.linear(after, parameters["weight"], parameters["bias"]) if double else None,
         next_mask=None,
     ).detach()
-    ours = td_loss(online.gather(1, action[:, None]).squeeze(1), wanted, kind=kind)
-    assert np.isclose(ours.item(), expected.item(), atol=1e-6)
+    loss = td_loss(online.gather(1, action[:, None]).squeeze(1), target, kind=kind)
+    assert np.isclose(loss.item(), expected.item(), atol=1e-6)

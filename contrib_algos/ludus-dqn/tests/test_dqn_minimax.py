@@ -1,4 +1,4 @@
-"""The Minimax Exploiter: what DQN makes of its opponents' evaluations."""
+"""Tests of the Minimax Exploiter: opponents' evaluations in DQN's rewards."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ludus.segment import SegmentBatch
 OPTIONS = {"minimax_alpha": 0.5, "minimax_gamma": 0.5, "minimax_shift": "none", "gamma": 0.5, "updates_per_batch": 1}
 
 
-def segment(values, *, rewards=None, terminated=()):
-    """Return one full segment with these evaluations by the opponents."""
+def make_segment(values, *, rewards=None, terminated=()):
+    """Return a batch of one full segment with the given opponents' evaluations."""
     entries = len(values)
     return SegmentBatch(
         observation={"obs": np.zeros((entries, 1, 3), np.float32)},
@@ -29,67 +29,70 @@ def segment(values, *, rewards=None, terminated=()):
     )
 
 
-def rewards(make_dqn, *batches, **options):
-    """Return the learned rewards of all remembered transitions, oldest first, after updates."""
+def train_and_list_rewards(make_dqn, *batches, **options):
+    """Return the trained rewards of all stored transitions, oldest first, after updates."""
     trainer = make_dqn(**{**OPTIONS, "learning_starts": 1, **options}).make_trainer(seed=0)
     for batch in batches:
         trainer.update(batch, progress=0.0)
-    drawn = trainer._replay.sample(500, np.random.default_rng(0))
-    index, first = np.unique(drawn.index, return_index=True)
+    sample = trainer._replay.sample(500, np.random.default_rng(0))
+    index, first = np.unique(sample.index, return_index=True)
     assert index.size == len(trainer._replay)
-    minibatch = trainer._minibatch(drawn, {"r_min": trainer._r_min}, {})
-    return (drawn.reward + trainer._minimax(minibatch).numpy())[first].tolist()
+    minibatch = trainer._step.minibatch(sample, trainer._step.scalars(r_min=trainer._r_min))
+    return (sample.reward + trainer._minimax_reward(minibatch).numpy())[first].tolist()
 
 
 def test_equation_3(make_dqn):
-    """1 - 0.5 · 0.5 · 2 = 0.5, 1 - 0.25 · -4 = 2, and no term where nobody evaluated."""
-    batch = segment([2, -4, np.nan, 9], rewards=[1, 1, 1, 9])
-    assert rewards(make_dqn, batch) == [0.5, 2, 1]
+    """1 - 0.5 · 0.5 · 2 = 0.5, 1 - 0.25 · -4 = 2, and no term without an evaluation."""
+    batch = make_segment([2, -4, np.nan, 9], rewards=[1, 1, 1, 9])
+    assert train_and_list_rewards(make_dqn, batch) == [0.5, 2, 1]
 
 
-def test_the_loss_of_a_match_counts_beside_what_the_opponent_had_said(make_dqn):
-    """It evaluated the position, then won by its reply: -1 - 0.25 · 1. Whoever ends the match oneself hears nothing."""
-    batch = segment([1, np.nan, 0], rewards=[-1, 1, 0], terminated=[0, 1])
-    assert rewards(make_dqn, batch) == [-1.25, 1]
+def test_lost_match_has_a_term_and_won_match_has_none(make_dqn):
+    """The opponent evaluated the position and won by its reply: -1 - 0.25 · 1.
+
+    The decision that ends a match gets no evaluation.
+    """
+    batch = make_segment([1, np.nan, 0], rewards=[-1, 1, 0], terminated=[0, 1])
+    assert train_and_list_rewards(make_dqn, batch) == [-1.25, 1]
 
 
-def test_equation_4_with_a_known_minimum(make_dqn):
+def test_equation_4_with_a_fixed_minimum(make_dqn):
     """-0.25 · (V + |R_min|) for V = 1, 0, -1 in a game of ±1."""
-    batch = segment([1, 0, -1, np.nan])
-    assert rewards(make_dqn, batch, minimax_shift="fixed", minimax_r_min=-1.0) == [-0.5, -0.25, 0]
+    batch = make_segment([1, 0, -1, np.nan])
+    assert train_and_list_rewards(make_dqn, batch, minimax_shift="fixed", minimax_r_min=-1.0) == [-0.5, -0.25, 0]
 
 
-def test_equation_4_with_a_minimum_that_is_tracked(make_dqn):
-    """The least so far was -2; older transitions are shifted by it too."""
-    first, second = segment([1, 0, np.nan]), segment([-2, 2, np.nan])
-    assert rewards(make_dqn, first, minimax_shift="tracked") == [-0.25, 0]
-    assert rewards(make_dqn, first, second, minimax_shift="tracked") == [-0.75, -0.5, 0, -1]
+def test_equation_4_with_a_tracked_minimum(make_dqn):
+    """The lowest evaluation becomes -2, also for older transitions."""
+    first, second = make_segment([1, 0, np.nan]), make_segment([-2, 2, np.nan])
+    assert train_and_list_rewards(make_dqn, first, minimax_shift="tracked") == [-0.25, 0]
+    assert train_and_list_rewards(make_dqn, first, second, minimax_shift="tracked") == [-0.75, -0.5, 0, -1]
 
 
-def test_the_tracked_term_never_pays(make_dqn):
-    """Whatever opponents say."""
+def test_term_with_a_tracked_minimum_is_never_positive(make_dqn):
+    """For random evaluations."""
     rng = np.random.default_rng(0)
-    batches = [segment(rng.normal(-1, 3, 20)) for _ in range(5)]
-    assert max(rewards(make_dqn, *batches, minimax_shift="tracked")) == 0
+    batches = [make_segment(rng.normal(-1, 3, 20)) for _ in range(5)]
+    assert max(train_and_list_rewards(make_dqn, *batches, minimax_shift="tracked")) == 0
 
 
-def test_terms_are_discounted_over_several_steps(make_dqn):
+def test_terms_are_discounted_over_n_steps(make_dqn):
     """Two of them: -(2 + 0.5 · -4) / 4 = 0, then -(-4 + 0.5 · 1) / 4, then -1/4 alone."""
-    batch = segment([2, -4, 1, 9])
-    assert rewards(make_dqn, batch, n_step=2) == [0, 0.875, -0.25]
+    batch = make_segment([2, -4, 1, 9])
+    assert train_and_list_rewards(make_dqn, batch, n_step=2) == [0, 0.875, -0.25]
 
 
-def test_the_bootstrap_entry_is_not_charged(make_dqn):
-    """What follows it belongs to the next segment, and is not tracked either."""
+def test_evaluation_of_the_bootstrap_entry_is_ignored(make_dqn):
+    """It belongs to the next segment and does not change the tracked minimum."""
     trainer = make_dqn(**{**OPTIONS, "minimax_shift": "tracked"}).make_trainer(seed=0)
-    trainer.update(segment([1, 2, -100]), progress=0.0)
+    trainer.update(make_segment([1, 2, -100]), progress=0.0)
     assert trainer.state()["opponent_min"] == 1
 
 
-def test_the_gamma_0_agent_learns_the_opponents_opinion(make_dqn):
-    """Learner gamma 0 and alpha 1: Q(s, a) = R - 0.995 (V_opp + 1), without any bootstrapping."""
+def test_gamma_0_agent_learns_the_negative_evaluation(make_dqn):
+    """Learner gamma 0 and alpha 1: Q(s, a) = R - 0.995 (V_opp + 1), without bootstrapping."""
     options = {"gamma": 0.0, "minimax_alpha": 1.0, "minimax_gamma": 0.995, "minimax_shift": "fixed"}
-    batch = segment([0.5] * 8 + [np.nan])
+    batch = make_segment([0.5] * 8 + [np.nan])
     dqn = make_dqn(**{**OPTIONS, **options, "learning_rate": 0.02, "learning_starts": 1, "updates_per_batch": 200})
     trainer, policy = dqn.make_trainer(seed=0), dqn.make_policy()
     trainer.update(batch, progress=0.0)
@@ -99,29 +102,29 @@ def test_the_gamma_0_agent_learns_the_opponents_opinion(make_dqn):
     assert q[0] == pytest.approx(-0.995 * 1.5, abs=0.02)
 
 
-def test_the_mean_term_is_a_metric(make_dqn):
-    """Not where there is none."""
+def test_mean_term_is_a_metric(make_dqn):
+    """With minimax_alpha > 0."""
     trainer = make_dqn(**OPTIONS, learning_starts=1).make_trainer(seed=0)
-    result = trainer.update(segment([2, 2, 2, np.nan]), progress=0.0)
+    result = trainer.update(make_segment([2, 2, 2, np.nan]), progress=0.0)
     assert result.metrics["minimax_reward"] == pytest.approx(-0.5)
 
 
-def test_the_minimum_is_part_of_the_state(make_dqn):
-    """A resumed run shifts by what it had seen."""
+def test_tracked_minimum_is_part_of_the_state(make_dqn):
+    """A resumed trainer uses it."""
     dqn = make_dqn(**{**OPTIONS, "minimax_shift": "tracked"})
     trainer, resumed = dqn.make_trainer(seed=0), dqn.make_trainer(seed=1)
-    trainer.update(segment([-3, 2, np.nan]), progress=0.0)
+    trainer.update(make_segment([-3, 2, np.nan]), progress=0.0)
     resumed.load_state(trainer.state())
     assert resumed._r_min == -3
 
 
-def test_segments_must_carry_the_evaluations(make_dqn, make_batch):
-    """The message says which option needs them."""
+def test_missing_evaluations_raise(make_dqn, make_batch):
+    """The message names the option."""
     with pytest.raises(ContractError, match="carry no opponent_value, which minimax_alpha > 0 needs"):
         make_dqn(**OPTIONS).make_trainer(seed=0).update(make_batch(), progress=0.0)
 
 
-def test_an_infinite_evaluation_is_refused(make_dqn):
-    """It would be the minimum for ever."""
+def test_infinite_evaluation_raises(make_dqn):
+    """It would stay the minimum for ever."""
     with pytest.raises(ContractError, match="opponent_value is infinite"):
-        make_dqn(**OPTIONS).make_trainer(seed=0).update(segment([-np.inf, 0, 0]), progress=0.0)
+        make_dqn(**OPTIONS).make_trainer(seed=0).update(make_segment([-np.inf, 0, 0]), progress=0.0)

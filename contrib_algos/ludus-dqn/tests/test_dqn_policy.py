@@ -1,4 +1,4 @@
-"""Decisions of the policy."""
+"""Tests of the DQN policy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ludus_dqn.policy import DQNPolicy
 ROWS = 4000
 
 
-class Fixed:
-    """An inference runtime that answers what each slot holds."""
+class FixedOutputs:
+    """An inference runtime with fixed outputs, scaled by the weight of each slot."""
 
     def __init__(self, **heads):
         self.heads = heads
@@ -36,15 +36,15 @@ class Fixed:
         return Outputs({name: head * scale for name, head in heads.items()}, {})
 
 
-def policy_of(epsilon=0.0, q=(1.0, 3.0, 2.0), **heads):
-    """Return a policy for which all observations are alike."""
-    policy = DQNPolicy(Fixed(q=q, **heads), role="cat")
+def make_policy(epsilon=0.0, q=(1.0, 3.0, 2.0), **heads):
+    """Return a policy with the same Q-values for every observation."""
+    policy = DQNPolicy(FixedOutputs(q=q, **heads), role="cat")
     policy.load({"network.scale": np.array(1.0), "epsilon": np.array(epsilon, np.float32)})
     return policy
 
 
 def act(policy, mask=None, *, rows=ROWS, spans=(), seed=0, **options):
-    """Return what it decides for many equal rows."""
+    """Return the decision for many equal rows."""
     inputs = PolicyInput(
         {"obs": np.zeros((rows, 1), np.float32)},
         action_mask=None if mask is None else np.repeat([mask], rows, axis=0),
@@ -53,35 +53,35 @@ def act(policy, mask=None, *, rows=ROWS, spans=(), seed=0, **options):
     return policy.act(inputs, rng=np.random.default_rng(seed), **options)
 
 
-def shares(decision):
-    """Return how often each of three actions was taken."""
+def action_shares(decision):
+    """Return the share of each of three actions."""
     return np.bincount(decision.action[:, 0], minlength=3) / len(decision.action)
 
 
-def test_without_exploration_the_best_action_is_taken():
-    """Always."""
-    assert shares(act(policy_of())).tolist() == [0, 1, 0]
+def test_policy_is_greedy_without_exploration():
+    """In every row."""
+    assert action_shares(act(make_policy())).tolist() == [0, 1, 0]
 
 
 def test_epsilon_is_the_share_of_uniform_actions():
-    """0.3 of them, of which a third is the best action anyway."""
-    assert shares(act(policy_of(0.3))) == pytest.approx([0.1, 0.8, 0.1], abs=0.02)
+    """With epsilon 0.3, a third of the random actions is the best action."""
+    assert action_shares(act(make_policy(0.3))) == pytest.approx([0.1, 0.8, 0.1], abs=0.02)
 
 
 def test_deterministic_play_does_not_explore():
-    """Whatever epsilon."""
-    assert shares(act(policy_of(1.0), deterministic=True)).tolist() == [0, 1, 0]
+    """Even with epsilon 1."""
+    assert action_shares(act(make_policy(1.0), deterministic=True)).tolist() == [0, 1, 0]
 
 
 def test_illegal_actions_are_never_taken():
-    """Neither as the best nor by chance."""
-    assert shares(act(policy_of(), [True, False, True])).tolist() == [0, 0, 1]
-    assert shares(act(policy_of(1.0), [True, False, True])) == pytest.approx([0.5, 0, 0.5], abs=0.03)
+    """Neither greedily nor at random."""
+    assert action_shares(act(make_policy(), [True, False, True])).tolist() == [0, 0, 1]
+    assert action_shares(act(make_policy(1.0), [True, False, True])) == pytest.approx([0.5, 0, 0.5], abs=0.03)
 
 
-def test_the_value_is_the_largest_legal_one():
-    """Of decisions as of evaluations, whatever action was taken."""
-    policy = policy_of(1.0)
+def test_value_is_the_largest_legal_q_value():
+    """Of decisions and of evaluations, whatever action was taken."""
+    policy = make_policy(1.0)
     assert (act(policy).value == 3).all()
     assert (act(policy, [True, False, True]).value == 2).all()
     obs = {"obs": np.zeros((2, 1), np.float32)}
@@ -90,14 +90,14 @@ def test_the_value_is_the_largest_legal_one():
     assert values.dtype == act(policy).value.dtype == np.float32
 
 
-def test_dueling_heads_are_joined():
+def test_dueling_heads_are_added():
     """10 + (1, 3, 2) - 2."""
-    assert act(policy_of(value=(10.0,))).value[0] == 11
+    assert act(make_policy(value=(10.0,))).value[0] == 11
 
 
-def test_every_span_explores_at_its_own_rate():
-    """A frozen model at that of its time, and with its own weights."""
-    policy = policy_of(0.0)
+def test_every_span_uses_the_epsilon_of_its_slot():
+    """And the weights of its slot."""
+    policy = make_policy(0.0)
     policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
     decision = act(policy, rows=2000, spans=[Span(0, 0, 1000), Span(3, 1000, 2000)])
     assert (decision.action[:1000] == 1).all()
@@ -105,24 +105,24 @@ def test_every_span_explores_at_its_own_rate():
     assert decision.value[[0, 1999]].tolist() == [3, -1]
 
 
-def test_a_dropped_slot_is_free():
-    """Also of its rate."""
-    policy = policy_of()
+def test_drop_removes_the_epsilon_of_a_slot():
+    """Only slot 0 remains."""
+    policy = make_policy()
     policy.load({"network.scale": np.array(-1.0), "epsilon": np.array(1.0, np.float32)}, slot=3)
     policy.drop(3)
     assert policy._epsilon.keys() == {0}
 
 
-def test_an_all_false_mask_is_an_error():
-    """It names the role and the label."""
+def test_mask_without_a_legal_action_raises():
+    """The message names the role and the label."""
     with pytest.raises(ContractError, match=r"role cat, label 0: the action mask forbids every choice"):
-        act(policy_of(), [False, False, False])
+        act(make_policy(), [False, False, False])
 
 
-def test_values_that_are_not_finite_are_an_error():
-    """Instead of some action."""
+def test_q_values_that_are_not_finite_raise():
+    """No action is returned."""
     with pytest.raises(ContractError, match="not finite"):
-        act(policy_of(q=(1.0, np.nan, 0.0)))
+        act(make_policy(q=(1.0, np.nan, 0.0)))
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_values_that_are_not_finite_are_an_error():
     ],
     ids=["none", "shape", "more"],
 )
-def test_weights_of_another_algorithm_are_refused(weights):
-    """Epsilon must be there, and nothing else besides the network."""
+def test_weights_of_another_algorithm_raise(weights):
+    """Epsilon must be the only array besides the network."""
     with pytest.raises(ModelError, match="expected epsilon"):
-        policy_of().load(weights)
+        make_policy().load(weights)
 
 
-def test_the_policy_of_the_algorithm_agrees_with_the_trainer(make_dqn, make_batch):
-    """NumPy and torch compute the same values, with dueling heads too."""
+def test_policy_and_trainer_compute_equal_values(make_dqn, make_batch):
+    """NumPy and torch agree, with dueling heads."""
     import torch
 
     dqn = make_dqn(dueling=True)
@@ -155,14 +155,14 @@ def test_the_policy_of_the_algorithm_agrees_with_the_trainer(make_dqn, make_batc
 
 
 @pytest.mark.parametrize("space", [spaces.MultiDiscrete([3, 2]), spaces.Box(-1, 1, (2,), np.float32)], ids=str)
-def test_other_action_spaces_are_refused(make_dqn, space):
-    """With one clear line."""
-    with pytest.raises(ContractError, match="dqn needs a Discrete action space, but that of role cat is"):
+def test_unsupported_action_space_raises(make_dqn, space):
+    """The message names the role and the space."""
+    with pytest.raises(ContractError, match="dqn: expected a Discrete action space, but role cat has"):
         make_dqn(space)
 
 
-def test_recurrent_networks_are_refused(make_dqn):
-    """They would need a replay of sequences."""
+def test_recurrent_network_raises(make_dqn):
+    """Recurrent networks need a replay buffer of sequences."""
     from ludus_networks.config import MLPConfig
     from ludus_networks.network import make_mlp
 
@@ -171,12 +171,12 @@ def test_recurrent_networks_are_refused(make_dqn):
         module.initial_state = module.unroll = lambda *_: {}
         return module
 
-    with pytest.raises(ContractError, match="without recurrent state"):
+    with pytest.raises(ContractError, match="does not support recurrent networks"):
         make_dqn(build_network=recurrent).make_policy()
 
 
-def test_fields(make_dqn):
-    """The opponents' evaluation is asked for where it is used."""
+def test_opponent_value_is_a_field_with_minimax_alpha(make_dqn):
+    """Without it there are no fields."""
     assert make_dqn().fields == ()
     (field,) = make_dqn(minimax_alpha=0.1).fields
     assert attrs.asdict(field) == {

@@ -1,4 +1,4 @@
-"""Segments that the tests of the replay memory share."""
+"""Roles and segments for the tests of the replay buffer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ludus import Role
 from ludus.segment import SegmentBatch
 
 
-def _played(rng, *, steps, segments):
-    """Return lengths and marks of random segments as the recorder writes them."""
+def random_marks(rng, *, steps, segments):
+    """Return lengths and the marks decided, truncated and terminated of random segments, as the recorder sets them."""
     shape = (steps + 1, segments)
     length = rng.integers(0, steps + 1, segments).astype(np.int32)
     entry = np.arange(steps + 1)[:, None]
@@ -20,12 +20,17 @@ def _played(rng, *, steps, segments):
         truncated[t] &= ~truncated[t - 1]
     decided = entry <= length
     decided[1:] &= ~truncated[:-1]
-    return length, decided, truncated & decided, (ended > 0.8) & decided & (entry < length)
+    marks = {
+        "decided": decided,
+        "truncated": truncated & decided,
+        "terminated": (ended > 0.8) & decided & (entry < length),
+    }
+    return length, marks
 
 
 @pytest.fixture(scope="session")
 def role():
-    """Return a role with a small observation, four actions and something privileged."""
+    """Return a role with a small observation, four actions and a privileged leaf."""
     return Role(
         name="player",
         observation_space=spaces.Dict(
@@ -44,12 +49,12 @@ def make_batch():
     def make(seed=0, *, steps=6, segments=5) -> SegmentBatch:
         rng = np.random.default_rng(seed)
         shape = (steps + 1, segments)
-        length, decided, truncated, terminated = _played(rng, steps=steps, segments=segments)
+        length, marks = random_marks(rng, steps=steps, segments=segments)
         mask = rng.random((*shape, 4)) < 0.5
         action = rng.integers(0, 4, (*shape, 1))
         np.put_along_axis(mask, action, values=True, axis=2)
         reward = rng.integers(-5, 6, shape).astype(np.float32)
-        reward[~decided | (np.arange(steps + 1)[:, None] >= length)] = np.nan
+        reward[~marks["decided"] | (np.arange(steps + 1)[:, None] >= length)] = np.nan
         speed = 1.0 + np.arange(shape[0] * shape[1], dtype=np.float32).reshape(*shape, 1) + 1000 * seed
         speed[np.arange(steps + 1)[:, None] > length] = np.nan
         return SegmentBatch(
@@ -58,9 +63,7 @@ def make_batch():
             action=action,
             action_mask=mask,
             reward=reward,
-            terminated=terminated,
-            truncated=truncated,
-            decided=decided,
+            **marks,
             elapsed_ticks=rng.integers(1, 4, shape).astype(np.int32),
             length=length,
             version=np.zeros(segments, np.int64),

@@ -1,4 +1,4 @@
-"""From segments to transitions."""
+"""Tests of the conversion of segments to rows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
-from ludus_replay import ReplayLayout, collect
+from ludus_replay import ReplayLayout, make_rows
 
 
-def column(rewards, *, terminated=(), truncated=(), undecided=(), length=None, ticks=None):
-    """Return one segment; observations count its entries."""
+def make_segment(rewards, *, terminated=(), truncated=(), undecided=(), length=None, ticks=None):
+    """Return a batch of one segment; observations number its entries."""
     entries = len(rewards)
 
     def marks(at):
@@ -35,10 +35,10 @@ def column(rewards, *, terminated=(), truncated=(), undecided=(), length=None, t
 @pytest.fixture
 def layout(role):
     """Return the layout of a role with one observation leaf."""
-    return ReplayLayout.of(attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32)))
+    return ReplayLayout.for_role(attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32)))
 
 
-def transitions(rows):
+def list_transitions(rows):
     """Return (start, end or None, reward, discount) of every transition."""
     arrays, found = rows.arrays, []
     for row in np.flatnonzero(arrays["offset"]):
@@ -49,109 +49,109 @@ def transitions(rows):
     return found
 
 
-def test_one_step(layout):
-    """The last decision leads to the bootstrap entry."""
-    rows = collect(column([1, 2, 3, np.nan]), layout, gamma=0.5)
-    assert transitions(rows) == [(0, 1, 1, 0.5), (1, 2, 2, 0.5), (2, 3, 3, 0.5)]
+def test_one_step_transitions(layout):
+    """The last decision ends at the bootstrap entry."""
+    rows = make_rows(make_segment([1, 2, 3, np.nan]), layout, gamma=0.5)
+    assert list_transitions(rows) == [(0, 1, 1, 0.5), (1, 2, 2, 0.5), (2, 3, 3, 0.5)]
 
 
-def test_three_steps(layout):
-    """1 + 2/2 + 4/4 = 3; at the end of the segment transitions are shorter."""
-    rows = collect(column([1, 2, 4, 8, np.nan]), layout, gamma=0.5, n_step=3)
-    assert transitions(rows) == [(0, 3, 3, 0.125), (1, 4, 6, 0.125), (2, 4, 8, 0.25), (3, 4, 8, 0.5)]
+def test_three_step_transitions(layout):
+    """1 + 2/2 + 4/4 = 3; transitions are shorter at the end of the segment."""
+    rows = make_rows(make_segment([1, 2, 4, 8, np.nan]), layout, gamma=0.5, n_step=3)
+    assert list_transitions(rows) == [(0, 3, 3, 0.125), (1, 4, 6, 0.125), (2, 4, 8, 0.25), (3, 4, 8, 0.5)]
 
 
-def test_a_terminated_match_does_not_bootstrap(layout):
-    """Nor does a transition reach into the next match."""
-    rows = collect(column([1, 2, 4, np.nan], terminated=[1]), layout, gamma=0.5, n_step=3)
-    assert transitions(rows) == [(0, None, 2, 0), (1, None, 2, 0), (2, 3, 4, 0.5)]
+def test_terminated_match_does_not_bootstrap(layout):
+    """A transition does not continue in the next match either."""
+    rows = make_rows(make_segment([1, 2, 4, np.nan], terminated=[1]), layout, gamma=0.5, n_step=3)
+    assert list_transitions(rows) == [(0, None, 2, 0), (1, None, 2, 0), (2, 3, 4, 0.5)]
 
 
-def test_a_truncated_match_bootstraps_from_its_final_observation(layout):
-    """The entry after it is no decision."""
-    rows = collect(column([1, 2, np.nan, 4, np.nan], truncated=[1], undecided=[2]), layout, gamma=0.5, n_step=3)
-    assert transitions(rows) == [(0, 2, 2, 0.25), (1, 2, 2, 0.5), (3, 4, 4, 0.5)]
+def test_truncated_match_bootstraps_from_its_final_observation(layout):
+    """The entry after the last decision is not a decision."""
+    rows = make_rows(make_segment([1, 2, np.nan, 4, np.nan], truncated=[1], undecided=[2]), layout, gamma=0.5, n_step=3)
+    assert list_transitions(rows) == [(0, 2, 2, 0.25), (1, 2, 2, 0.5), (3, 4, 4, 0.5)]
 
 
-def test_a_segment_that_ends_with_its_match_has_no_bootstrap_entry(layout):
-    """What lies there is not looked at."""
-    batch = column([1, 2, np.nan], terminated=[1])
+def test_segment_that_ends_with_its_match_stores_no_bootstrap_entry(layout):
+    """The undefined entry is neither checked nor stored."""
+    batch = make_segment([1, 2, np.nan], terminated=[1])
     batch.observation["obs"][2] = np.nan
     batch.decided[2] = False
-    rows = collect(batch, layout, gamma=0.5)
-    assert transitions(rows) == [(0, 1, 1, 0.5), (1, None, 2, 0)]
+    rows = make_rows(batch, layout, gamma=0.5)
+    assert list_transitions(rows) == [(0, 1, 1, 0.5), (1, None, 2, 0)]
     assert len(rows.arrays["offset"]) == 2
 
 
 def test_discount_per_tick(layout):
     """1 + 0.5^2 · 2 = 1.5, discounted by 0.5^5."""
-    rows = collect(column([1, 2, np.nan], ticks=[2, 3, 1]), layout, gamma=0.5, n_step=2, discount_per="tick")
-    assert transitions(rows) == [(0, 2, 1.5, 0.03125), (1, 2, 2, 0.125)]
+    rows = make_rows(make_segment([1, 2, np.nan], ticks=[2, 3, 1]), layout, gamma=0.5, n_step=2, discount_per="tick")
+    assert list_transitions(rows) == [(0, 2, 1.5, 0.03125), (1, 2, 2, 0.125)]
 
 
-def test_further_sums(role):
-    """They are weighted as the reward is."""
+def test_further_columns_are_summed_like_the_reward(role):
+    """8 + 0.5 · 4 = 10."""
     role = attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32))
-    batch = column([0, 0, np.nan])
+    batch = make_segment([0, 0, np.nan])
     extra = np.array([[8.0], [4.0], [np.nan]], np.float32)
-    rows = collect(batch, ReplayLayout.of(role, sums=["bonus"]), gamma=0.5, n_step=2, sums={"bonus": extra})
+    rows = make_rows(batch, ReplayLayout.for_role(role, sums=["bonus"]), gamma=0.5, n_step=2, sums={"bonus": extra})
     assert rows.arrays["sums/bonus"][:2].tolist() == [10, 4]
 
 
-def test_dtypes_stay(role, make_batch):
-    """Bytes are held as bytes."""
-    layout = ReplayLayout.of(role, privileged=True)
-    rows = collect(make_batch(), layout, gamma=0.9)
+def test_rows_have_the_dtypes_of_the_layout(role, make_batch):
+    """Bytes stay bytes."""
+    layout = ReplayLayout.for_role(role, privileged=True)
+    rows = make_rows(make_batch(), layout, gamma=0.9)
     assert {name: array.dtype for name, array in rows.arrays.items()} == {
         name: dtype for name, (_, dtype) in layout.arrays.items()
     }
     assert rows.arrays["observation/board"].dtype == np.uint8
 
 
-def test_without_masks_everything_is_legal(layout):
-    """Environments may leave masks out."""
-    rows = collect(column([1, np.nan]), layout, gamma=0.9)
+def test_missing_mask_means_all_actions_are_legal(layout):
+    """Environments may omit masks."""
+    rows = make_rows(make_segment([1, np.nan]), layout, gamma=0.9)
     assert rows.arrays["action_mask"].all()
 
 
-def test_a_layout_asks_for_what_segments_carry(role):
-    """A missing array is named."""
+def test_missing_array_raises(role):
+    """The message names the array."""
     with pytest.raises(ContractError, match="no observation/board"):
-        collect(column([1, np.nan]), ReplayLayout.of(role), gamma=0.9)
+        make_rows(make_segment([1, np.nan]), ReplayLayout.for_role(role), gamma=0.9)
 
 
 @pytest.mark.parametrize("array", ["reward", "obs"])
-def test_numbers_must_be_finite(layout, array):
-    """The message says which array is not."""
-    batch = column([1, 2, np.nan])
+def test_infinite_number_raises(layout, array):
+    """The message names the array."""
+    batch = make_segment([1, 2, np.nan])
     (batch.reward if array == "reward" else batch.observation["obs"])[1] = np.inf
     with pytest.raises(ContractError, match=rf"{array} of a batch is not finite"):
-        collect(batch, layout, gamma=0.9)
+        make_rows(batch, layout, gamma=0.9)
 
 
 @pytest.mark.parametrize("reward", [1e25, -3e38])
-def test_a_reward_whose_square_is_no_number_is_not_remembered(layout, reward):
-    """Else every update that draws it would fail, long after it came."""
-    batch = column([1, 2, np.nan])
+def test_reward_whose_square_overflows_raises(layout, reward):
+    """Otherwise every update that samples the transition would fail."""
+    batch = make_segment([1, 2, np.nan])
     batch.reward[1] = 1e12
-    collect(batch, layout, gamma=0.9)
+    make_rows(batch, layout, gamma=0.9)
     batch.reward[1] = reward
-    with pytest.raises(ContractError, match=r"expected at most 1e\+12; the batch was not remembered"):
-        collect(batch, layout, gamma=0.9)
+    with pytest.raises(ContractError, match=r"expected at most 1e\+12; the batch was not stored"):
+        make_rows(batch, layout, gamma=0.9)
 
 
-def test_sums_are_no_larger_than_rewards(role):
-    """As those of what an opponent expects, which are part of rewards when they are drawn; n steps count together."""
+def test_sum_above_the_limit_raises(role):
+    """The limit applies to the sum over n steps, of further columns too."""
     role = attrs.evolve(role, observation_space=spaces.Box(-1, 1, (1,), np.float32))
-    batch, layout = column([1, 2, np.nan]), ReplayLayout.of(role, sums=["bonus"])
+    batch, layout = make_segment([1, 2, np.nan]), ReplayLayout.for_role(role, sums=["bonus"])
     extra = np.array([[8e11], [8e11], [np.nan]], np.float32)
-    collect(batch, layout, gamma=1.0, n_step=1, sums={"bonus": extra})
-    with pytest.raises(ContractError, match=r"replay: 'sums/bonus' .* is 1\.6e\+12 in size"):
-        collect(batch, layout, gamma=1.0, n_step=2, sums={"bonus": extra})
+    make_rows(batch, layout, gamma=1.0, n_step=1, sums={"bonus": extra})
+    with pytest.raises(ContractError, match=r"replay: 'sums/bonus' .* has magnitude 1\.6e\+12"):
+        make_rows(batch, layout, gamma=1.0, n_step=2, sums={"bonus": extra})
 
 
-def slowly(batch, *, gamma, n_step, per_tick):
-    """Return the transitions of a batch, one by one: (start, end or None, reward, discount)."""
+def list_transitions_one_by_one(batch, *, gamma, n_step, per_tick):
+    """Return the transitions of a batch by a plain loop: (start, end or None, reward, discount)."""
     found = []
     speed = batch.observation["speed"][..., 0]
     for segment in range(batch.num_segments):
@@ -173,16 +173,16 @@ def slowly(batch, *, gamma, n_step, per_tick):
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10_000), n_step=st.integers(1, 8), per_tick=st.booleans())
-def test_transitions_are_those_found_one_by_one(role, make_batch, seed, n_step, per_tick):
-    """Whatever the segments."""
+def test_transitions_equal_those_of_a_plain_loop(role, make_batch, seed, n_step, per_tick):
+    """For random segments."""
     batch = make_batch(seed)
-    rows = collect(
+    rows = make_rows(
         batch,
-        ReplayLayout.of(role),
+        ReplayLayout.for_role(role),
         gamma=0.5,
         n_step=n_step,
         discount_per="tick" if per_tick else "decision",
     )
     rows.arrays["observation/obs"] = rows.arrays["observation/speed"]
-    assert transitions(rows) == slowly(batch, gamma=0.5, n_step=n_step, per_tick=per_tick)
-    assert rows.transitions == batch.num_decisions
+    assert list_transitions(rows) == list_transitions_one_by_one(batch, gamma=0.5, n_step=n_step, per_tick=per_tick)
+    assert rows.num_transitions == batch.num_decisions

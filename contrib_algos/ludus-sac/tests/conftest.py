@@ -1,4 +1,4 @@
-"""Roles, networks and batches that the tests of SAC share."""
+"""Roles, networks and batches for the tests of SAC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _network(request):
 
 @pytest.fixture
 def make_sac():
-    """Return a function that makes SAC for an action space, with options."""
+    """Return a function that makes SAC for an action space with the given options."""
 
     def make(action_space=None, *, privileged=None, observation=None, build_network=_network, **options) -> SAC:
         role = Role(

@@ -1,4 +1,4 @@
-"""Whole runs: what is learned from samplers' data, continuous and discrete."""
+"""Tests of whole runs with SAC, continuous and discrete."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ final_matches = 0
 """
 
 
-def record_of(tmp_path, *, opponent=None, more="", **values):
-    """Train to the end and return how the newest model plays deterministically."""
+def train_and_play(tmp_path, *, opponent=None, more="", **values):
+    """Train to the end and return the results of the newest model, playing deterministically."""
     (tmp_path / "run.toml").write_text(RUN.format(**values) + more, encoding="utf-8")
     folder = tmp_path / "run"
     assert main(["train", str(tmp_path / "run.toml"), "--run", str(folder), "--json"]) == 0
@@ -58,18 +58,18 @@ def record_of(tmp_path, *, opponent=None, more="", **values):
 
 
 @pytest.mark.slow
-def test_steering_is_learned(tmp_path):
-    """Far better than the best constant, -5/18, which is already far better than random, -17/18."""
+def test_sac_learns_to_steer(tmp_path):
+    """Better than the best constant, -5/18, and than random play, -17/18."""
     pytest.importorskip("ludus_probes")
-    record = record_of(tmp_path, environment="steer", matchmaker="latest-self-play", decisions=8_000, steps=24)
+    record = train_and_play(tmp_path, environment="steer", matchmaker="latest-self-play", decisions=8_000, steps=24)
     assert record.mean_return > -0.1
 
 
 @pytest.mark.slow
-def test_random_play_at_tictactoe_is_beaten(tmp_path):
-    """With masks and sparse rewards, by a learner that begins at random too."""
+def test_sac_beats_random_play_at_tictactoe(tmp_path):
+    """With masks and sparse rewards."""
     pytest.importorskip("ludus_board")
-    record = record_of(
+    record = train_and_play(
         tmp_path,
         environment="tictactoe",
         matchmaker="against-anchors",

@@ -1,4 +1,4 @@
-"""The policy: decisions, values, slots."""
+"""Tests of the SAC policy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from ludus.errors import ContractError, ModelError
 from ludus.inference import Span
 
 
-def rows(count=50, seed=0, leaf="obs"):
+def make_observation(count=50, seed=0, leaf="obs"):
     """Return random observations."""
     return {leaf: np.random.default_rng(seed).uniform(-1, 1, (count, 3)).astype(np.float32)}
 
 
-def pair(sac, seed=0):
-    """Return a trainer whose actor does not begin near uniform, and a policy with its weights."""
+def make_trainer_and_policy(sac, seed=0):
+    """Return a trainer whose actor is not nearly uniform, and a policy with its weights."""
     trainer, policy = sac.make_trainer(seed=seed), sac.make_policy()
     with torch.no_grad():
         for tensor in trainer._model.actor.parameters():
@@ -37,10 +37,10 @@ def evaluate(policy, observation, *, mask=None, privileged=None):
     return policy.evaluate(PolicyInput(observation, action_mask=mask, privileged=privileged or {}))
 
 
-def test_the_value_of_a_discrete_policy_is_its_expectation_over_legal_actions(make_sac):
+def test_discrete_value_is_the_expectation_over_legal_actions(make_sac):
     """Row by row, of the smaller of both critics' values."""
-    trainer, policy = pair(make_sac())
-    observation = rows()
+    trainer, policy = make_trainer_and_policy(make_sac())
+    observation = make_observation()
     mask = np.random.default_rng(1).random((50, 4)) < 0.5
     mask[:, 1] = True
     with torch.no_grad():
@@ -53,10 +53,10 @@ def test_the_value_of_a_discrete_policy_is_its_expectation_over_legal_actions(ma
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_value_of_a_continuous_policy_is_that_of_its_mean(make_sac):
+def test_continuous_value_is_that_of_the_mean_action(make_sac):
     """The smaller of both critics' values of the squashed mean."""
-    trainer, policy = pair(make_sac(spaces.Box(-3, 5, (2,), np.float32)))
-    observation = rows()
+    trainer, policy = make_trainer_and_policy(make_sac(spaces.Box(-3, 5, (2,), np.float32)))
+    observation = make_observation()
     with torch.no_grad():
         leaves = {"obs": torch.from_numpy(observation["obs"])}
         action = torch.tanh(trainer._model.policy(leaves)[:, :2])
@@ -64,36 +64,36 @@ def test_the_value_of_a_continuous_policy_is_that_of_its_mean(make_sac):
     assert evaluate(policy, observation) == pytest.approx(expected, abs=1e-5)
 
 
-def test_decisions_carry_values_where_asked_to(make_sac, space):
-    """The same as of an evaluation, whether the action is drawn or not; by default none."""
-    _, policy = pair(make_sac(space, decision_values=True))
-    observation = rows()
+def test_decisions_carry_values_with_decision_values(make_sac, space):
+    """Equal to those of `evaluate`, whether actions are sampled or not; None by default."""
+    _, policy = make_trainer_and_policy(make_sac(space, decision_values=True))
+    observation = make_observation()
     for deterministic in (False, True):
         value = act(policy, observation, deterministic=deterministic).value
         assert np.array_equal(value, evaluate(policy, observation))
-    _, silent = pair(make_sac(space))
-    assert act(silent, observation).value is None
+    _, default_policy = make_trainer_and_policy(make_sac(space))
+    assert act(default_policy, observation).value is None
 
 
-def test_a_leaf_called_action_may_exist(make_sac):
-    """Critics read the action under another name then, and see both: here the action is the same everywhere."""
+def test_observation_may_have_a_leaf_named_action(make_sac):
+    """Critics read the action under another name; here the action is the same in all rows."""
     box = spaces.Box(-1, 1, (3,), np.float32)
     sac = make_sac(box, observation=spaces.Dict({"action": box}))
-    trainer, policy = pair(sac)
+    trainer, policy = make_trainer_and_policy(sac)
     with torch.no_grad():
         trainer._model.actor.heads["policy"].weight.zero_()
     policy.load(trainer.weights())
-    same, other = rows(leaf="action"), rows(leaf="action", seed=1)
+    same, other = make_observation(leaf="action"), make_observation(leaf="action", seed=1)
     assert (act(policy, same, deterministic=True).action == act(policy, other, deterministic=True).action).all()
     assert (evaluate(policy, same) != evaluate(policy, other)).all()
 
 
-def test_every_span_is_decided_by_its_model(make_sac, space):
-    """In one call as in two."""
+def test_every_span_uses_the_model_of_its_slot(make_sac, space):
+    """One call equals two calls."""
     sac = make_sac(space, decision_values=True)
-    (first, policy), (second, _) = pair(sac, seed=1), pair(sac, seed=2)
+    (first, policy), (second, _) = make_trainer_and_policy(sac, seed=1), make_trainer_and_policy(sac, seed=2)
     policy.load(second.weights(), slot=3)
-    observation = rows(40)
+    observation = make_observation(40)
     joined = act(policy, observation, deterministic=True, spans=[Span(0, 0, 15), Span(3, 15, 40)])
     for trainer, part in ((first, slice(0, 15)), (second, slice(15, 40))):
         alone = sac.make_policy()
@@ -103,20 +103,20 @@ def test_every_span_is_decided_by_its_model(make_sac, space):
         assert joined.value[part] == pytest.approx(expected.value, abs=1e-5)
 
 
-def test_a_dropped_slot_is_free(make_sac):
-    """Of the actor as of the critics."""
-    trainer, policy = pair(make_sac())
+def test_drop_removes_a_slot(make_sac):
+    """Deciding with the slot raises."""
+    trainer, policy = make_trainer_and_policy(make_sac())
     policy.load(trainer.weights(), slot=2)
     policy.drop(2)
     with pytest.raises(KeyError):
-        act(policy, rows(), spans=[Span(2, 0, 50)])
+        act(policy, make_observation(), spans=[Span(2, 0, 50)])
 
 
-def test_privileged_leaves_reach_the_critics_alone(make_sac, space):
-    """Values depend on them, actions do not; without them there is no value, and 0 where there must be one."""
+def test_only_critics_read_privileged_leaves(make_sac, space):
+    """Values depend on them, actions do not. Without them decisions have no value, and `evaluate` returns 0."""
     hidden = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
-    _, policy = pair(make_sac(space, privileged=hidden, decision_values=True))
-    observation = rows()
+    _, policy = make_trainer_and_policy(make_sac(space, privileged=hidden, decision_values=True))
+    observation = make_observation()
     one, other = ({"hidden": np.full((50, 2), number, np.float32)} for number in (-1, 1))
     decisions = [act(policy, observation, privileged=leaves) for leaves in (one, other, {})]
     assert all(np.array_equal(decisions[0].action, decision.action) for decision in decisions)
@@ -125,18 +125,18 @@ def test_privileged_leaves_reach_the_critics_alone(make_sac, space):
     assert (evaluate(policy, observation) == 0).all()
 
 
-def test_critics_that_are_not_finite_are_an_error(make_sac):
-    """Opponents must not learn from them."""
-    trainer, policy = pair(make_sac())
+def test_critic_outputs_that_are_not_finite_raise(make_sac):
+    """No value is returned."""
+    trainer, policy = make_trainer_and_policy(make_sac())
     weights = trainer.weights()
     weights["critics.networks.1.heads.q.bias"][:] = np.nan
     policy.load(weights)
     with pytest.raises(ContractError, match="critics' outputs are not finite"):
-        evaluate(policy, rows())
+        evaluate(policy, make_observation())
 
 
 @pytest.mark.parametrize("change", ["missing", "unknown", "shape"])
-def test_weights_of_another_algorithm_are_refused(make_sac, change):
+def test_weights_of_another_algorithm_raise(make_sac, change):
     """Names and shapes must fit."""
     sac = make_sac()
     weights, policy = sac.make_trainer(seed=0).weights(), sac.make_policy()
@@ -150,8 +150,8 @@ def test_weights_of_another_algorithm_are_refused(make_sac, change):
         policy.load(weights)
 
 
-def test_recurrent_networks_are_refused(make_sac):
-    """They would need a replay of sequences."""
+def test_recurrent_network_raises(make_sac):
+    """Recurrent networks need a replay buffer of sequences."""
     from ludus_networks.config import MLPConfig
     from ludus_networks.network import make_mlp
 
@@ -160,5 +160,5 @@ def test_recurrent_networks_are_refused(make_sac):
         module.initial_state = module.unroll = lambda *_: {}
         return module
 
-    with pytest.raises(ContractError, match="without recurrent state"):
+    with pytest.raises(ContractError, match="does not support recurrent networks"):
         make_sac(build_network=recurrent).make_policy()

@@ -1,4 +1,4 @@
-"""DQN as an algorithm of ludus."""
+"""DQN algorithm."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class DQN:
     """Double DQN for one role with one discrete action label; see `ludus.algorithm.Algorithm`.
 
     Args:
-        config: The options.
-        context: The role and its network.
+        config: Options.
+        context: Role, and the functions that build its network and runtime.
 
     Raises:
-        ContractError: The role's action space is not supported.
+        ContractError: The role's action space is not a single discrete label.
     """
 
     def __init__(self, config: DQNConfig, *, context: AlgorithmContext) -> None:
         sizes = label_sizes(context.role.action_space)
         if len(sizes) != 1:
             raise ContractError(
-                f"dqn needs a Discrete action space, but that of role {context.role.name} is "
-                f"{context.role.action_space}; choose another algorithm, or an interface that makes it Discrete"
+                f"dqn: expected a Discrete action space, but role {context.role.name} has "
+                f"{context.role.action_space}; choose another algorithm, or an interface with Discrete actions"
             )
         self._config = config
         self._context = context
@@ -41,25 +41,25 @@ class DQN:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return nothing, or the opponents' evaluation for the Minimax Exploiter."""
+        """Return the opponents' evaluation for the Minimax Exploiter; otherwise nothing."""
         return (Field(OPPONENT_VALUE, source="opponents"),) if self._config.minimax_alpha else ()
 
     @property
     def segment_decisions(self) -> int:
-        """Return T."""
+        """Return T, the largest number of decisions in a segment."""
         return self._config.segment_decisions
 
     def make_policy(self) -> DQNPolicy:
-        """Make a policy with arbitrary weights."""
+        """Return a policy with arbitrary weights."""
         model = self._model()
         inference = self._context.build_inference(model.network, model.request)
         return DQNPolicy(inference, role=self._context.role.name)
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> DQNTrainer:
-        """Make a trainer whose initial weights and draws follow from `seed`.
+        """Return a trainer whose initial weights and samples depend on `seed` alone.
 
         Raises:
-            ConfigError: The replay's memory is too small.
+            ConfigError: The replay buffer is too small.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""The targets and losses of Q-learning: pure functions of tensors."""
+"""Targets and losses of Q-learning as pure functions of tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["dueling_q", "masked", "td_loss", "td_target"]
 
 
 def masked(q: Tensor, mask: Tensor | None) -> Tensor:
-    """Return ``q [n, A]`` with -inf where an action is illegal."""
+    """Return ``q [n, A]`` with -inf for illegal actions."""
     return q if mask is None else q.masked_fill(~mask, -torch.inf)
 
 
@@ -27,20 +27,20 @@ def dueling_q(value: Tensor, advantage: Tensor) -> Tensor:
 def td_target(
     reward: Tensor, discount: Tensor, *, next_target_q: Tensor, next_online_q: Tensor | None, next_mask: Tensor | None
 ) -> Tensor:
-    """Return what Q(s, a) should be: reward + discount · Q_target(s', a'), a' the best legal action.
+    """Return the target of Q(s, a): reward + discount · Q_target(s', a') with the best legal action a'.
 
     Args:
         reward: ``[n]``, summed over the decisions of a transition.
         discount: ``[n]``; 0 where the match terminated.
-        next_target_q: ``[n, A]``: the target network's values of s'.
-        next_online_q: ``[n, A]``: the values that choose a' (double Q-learning); None: those of the target network.
+        next_target_q: ``[n, A]``, Q-values of s' by the target network.
+        next_online_q: ``[n, A]``, Q-values that choose a' (double Q-learning); None: those of the target network.
         next_mask: ``[n, A] bool``, with a legal action in every row; None: all legal.
 
     Returns:
         ``[n]``.
     """
-    chooser = next_target_q if next_online_q is None else next_online_q
-    best = masked(chooser, next_mask).argmax(dim=1, keepdim=True)  # [n, 1]
+    choosing_q = next_target_q if next_online_q is None else next_online_q
+    best = masked(choosing_q, next_mask).argmax(dim=1, keepdim=True)  # [n, 1]
     return reward + discount * next_target_q.gather(1, best).squeeze(1)
 
 
@@ -48,10 +48,10 @@ def td_loss(q: Tensor, target: Tensor, *, kind: str, weight: Tensor | None = Non
     """Return the mean loss of the TD errors.
 
     Args:
-        q: ``[n]``: Q(s, a) of the actions taken.
+        q: ``[n]``, Q(s, a) of the actions taken.
         target: ``[n]``, without gradient.
         kind: ``"huber"`` (½ x² up to 1, |x| - ½ beyond) or ``"mse"`` (x²).
-        weight: ``[n]``: importance weights; None: all 1.
+        weight: ``[n]``, importance weights; None: all 1.
     """
     losses = functional.smooth_l1_loss if kind == "huber" else functional.mse_loss
     if weight is None:

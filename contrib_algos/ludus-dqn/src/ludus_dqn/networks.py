@@ -1,4 +1,4 @@
-"""The module DQN trains: a network whose heads make up Q(s, a)."""
+"""Module that DQN trains: a network whose heads give Q(s, a)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["QNetwork"]
 
 
 class QNetwork(nn.Module):
-    """The player's network, asked for ``q [A]``, and ``value [1]`` where it is dueling.
+    """The player's network with the head ``q [A]``, and ``value [1]`` if it is dueling.
 
     Args:
-        context: The role and the network to build.
+        context: Role, and the function that builds the network.
         actions: A, the number of actions.
-        dueling: Whether ``q`` holds advantages, to be joined with a value.
+        dueling: Whether ``q`` gives advantages, to be added to a value.
 
     Raises:
         ContractError: The network is recurrent.
     """
 
-    epsilon: Tensor  # [] float32: travels with the weights, so that samplers explore as the trainer says
+    epsilon: Tensor  # [] float32; a buffer, so that samplers receive it with the weights
 
     def __init__(self, context: AlgorithmContext, actions: int, *, dueling: bool) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class QNetwork(nn.Module):
         )
         self.network = context.build_network(self.request)
         if isinstance(self.network, RecurrentNetwork):
-            raise ContractError("dqn trains networks without recurrent state; choose another network")
+            raise ContractError("dqn does not support recurrent networks; choose a network without memory")
         self.register_buffer("epsilon", torch.zeros(()))
 
     def forward(self, observation: dict[str, Tensor]) -> Tensor:

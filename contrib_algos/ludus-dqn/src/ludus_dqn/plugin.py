@@ -1,4 +1,4 @@
-"""Registers DQN; imports nothing heavy."""
+"""Register DQN. Imports neither torch nor NumPy."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:
-    """Offer ``dqn``."""
+    """Register ``dqn``."""
     return [
         Component(
             name="dqn",
             factory="ludus_dqn.algorithm:DQN",
             config="ludus_dqn.config:DQNConfig",
-            summary="double DQN with replay, dueling heads, n steps; and the Minimax Exploiter",
+            summary="double DQN with replay buffer, dueling heads and n-step targets; includes the Minimax Exploiter",
         )
     ]

@@ -1,4 +1,4 @@
-"""The trainer: what DQN remembers, and its gradient steps."""
+"""DQN trainer: what the replay buffer stores, and the gradient steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from typing import cast
 
-import attrs
 import numpy as np
 import torch
 from attrs import frozen
@@ -15,8 +14,9 @@ from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
 from ludus_minimax.reward import OPPONENT_VALUE, lowest, minimax_term, opponent_value, shift
 from ludus_replay import ReplayLayout, Transitions
-from ludus_replay.optimizer import PartOptimizer
-from ludus_replay.trainer import Learned, Minibatch, ReplayTrainer
+from ludus_replay.gradient_step import Minibatch, StepResult
+from ludus_replay.optimizer import LossMinimizer
+from ludus_replay.trainer import ReplayTrainer
 from torch import Tensor
 
 from ludus_dqn.config import DQNConfig
@@ -25,42 +25,44 @@ from ludus_dqn.networks import QNetwork
 
 __all__ = ["DQNTrainer"]
 
-_SEEN = "opponent_seen"
-_METRICS = ("loss", "td_error", "q_mean", "grad_norm", "minimax_reward")
+_HAS_OPPONENT_VALUE = "has_opponent_value"
 
 
 @frozen(kw_only=True)
 class _Schedules:
+    """Scheduled values of one update."""
+
     learning_rate: float
     epsilon: float
-    beta: float
+    beta: float  # exponent of the importance weights
 
 
 class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
-    """Learns from segments by way of a replay memory; see `ludus.algorithm.Trainer`.
+    """Trains a Q-network from a replay buffer; see `ludus.algorithm.Trainer`.
 
     Args:
-        config: The options.
-        model: The module to train, on its device; the trainer owns it.
-        role: What it plays.
-        seed: Seeds the draws.
+        config: Options.
+        model: Module to train, on its device. The trainer owns it.
+        role: Role that the player plays.
+        seed: Seed of the samples.
 
     Raises:
-        ConfigError: The replay's memory is too small.
+        ConfigError: The replay buffer is too small.
     """
 
     def __init__(self, config: DQNConfig, model: QNetwork, *, role: Role, seed: int) -> None:
-        self._optimizer = PartOptimizer(
+        self._minimizer = LossMinimizer(
             dict(model.named_parameters()), eps=config.adam_eps, max_grad_norm=config.max_grad_norm
         )
+        sums = (OPPONENT_VALUE, _HAS_OPPONENT_VALUE) if config.minimax_alpha else ()
         super().__init__(
             config,
             model,
-            slow=model,
-            optimizers=[self._optimizer],
+            online=model,
+            minimizers=[self._minimizer],
             algorithm="dqn",
             role=role,
-            layout=ReplayLayout.of(role, sums=(OPPONENT_VALUE, _SEEN) if config.minimax_alpha else ()),
+            layout=ReplayLayout.for_role(role, sums=sums),
             seed=seed,
             priority_exponent=config.priority_exponent if config.prioritized else None,
         )
@@ -74,24 +76,27 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
     def _schedules(self, progress: float) -> _Schedules:
         config = self._config
         decay = config.epsilon_decisions
-        explored = min(1.0, int(self._state["decisions"]) / decay) if decay else 1.0
+        decayed = min(1.0, int(self._state["decisions"]) / decay) if decay else 1.0
         return _Schedules(
             learning_rate=config.learning_rate * self._learning_rate_scale(progress),
-            epsilon=config.epsilon_start + (config.epsilon - config.epsilon_start) * explored,
+            epsilon=config.epsilon_start + (config.epsilon - config.epsilon_start) * decayed,
             beta=config.importance_exponent + (1.0 - config.importance_exponent) * progress,
         )
 
-    # -- the opponents' evaluation ---------------------------------------------------------------------------------
+    # -- opponents' evaluations ------------------------------------------------------------------------------------
 
-    def _sums(self, batch: SegmentBatch) -> dict[str, np.ndarray]:
-        """Return the opponents' evaluation and where there is one, for the Minimax Exploiter."""
+    def _columns_to_sum(self, batch: SegmentBatch) -> dict[str, np.ndarray]:
+        """Return the opponents' evaluations and where they exist, for the Minimax Exploiter."""
         if not self._config.minimax_alpha:
             return {}
         value = opponent_value(batch, algorithm="dqn")
-        return {OPPONENT_VALUE: np.nan_to_num(value, nan=0.0), _SEEN: (~np.isnan(value)).astype(np.float32)}
+        return {
+            OPPONENT_VALUE: np.nan_to_num(value, nan=0.0),
+            _HAS_OPPONENT_VALUE: (~np.isnan(value)).astype(np.float32),
+        }
 
-    def _see(self, batch: SegmentBatch) -> None:
-        """Track the least that an opponent expected [Minimax §4.2]."""
+    def _track_opponent_minimum(self, batch: SegmentBatch) -> None:
+        """Update the lowest evaluation by an opponent [Minimax §4.2]."""
         if self._config.minimax_alpha and self._config.minimax_shift == "tracked":
             self._state["opponent_min"].clamp_(max=lowest(opponent_value(batch, algorithm="dqn")))
 
@@ -101,77 +106,86 @@ class DQNTrainer(ReplayTrainer[DQNConfig, QNetwork]):
         config = self._config
         return shift(config.minimax_shift, fixed=config.minimax_r_min, tracked=float(self._state["opponent_min"]))
 
-    def _minimax(self, minibatch: Minibatch) -> Tensor:
-        """Return what eq. 3 and 4 add to the rewards, by the R_min of today, ``[n]``; ``[]`` where it adds nothing."""
-        config, drawn = self._config, minibatch.drawn
+    def _minimax_reward(self, minibatch: Minibatch) -> Tensor:
+        """Return the term that eq. 3 and 4 add to the rewards with the current R_min, ``[n]``; ``[]`` for no term."""
+        config, sums = self._config, minibatch.transitions.sums
         if not config.minimax_alpha:
             return torch.zeros((), device=self._device)
-        value, seen = drawn.sums[OPPONENT_VALUE], drawn.sums[_SEEN]
-        r_min = cast("float", minibatch.knobs["r_min"])  # or a tensor, which is as good
-        return minimax_term(value, seen, alpha=config.minimax_alpha, gamma=config.minimax_gamma, r_min=r_min)
+        r_min = cast("float", minibatch.scalars["r_min"])  # a tensor [], with the same operators
+        return minimax_term(
+            sums[OPPONENT_VALUE],
+            sums[_HAS_OPPONENT_VALUE],
+            alpha=config.minimax_alpha,
+            gamma=config.minimax_gamma,
+            r_min=r_min,
+        )
+
+    # -- gradient steps --------------------------------------------------------------------------------------------
+
+    def _train(self, batch: SegmentBatch, *, progress: float) -> dict[str, float]:
+        config = self._config
+        self._state["decisions"] += batch.num_decisions
+        self._track_opponent_minimum(batch)
+        schedules = self._schedules(progress)
+        scalars = self._step.scalars(learning_rate=schedules.learning_rate, r_min=self._r_min)
+
+        def step(rng: np.random.Generator) -> Tensor:
+            transitions = self._replay.sample(config.minibatch_size, rng, beta=schedules.beta)
+            metrics = self._step_and_prioritize(transitions, scalars)
+            self._state["gradient_steps"] += 1
+            if int(self._state["gradient_steps"]) % config.target_update_steps == 0:
+                self._target.update(config.tau)
+            return metrics
+
+        advice = f"check the action masks, or lower learning_rate ({schedules.learning_rate:g})"
+        metrics = self._run_steps(step, advice=advice)
+        self._model.epsilon.fill_(schedules.epsilon)
+        return metrics | {"epsilon": schedules.epsilon, "learning_rate": schedules.learning_rate}
+
+    def _step_and_prioritize(self, transitions: Transitions[np.ndarray], scalars: Mapping[str, Tensor]) -> Tensor:
+        """Make a gradient step, set priorities by its TD errors, and return its metrics ``[m]``."""
+        metrics, error = self._step(transitions, scalars)
+        if self._config.prioritized:
+            priority = error.cpu().numpy() + 1e-6
+            if np.isfinite(priority).all():  # otherwise the update fails and is undone
+                self._replay.set_priorities(transitions.index, priority)
+        return metrics
+
+    def _compute_step(self, minibatch: Minibatch) -> StepResult:
+        transitions, minimax_reward = minibatch.transitions, self._minimax_reward(minibatch)  # [n] or []
+        target = self._td_target(transitions, transitions.reward + minimax_reward)  # [n]
+        weight = transitions.weight if self._config.prioritized else None
+        q = self._model(transitions.observation).gather(1, transitions.action).squeeze(1)  # [n]
+        loss = td_loss(q, target, kind=self._config.loss, weight=weight)
+        grad_norm = self._minimizer.step(loss, learning_rate=minibatch.scalars["learning_rate"])
+        error = (q.detach() - target).abs()  # [n]
+        metrics = {
+            "loss": loss.detach(),
+            "td_error": error.mean(),
+            "q_mean": q.detach().mean(),
+            "grad_norm": grad_norm,
+        }
+        if self._config.minimax_alpha:
+            metrics["minimax_reward"] = minimax_reward.mean()
+        return StepResult(metrics, error)
+
+    @torch.no_grad()
+    def _td_target(self, transitions: Transitions[Tensor], reward: Tensor) -> Tensor:
+        if not self._config.gamma:
+            return reward
+        after = transitions.next_observation
+        return td_target(
+            reward,
+            transitions.discount,
+            next_target_q=self._target.module(after),
+            next_online_q=self._model(after) if self._config.double else None,
+            next_mask=transitions.next_action_mask,
+        )
 
     def _update_statistics(
         self,
         observation: Mapping[str, Tensor],
         privileged: Mapping[str, Tensor],
-        action: Tensor,  # noqa: ARG002 - Q(s, ·) reads observations alone
+        action: Tensor,  # noqa: ARG002 - Q(s, ·) depends on observations alone
     ) -> None:
         update_statistics(self._model.network, observation, privileged)
-
-    # -- gradient steps --------------------------------------------------------------------------------------------
-
-    def _learn(self, batch: SegmentBatch, *, progress: float) -> Learned:
-        config = self._config
-        self._state["decisions"] += batch.num_decisions
-        self._see(batch)
-        schedules = self._schedules(progress)
-        knobs = self._knobs(learning_rate=schedules.learning_rate, r_min=self._r_min)
-
-        def step(rng: np.random.Generator) -> Tensor:
-            drawn = self._replay.sample(config.minibatch_size, rng, beta=schedules.beta)
-            found = self._gradient_step(drawn, knobs)
-            self._state["gradient_steps"] += 1
-            if int(self._state["gradient_steps"]) % config.target_update_steps == 0:
-                self._update_target()
-            return found
-
-        advice = f"check the action masks, or lower learning_rate ({schedules.learning_rate:g})"
-        learned = self._steps(step, metrics=_METRICS, advice=advice)
-        self._model.epsilon.fill_(schedules.epsilon)
-        metrics = {**learned.metrics, "epsilon": schedules.epsilon, "learning_rate": schedules.learning_rate}
-        if not config.minimax_alpha:
-            metrics.pop("minimax_reward", None)
-        return attrs.evolve(learned, metrics=metrics)
-
-    def _gradient_step(self, drawn: Transitions[np.ndarray], knobs: Mapping[str, float | Tensor]) -> Tensor:
-        """Step along the gradient of a minibatch and return its metrics, ``[len(_METRICS)]``."""
-        metrics, error = self._computed(drawn, knobs, {})
-        if self._config.prioritized:
-            priority = error.cpu().numpy() + 1e-6
-            if np.isfinite(priority).all():  # else the update will be dropped
-                self._replay.set_priorities(drawn.index, priority)
-        return metrics
-
-    def _compute(self, minibatch: Minibatch) -> tuple[Tensor, ...]:
-        """Make a gradient step; returns its metrics ``[len(_METRICS)]`` and the sizes of the TD errors ``[n]``."""
-        drawn, added = minibatch.drawn, self._minimax(minibatch)  # [n] or []
-        target = self._target_of(drawn, drawn.reward + added)  # [n]
-        weight = drawn.weight if self._config.prioritized else None
-        q = self._model(drawn.observation).gather(1, drawn.action).squeeze(1)  # [n]
-        loss = td_loss(q, target, kind=self._config.loss, weight=weight)
-        norm = self._optimizer.step(loss, learning_rate=minibatch.knobs["learning_rate"])
-        error = (q.detach() - target).abs()  # [n]
-        return torch.stack([loss.detach(), error.mean(), q.detach().mean(), norm, added.mean()]), error
-
-    @torch.no_grad()
-    def _target_of(self, drawn: Transitions[Tensor], reward: Tensor) -> Tensor:
-        if not self._config.gamma:
-            return reward
-        after = drawn.next_observation
-        return td_target(
-            reward,
-            drawn.discount,
-            next_target_q=self._target(after),
-            next_online_q=self._model(after) if self._config.double else None,
-            next_mask=drawn.next_action_mask,
-        )

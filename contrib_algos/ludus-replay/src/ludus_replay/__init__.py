@@ -1,11 +1,12 @@
-"""Replay memory for off-policy algorithms."""
+"""Replay buffer for off-policy algorithms."""
 
 from __future__ import annotations
 
-from ludus_replay.buffer import ReplayBuffer, Transitions
+from ludus_replay.buffer import ReplayBuffer
 from ludus_replay.layout import ReplayLayout
-from ludus_replay.rows import Rows, collect
+from ludus_replay.rows import Rows, make_rows
 from ludus_replay.sum_tree import SumTree
+from ludus_replay.transitions import Transitions
 
 __all__ = [
     "ReplayBuffer",
@@ -13,5 +14,5 @@ __all__ = [
     "Rows",
     "SumTree",
     "Transitions",
-    "collect",
+    "make_rows",
 ]

@@ -1,4 +1,4 @@
-"""What a replay memory holds of every decision."""
+"""Names, shapes and dtypes of what a replay buffer stores of every decision."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes,
 
 __all__ = ["ReplayLayout"]
 
-_Entry = tuple[tuple[int, ...], "np.dtype[np.generic]"]
+_ArraySpec = tuple[tuple[int, ...], "np.dtype[np.generic]"]
 
 
 @frozen(kw_only=True)
@@ -24,18 +24,18 @@ class ReplayLayout:
             for discrete actions, ``"reward"``, ``"discount"``, ``"offset"``, and ``"sums/…"``.
     """
 
-    arrays: Mapping[str, _Entry]
+    arrays: Mapping[str, _ArraySpec]
 
     @classmethod
-    def of(cls, role: Role, *, sums: Sequence[str] = (), privileged: bool = False) -> ReplayLayout:
+    def for_role(cls, role: Role, *, sums: Sequence[str] = (), privileged: bool = False) -> ReplayLayout:
         """Return the layout for the decisions of a role.
 
         Args:
-            role: As the player sees it.
-            sums: What is summed over the decisions of a transition besides the reward.
-            privileged: Whether privileged leaves are held too.
+            role: Role as the player observes it.
+            sums: Names of columns that are summed over the decisions of a transition besides the reward.
+            privileged: Whether rows include privileged leaves.
         """
-        arrays: dict[str, _Entry] = {}
+        arrays: dict[str, _ArraySpec] = {}
         groups = {"observation": role.observation_space, "privileged": role.privileged_space if privileged else None}
         for group, space in groups.items():
             for name, leaf in leaf_spaces(space).items():
@@ -50,5 +50,5 @@ class ReplayLayout:
 
     @property
     def row_bytes(self) -> int:
-        """Return the memory of one row."""
+        """Return the size of one row in bytes."""
         return sum(math.prod(shape) * dtype.itemsize for shape, dtype in self.arrays.values())

@@ -1,4 +1,4 @@
-"""A sum tree: numbers that are drawn in proportion to their size."""
+"""Sum tree: sample indices in proportion to weights that change."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ __all__ = ["SumTree"]
 
 
 class SumTree:
-    """Weights of which any can be changed, and drawn in proportion to, in O(log n); many at once.
+    """Binary tree of weight sums: O(log n) updates and proportional sampling, for many indices at once.
 
-    Every node is computed from its two children alone, so equal weights give equal trees, however they came about.
+    Every node is computed from its two children alone, so the tree depends on the current weights only, bit for bit.
 
     Args:
-        capacity: Number of weights; they are 0 at first.
+        capacity: Number of weights, initially 0.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -31,7 +31,7 @@ class SumTree:
         return np.asarray(self._nodes[self._leaves + index])
 
     def set(self, index: np.ndarray, weight: np.ndarray | float) -> None:
-        """Change weights; where an index comes twice, the later weight holds.
+        """Set weights; of duplicate indices the last one counts.
 
         Args:
             index: ``[n] int64`` in [0, capacity).
@@ -43,11 +43,11 @@ class SumTree:
             node = node >> 1
             self._nodes[node] = self._nodes[2 * node] + self._nodes[2 * node + 1]
 
-    def find(self, at: np.ndarray) -> np.ndarray:
-        """Return in whose share of the total each position lies; never a weight of 0.
+    def find(self, position: np.ndarray) -> np.ndarray:
+        """Return the index whose interval of cumulative weight contains each position; never one of weight 0.
 
         Args:
-            at: ``[n] float64`` in [0, total); the shares lie in the order of the index. Left unchanged.
+            position: ``[n] float64`` in [0, total); not modified.
 
         Returns:
             ``[n] int64``.
@@ -57,14 +57,14 @@ class SumTree:
         """
         if not self.total > 0:
             raise ValueError("all weights are 0")
-        node = np.ones(at.shape, np.int64)
+        node = np.ones(position.shape, np.int64)
         left = np.empty_like(node)
-        rest = at.astype(np.float64)
+        rest = position.astype(np.float64)
         for _ in range(self._levels):
             np.multiply(node, 2, out=left)
-            share = self._nodes[left]
-            # sums are rounded: a position beyond all shares must not reach a weight of 0
-            right = (rest >= share) & (self._nodes[left + 1] > 0)
-            rest -= share * right
-            node = left + right
+            left_sum = self._nodes[left]
+            # sums are rounded: a position past the last interval must not reach a weight of 0
+            go_right = (rest >= left_sum) & (self._nodes[left + 1] > 0)
+            rest -= left_sum * go_right
+            node = left + go_right
         return node - self._leaves

@@ -1,4 +1,4 @@
-"""SAC as an algorithm of ludus."""
+"""SAC algorithm."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class SAC:
     """Soft actor-critic for one role with a Box or one discrete action label; see `ludus.algorithm.Algorithm`.
 
     Args:
-        config: The options.
-        context: The role and its network.
+        config: Options.
+        context: Role, and the functions that build its networks and runtimes.
 
     Raises:
         ContractError: The role's action space is not supported.
@@ -33,16 +33,16 @@ class SAC:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return nothing: the actions say it all."""
+        """Return nothing: the trainer needs no other fields than the actions."""
         return ()
 
     @property
     def segment_decisions(self) -> int:
-        """Return T."""
+        """Return T, the largest number of decisions in a segment."""
         return self._config.segment_decisions
 
     def make_policy(self) -> SACPolicy:
-        """Make a policy with arbitrary weights."""
+        """Return a policy with arbitrary weights."""
         model, build = self._model(), self._context.build_inference
         critics = model.critics
         return SACPolicy(
@@ -54,10 +54,10 @@ class SAC:
         )
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> SACTrainer:
-        """Make a trainer whose initial weights and draws follow from `seed`.
+        """Return a trainer whose initial weights and samples depend on `seed` alone.
 
         Raises:
-            ConfigError: The replay's memory is too small.
+            ConfigError: The replay buffer is too small.
         """
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

@@ -3,49 +3,47 @@
 from __future__ import annotations
 
 from attrs import frozen
-from ludus.option import Check, above, at_least, between, one_of, option, optional
+from ludus.option import Check, above, between, inherited_option, option, optional
+from ludus_replay.config import ReplayOptions
 
 __all__ = ["SACConfig"]
 
-_TAU = between(0.0, 1.0, open="low")
 _ENTROPY = optional(Check("a number, or unset", between(-1e9, 1e9).accepts))
 
 
 @frozen(kw_only=True)
-class SACConfig:
+class SACConfig(ReplayOptions):
     """Soft actor-critic for Box and Discrete actions [DIS appendix A]."""
 
-    learning_rate: float = option(3e-4, above(0), help="Adam step size of the policy; > 0; Haarnoja et al.: 3e-4")
+    learning_rate: float = inherited_option(
+        ReplayOptions, "learning_rate", 3e-4, help="Adam step size of the policy; > 0; Haarnoja et al.: 3e-4"
+    )
     critic_learning_rate: float = option(3e-4, above(0), help="Adam step size of the critics; > 0")
     alpha_learning_rate: float = option(3e-4, above(0), help="Adam step size of the log temperature; > 0")
-    learning_rate_schedule: str = option(
+    learning_rate_schedule: str = inherited_option(
+        ReplayOptions,
+        "learning_rate_schedule",
         "constant",
-        one_of("constant", "linear"),
         help="constant, or all three linear to 0 over the training budget",
-        scheduled=True,
     )
-    adam_eps: float = option(1e-8, above(0), help="Adam's term against division by zero; > 0")
-    max_grad_norm: float = option(
+    max_grad_norm: float = inherited_option(
+        ReplayOptions,
+        "max_grad_norm",
         10.0,
-        above(0),
         help="gradients of the policy, and of both critics together, are scaled down to this L2 norm; > 0",
     )
-
-    gamma: float = option(0.99, between(0.0, 1.0), help="discount per decision or tick; [0, 1]")
-    discount_per: str = option(
-        "decision",
-        one_of("decision", "tick"),
-        help="what gamma counts: decisions, or elapsed ticks (asynchronous games)",
-    )
-    n_step: int = option(1, at_least(1), help="decisions whose rewards are summed before the target bootstraps; ≥ 1")
-    tau: float = option(
-        0.005, _TAU, help="share of the critics that their targets take over at every gradient step; (0, 1]; 1: a copy"
+    tau: float = inherited_option(
+        ReplayOptions,
+        "tau",
+        0.005,
+        help="share of the critics' weights in the update of the target critics at every gradient step; (0, 1]; "
+        "1: a copy",
     )
 
     alpha: float = option(
-        0.2, above(0), help="temperature: what a nat of entropy is worth, in rewards; > 0; where learned, at the start"
+        0.2, above(0), help="temperature: reward per nat of entropy; > 0; with learn_alpha the initial value"
     )
-    learn_alpha: bool = option(True, help="the temperature is steered so that the policy keeps the target entropy")
+    learn_alpha: bool = option(True, help="adapt the temperature so that the policy keeps the target entropy")
     target_entropy: float | None = option(
         None,
         _ENTROPY,
@@ -59,35 +57,25 @@ class SACConfig:
         "Christodoulou: 0.98",
     )
 
-    segment_decisions: int = option(16, at_least(1), help="longest segment T in decisions; ≥ 1")
-    batch_decisions: int = option(256, at_least(1), help="fresh decisions per update; ≥ 1")
-    updates_per_batch: int = option(
-        64, at_least(1), help="gradient steps per update; ≥ 1; one for each fresh decision in the original"
+    updates_per_batch: int = inherited_option(
+        ReplayOptions,
+        "updates_per_batch",
+        64,
+        help="gradient steps per update; ≥ 1; one for each fresh decision in the original",
     )
-    minibatch_size: int = option(
-        256, between(1, 1_000_000), help="transitions per gradient step; [1, 1e6]; Haarnoja et al.: 256"
+    minibatch_size: int = inherited_option(
+        ReplayOptions,
+        "minibatch_size",
+        256,
+        help="transitions per gradient step; [1, 1e6]; Haarnoja et al.: 256",
     )
-    learning_starts: int = option(256, at_least(1), help="transitions to remember before the first gradient step; ≥ 1")
-
-    replay_capacity: int = option(
-        1_000_000, at_least(1), help="rows of the replay memory, about one per decision; ≥ 1; Haarnoja et al.: 1e6"
-    )
-    replay_memory_mb: float = option(512.0, above(0), help="memory of the replay at most, in MiB; > 0")
-    checkpoint_replay: bool = option(
-        True, help="checkpoints hold the replay memory too, so that resuming is exact; false: they stay small"
-    )
-    cpu_kernels: str = option(
-        "auto",
-        one_of("auto", "onednn", "torch", "plain"),
-        help="what multiplies in linear layers on the CPU while they learn, fused with their activations: oneDNN or "
-        "torch; plain: layers are not fused; auto: oneDNN, but torch on x86 without AVX-512",
-    )
-    cuda_graphs: bool = option(
-        True,
-        help="on a GPU, gradient steps are recorded, and repeated by one launch each; they are launched piece by piece "
-        "where that fails",
+    replay_capacity: int = inherited_option(
+        ReplayOptions,
+        "replay_capacity",
+        1_000_000,
+        help="rows of the replay buffer, about one per decision; ≥ 1; Haarnoja et al.: 1e6",
     )
     decision_values: bool = option(
         False,
-        help="decisions say what the policy expects, for opponents that learn from it; costs two critics per decision",
+        help="decisions carry the policy's value, for opponents that learn from it; evaluates two critics per decision",
     )

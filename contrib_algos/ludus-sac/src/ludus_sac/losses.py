@@ -1,7 +1,7 @@
-"""The formulas of soft actor-critic: pure functions of tensors.
+"""Formulas of soft actor-critic as pure functions of tensors.
 
-Expectations over actions are sums over C *candidates* with weights: for discrete actions all of them with their
-probabilities, for continuous ones a single sample of weight 1. So the same formulas serve both.
+Expectations over actions are weighted sums over C *candidates*: for discrete actions all of them with their
+probabilities, for continuous ones a single sample of weight 1. So both kinds of actions share the formulas.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def masked_categorical(logits: Tensor, mask: Tensor | None) -> tuple[Tensor, Ten
 def squashed_normal(mean: Tensor, log_std: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
     """Return actions a = tanh(u), u = mean + std · noise, in (-1, 1) ``[n, D]``, and their log-density ``[n, 1]``.
 
-    log π(a) = Σ_d log N(u_d) - log(1 - tanh²(u_d)); the last term is computed as 2 (log 2 - u - softplus(-2u)), which
-    is exact where tanh rounds to 1 as well.
+    log π(a) = Σ_d log N(u_d) - log(1 - tanh²(u_d)). The last term is computed as 2 (log 2 - u - softplus(-2u)), which
+    is exact even where tanh rounds to 1.
 
     Args:
         mean: ``[n, D]``.
         log_std: ``[n, D]``.
         noise: ``[n, D]``, standard normal.
     """
-    unbounded = mean + log_std.exp() * noise
-    normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
-    correction = 2 * (math.log(2) - unbounded - functional.softplus(-2 * unbounded))
-    return torch.tanh(unbounded), (normal - correction).sum(dim=1, keepdim=True)
+    u = mean + log_std.exp() * noise
+    log_normal = -0.5 * noise.square() - log_std - 0.5 * math.log(2 * math.pi)
+    log_slope = 2 * (math.log(2) - u - functional.softplus(-2 * u))
+    return torch.tanh(u), (log_normal - log_slope).sum(dim=1, keepdim=True)
 
 
 def soft_value(q: Tensor, log_prob: Tensor, weight: Tensor, *, alpha: Tensor) -> Tensor:
-    """Return V(s) = E[Q(s, a) - alpha log π(a|s)] ``[n]``; the policy maximises its mean.
+    """Return V(s) = E[Q(s, a) - alpha log π(a|s)] ``[n]``; the policy maximizes its mean.
 
     Args:
         q: ``[n, C]``.
@@ -75,28 +75,28 @@ def entropy(log_prob: Tensor, weight: Tensor) -> Tensor:
 
 
 def soft_target(reward: Tensor, discount: Tensor, next_value: Tensor) -> Tensor:
-    """Return what Q(s, a) should be, ``[n]``: reward + discount · V(s').
+    """Return the target of Q(s, a), ``[n]``: reward + discount · V(s').
 
     Args:
         reward: ``[n]``, summed over the decisions of a transition.
         discount: ``[n]``; 0 where the match terminated.
-        next_value: ``[n]``: the soft value of s' by the target critics.
+        next_value: ``[n]``, soft value of s' by the target critics.
     """
     return reward + discount * next_value
 
 
 def critic_loss(q: Tensor, target: Tensor) -> Tensor:
-    """Return ½ (Q(s, a) - target)², its mean over rows, summed over critics.
+    """Return the mean over rows of ½ (Q(s, a) - target)², summed over critics.
 
     Args:
-        q: ``[2, n]``: both critics' values of the actions taken.
+        q: ``[2, n]``, values of the actions taken by both critics.
         target: ``[n]``, without gradient.
     """
     return 0.5 * (q - target).square().mean(dim=1).sum()
 
 
 def temperature_loss(log_alpha: Tensor, entropy: Tensor, target_entropy: Tensor) -> Tensor:
-    """Return log alpha · (H - H_target): descent lowers the temperature while the entropy exceeds its target.
+    """Return log alpha · (H - H_target): its descent lowers the temperature while the entropy exceeds its target.
 
     Args:
         log_alpha: ``[]``.

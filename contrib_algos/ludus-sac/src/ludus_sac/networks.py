@@ -1,4 +1,4 @@
-"""The module SAC trains: an actor, two critics, a temperature."""
+"""Module that SAC trains: an actor, two critics and a temperature."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ CRITICS = 2
 
 
 class Critics(nn.Module):
-    """Two networks that know nothing of each other.
+    """Two independent networks that estimate Q.
 
     Args:
-        context: The role and the network to build.
-        kind: The kind of actions.
+        context: Role, and the function that builds the networks.
+        kind: Kind of actions.
 
     Attributes:
-        request: What was asked of both networks.
-        action_leaf: Under which name they read the action; empty if they do not.
+        request: Request that both networks were built for.
+        action_leaf: Name of the leaf with the action; empty for discrete actions.
     """
 
     def __init__(self, context: AlgorithmContext, kind: ActionKind) -> None:
@@ -49,12 +49,12 @@ class Critics(nn.Module):
             critic_heads=head if privileged else {},
             head_gain={"q": 0.1},
         )
-        self.networks = nn.ModuleList([_feedforward(context, self.request) for _ in range(CRITICS)])
+        self.networks = nn.ModuleList([_build_feedforward(context, self.request) for _ in range(CRITICS)])
 
     def forward(
         self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor | None
     ) -> Tensor:
-        """Return Q(s, ·) or Q(s, a) of both, ``[2, n, C] float32``.
+        """Return Q(s, ·) or Q(s, a) by both networks, ``[2, n, C] float32``.
 
         Args:
             observation: Leaves ``[n, …]``.
@@ -67,23 +67,23 @@ class Critics(nn.Module):
     def update_statistics(
         self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor], action: Tensor | None
     ) -> None:
-        """Add rows to the statistics of both; arguments as for `forward`."""
-        given = {} if action is None else {self.action_leaf: action}
-        leaves = LazyLeaves([*observation, *given], lambda name: (given if name in given else observation)[name])
+        """Add rows to the statistics of both networks; arguments as for `forward`."""
+        actions = {} if action is None else {self.action_leaf: action}
+        leaves = LazyLeaves([*observation, *actions], lambda name: (actions if name in actions else observation)[name])
         for network in self.networks:
             update_statistics(network, leaves, privileged)
 
 
 class ActorCritics(nn.Module):
-    """The player's network three times: for the policy, and for two critics; and the log temperature.
+    """Three instances of the player's network, an actor and two critics, and the log temperature.
 
     Args:
-        context: The role and the network to build.
-        kind: The kind of actions.
-        alpha: Temperature at the start.
+        context: Role, and the function that builds the networks.
+        kind: Kind of actions.
+        alpha: Initial temperature.
 
     Attributes:
-        request: What was asked of the actor's network.
+        request: Request that the actor's network was built for.
 
     Raises:
         ContractError: The network is recurrent.
@@ -97,7 +97,7 @@ class ActorCritics(nn.Module):
             head_gain={"policy": 0.01},
             labels={"policy": kind.label_sizes} if kind.label_sizes else {},
         )
-        self.actor = _feedforward(context, self.request)
+        self.actor = _build_feedforward(context, self.request)
         self.critics = Critics(context, kind)
         self.log_alpha = nn.Parameter(torch.tensor(math.log(alpha)))
 
@@ -108,8 +108,8 @@ class ActorCritics(nn.Module):
         return parameters
 
 
-def _feedforward(context: AlgorithmContext, request: NetworkRequest) -> nn.Module:
+def _build_feedforward(context: AlgorithmContext, request: NetworkRequest) -> nn.Module:
     network = context.build_network(request)
     if isinstance(network, RecurrentNetwork):
-        raise ContractError("sac trains networks without recurrent state; choose another network")
+        raise ContractError("sac does not support recurrent networks; choose a network without memory")
     return network
