@@ -1,8 +1,8 @@
-"""Groups: trainers of one player in several processes that compute every update together, each on a part of the batch.
+"""Process groups: trainers of one player in several processes that compute every update together.
 
-All of a group begin an update with equal weights and state and leave it with equal ones. What must be known of the
-whole batch for that, such as the gradient, they exchange; every one of them calls the same methods in the same order.
-One that raises in between leaves the group, so that nobody waits for it.
+Each process reads a shard of the batch. All processes of a group begin an update with equal weights and state, and end
+it with equal ones; they exchange what depends on the whole batch, such as gradients. All call the same methods in the
+same order. A process that raises in between leaves the group, so that the others do not wait for it.
 """
 
 from __future__ import annotations
@@ -17,65 +17,65 @@ __all__ = ["Alone", "Group", "in_turn", "mean_gradients"]
 
 
 class Group(Protocol):
-    """What the trainers of a group exchange by. Every method waits for all of them.
+    """Exchanges values between the trainers of a group. Every method waits for all of them.
 
     Raises:
-        LinkError: One of them is gone, or has not come for too long; the group is of no use any more.
+        LinkError: A process has left or timed out; the group cannot be used any more.
     """
 
     @property
     def rank(self) -> int:
-        """Return the number of this trainer, from 0."""
+        """Return the rank of this process, from 0."""
 
     @property
     def size(self) -> int:
-        """Return how many there are."""
+        """Return the number of processes."""
 
     def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:
-        """Replace tensors by their means over the group, in place.
+        """Replace tensors by their weighted means over the group, in place.
 
         Args:
-            tensors: Of one floating dtype on one device, with the same shapes everywhere.
-            weight: What those of this trainer count, for example the decisions that they are means of; ≥ 0.
+            tensors: Tensors of one floating dtype on one device, with the same shapes in all processes.
+            weight: Weight of this process, ≥ 0, for example its number of decisions.
         """
 
     def least(self, number: float) -> float:
-        """Return the least of the numbers that all call this with."""
+        """Return the least of the numbers that the processes pass."""
 
     def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:
-        """Replace tensors by those of one trainer, in place.
+        """Replace tensors by those of one process, in place.
 
         Args:
-            tensors: With the same shapes and dtypes everywhere.
-            source: Whose.
+            tensors: Tensors with the same shapes and dtypes in all processes.
+            source: Rank of the process to copy from.
         """
 
 
 class Alone:
-    """A group of one; see `Group`."""
+    """A group of one process; see `Group`."""
 
     rank, size = 0, 1
 
     def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:
-        """Leave tensors as they are."""
+        """Leave tensors unchanged."""
 
     def least(self, number: float) -> float:
         """Return the number."""
         return number
 
     def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:
-        """Leave tensors as they are."""
+        """Leave tensors unchanged."""
 
 
 def in_turn(group: Group, change: Callable[[], None], tensors: Sequence[Tensor]) -> None:
-    """Let all of a group change tensors one after the other, each going on from what the one before has made.
+    """Let the processes of a group change tensors one after another, each starting from the result of the one before.
 
-    So running statistics count what all of them have seen.
+    So running statistics include the data of all processes.
 
     Args:
-        group: Whose tensors are equal before, and will be.
-        change: Changes them in place.
-        tensors: All that it changes.
+        group: Group whose tensors are equal before and after.
+        change: Changes the tensors in place.
+        tensors: All tensors that `change` changes.
     """
     for rank in range(group.size):
         if rank == group.rank:
@@ -84,11 +84,11 @@ def in_turn(group: Group, change: Callable[[], None], tensors: Sequence[Tensor])
 
 
 def mean_gradients(group: Group, parameters: Sequence[nn.Parameter], *, weight: float) -> None:
-    """Replace gradients by their means over a group: those of what all of them have computed a loss of.
+    """Replace gradients by their weighted means over a group.
 
     Args:
-        group: All of which call this.
-        parameters: With gradients; those of others count as 0.
+        group: Group whose processes all call this.
+        parameters: Parameters with gradients; a missing gradient counts as 0.
         weight: See `Group.mean`.
     """
     if group.size == 1:

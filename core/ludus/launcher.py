@@ -1,19 +1,19 @@
-"""The launcher contract: processes for the workers of a run, and the way of everything between them.
+"""The launcher contract: starts the workers of a run and carries their messages.
 
-The coordinator's process asks a launcher for a *crew*: running workers, which it watches, takes messages to and from,
-and ends. In each process that it starts, a launcher makes the worker, gives it the messages that come for it, and lets
-it work::
+The coordinator's process calls `Launcher.launch`, which returns a `WorkerPool`: running workers that it supervises and
+exchanges messages with. In every process that it starts, a launcher makes the worker and runs its loop::
 
-    worker = make_worker(spec, place, WorkerContext(link=link, clock=time.monotonic))
+    worker = make_worker(spec, env, WorkerContext(link=link, clock=time.monotonic))
     worker.start()
-    while not (worker.stopped and worker.settled):
+    while not (worker.stopped and worker.drained):
         for peer, message in …:
             worker.handle(peer, message)
         worker.work()
 
-It sends `ludus.wire.Heartbeat` for the worker to the coordinator at regular intervals, and `ludus.wire.Failure` if the
-worker raises. Workers address each other by name. No message names its sender; the launcher knows the sender from the
-connection. Delivery is best effort and in order per direction; workers resend what is lost.
+The launcher sends `ludus.wire.Heartbeat` to the coordinator on behalf of the worker at regular intervals, and
+`ludus.wire.Failure` if the worker raises. Workers address each other by name. No message contains its sender; the
+launcher identifies the sender from the connection. Delivery is best effort and in order per direction; workers send
+again what was not acknowledged.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def learner_name(player: str) -> str:
 
 
 def helper_name(player: str, rank: int) -> str:
-    """Return the worker name of a process that helps a player's learner; its rank in their group is 1 or more."""
+    """Return the worker name of a helper of a player's learner; its rank in the process group is at least 1."""
     return f"helper-{rank}-{player}"
 
 
@@ -72,7 +72,12 @@ def helper_name(player: str, rank: int) -> str:
 
 @frozen
 class WorkerSpec:
-    """One worker: its name, which begins with its kind, and its threads."""
+    """One worker.
+
+    Args:
+        name: Worker name; it starts with the kind of worker.
+        threads: Number of threads it computes with.
+    """
 
     name: str
     threads: int
@@ -80,47 +85,48 @@ class WorkerSpec:
 
 @frozen(kw_only=True)
 class Session:
-    """One start of a run, as a launcher needs to know it.
+    """One start of a run, with the settings of its launcher.
 
     Args:
         run_dir: The run folder; logs go to its ``logs`` folder.
-        number: Counts the starts of the run.
-        stall_s: A worker that is silent for so long is restarted; one that starts may be silent for minutes.
-        restarts: Restarts of one worker within a minute, in which silence does not count, or with nothing committed in
-            between (`ludus.wire.CheckpointAck`, `ludus.wire.ResultsAck`; of a service, with nobody served by
-            `ludus.wire.Heartbeat`); more means that restarting does not help.
-        say: Tells the person one line.
+        number: Number of this start, counted over the run.
+        stall_s: Seconds without a message after which a worker is restarted; a starting worker gets minutes.
+        restarts: Restarts of one worker before the run is given up; see `ludus.recovery.RestartHistory`.
+        print_line: Prints one line for the user.
     """
 
     run_dir: Path
     number: int
     stall_s: float
     restarts: int
-    say: Callable[[str], None]
+    print_line: Callable[[str], None]
 
 
 class Link(Protocol):
-    """What a worker, or the coordinator, needs to send messages."""
+    """Sends messages of a worker or of the coordinator."""
 
     def send(self, peer: str, message: Any) -> bool:
-        """Send without waiting; False where the peer cannot take it now. Its arrays are not written afterwards."""
+        """Send without blocking; returns False if the peer cannot be reached or its queue is full.
+
+        The sender must not write to the arrays of the message afterwards.
+        """
 
 
 class WorkerPool(Link, Protocol):
-    """The workers of one start of a run. Used by the thread that launched them."""
+    """The running workers of one session. Used only by the thread that launched them."""
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what has arrived for the coordinator as (worker, message), waiting so long for the first."""
+        """Return messages to the coordinator as (worker, message), waiting up to `timeout_s` for the first."""
 
     def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
-        """See to it that all are at work; called between two calls of `receive`, again and again.
+        """Restart workers that ended or hang; called between two calls of `receive`.
 
         Args:
-            last_seen_s: When each worker was heard last, by the monotonic clock.
-            errors: Why workers said they would end; taken out once told.
+            last_seen_s: Time of the last message of every worker, by the monotonic clock.
+            errors: Errors that workers have reported; removed once printed.
 
         Raises:
-            WorkerError: A worker dies again and again.
+            WorkerError: A worker fails repeatedly.
         """
 
     @property
@@ -128,34 +134,34 @@ class WorkerPool(Link, Protocol):
         """Return the names of the running workers."""
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then end the rest; services last, as others may wait for them.
+        """Wait for all workers to exit, then kill the rest; services last, since others may wait for their answers.
 
-        Who has not been heard yet has nothing to lose, and need not be waited for.
+        Workers that never connected hold no unsaved state and are killed at once.
 
         Args:
-            timeout_s: How long to wait.
-            poll: Called again and again meanwhile, to answer their last messages.
+            timeout_s: Seconds to wait.
+            poll: Called repeatedly while waiting, to answer the last messages.
 
         Returns:
-            The names of those that had to be ended, services left out.
+            The names of workers that were killed, without services.
         """
 
     def close(self) -> None:
-        """End at once whoever is left, and free everything."""
+        """Kill the workers that still run, and release all resources."""
 
 
 class Launcher(Protocol):
-    """Runs workers; one per engine (local processes, Ray, Slurm, …)."""
+    """Starts workers; one implementation per engine (local processes, Ray, Slurm, …)."""
 
     @property
     def cores(self) -> float:
         """Return how many processor cores the workers of a run may use together."""
 
     def check(self, workers: int) -> None:
-        """Find out whether there is room for so many workers; called before anything is written.
+        """Check that there is room for so many workers; called before anything is written.
 
         Raises:
-            WorkerError: There is not.
+            WorkerError: There is no room.
         """
 
     def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> WorkerPool:
@@ -171,12 +177,12 @@ class Launcher(Protocol):
 
 @frozen(kw_only=True)
 class WorkerEnv:
-    """Where a worker finds itself.
+    """The environment of a worker.
 
     Args:
         run_dir: The run folder.
-        session: Number of the session; another one for every restart, which keeps random streams apart.
-        sockets: A private folder of the run on this machine, where components with a service meet; None without.
+        session: Session number, increased by every restart; part of random seeds.
+        sockets: Private folder for the sockets of services; None without.
     """
 
     run_dir: Path
@@ -185,119 +191,119 @@ class WorkerEnv:
 
 
 class SharedMemory(Protocol):
-    """Memory that a sampler and its learners share, so that what is large need not be copied into messages."""
+    """Memory that samplers and learners share, so that blocks and weights are not copied into messages."""
 
     def allocate(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
-        """Return arrays for the next block of a player, with whatever is left in them; None where there is no room.
+        """Return uninitialized arrays for the next block of a player; None if there is no room.
 
-        The block leaves as `ludus.wire.Segments` with parts of these arrays. They are lent again when a
-        `ludus.wire.Credit` has released it.
+        The block is sent as `ludus.wire.Segments` with views of these arrays. The buffer is allocated again once a
+        `ludus.wire.Credit` has released the block.
         """
 
     def publish(self, weights: Weights, version: int) -> None:
-        """Show newer weights of this learner to samplers; whoever cannot see them gets them as messages."""
+        """Publish newer weights of this learner; samplers that cannot map the memory get them in messages."""
 
     def refresh(self, learner: str, version: int, load: Callable[[Weights, int], None]) -> None:
-        """Hand over the newest weights of a learner if they are not of that version.
+        """Load the newest weights of a learner unless they have the given version.
 
         Args:
-            learner: Whose.
-            version: Of those that are known.
-            load: Copies weights and is told their version; called again if they changed under its hands.
+            learner: Worker name of the learner.
+            version: Version that is loaded already.
+            load: Copies weights of a version; called again if they were overwritten during the copy.
         """
 
 
 class ProcessGroup(Group, Protocol):
-    """A group of processes, as one of them sees it. Used by one thread."""
+    """One process's handle of a process group. Used by one thread."""
 
     def close(self) -> None:
-        """Leave. Whoever waits for this process hears of it at once, as when it dies."""
+        """Leave the group. Processes that wait for this one get a `LinkError` at once, as if it had died."""
 
 
 class PendingGroup(Protocol):
-    """A group that is to be, as its first process sees it."""
+    """A process group that is being formed, as rank 0 sees it."""
 
     def poll(self) -> ProcessGroup | None:
-        """Return the group once all have come, None before; never waits.
+        """Return the group once all processes have joined, None before; does not block.
 
         Raises:
-            LinkError: One has come and gone again.
+            LinkError: A process has joined and left again.
         """
 
     def close(self) -> None:
-        """Let go those who have come, unless the group was handed over."""
+        """Disconnect the processes that have joined, unless the group was returned."""
 
 
 class Rendezvous(Protocol):
-    """How processes of one learner become a group. A name is that of one meeting: 1 to 40 characters ``a-z 0-9 -``."""
+    """Forms process groups of one learner. A group has a unique name: 1 to 40 characters ``a-z 0-9 -``."""
 
-    def call(self, name: str, *, size: int, timeout_s: float) -> PendingGroup:
-        """Open a meeting, as its first process.
+    def open(self, name: str, *, size: int, timeout_s: float) -> PendingGroup:
+        """Open a group as rank 0.
 
         Args:
-            name: By which the others find it.
-            size: Of the group.
-            timeout_s: How long others are waited for whenever the group exchanges something.
+            name: Name of the group.
+            size: Number of processes.
+            timeout_s: Seconds to wait for the others in every exchange of the group.
 
         Raises:
-            LinkError: There is no place for it.
+            LinkError: No socket could be made.
         """
 
     def join(self, name: str, *, rank: int, size: int, timeout_s: float) -> ProcessGroup:
-        """Come to a meeting that has been opened.
+        """Join a group that was opened.
 
         Args:
-            name: Of the meeting.
-            rank: Of this process, from 1.
-            size: Of the group.
-            timeout_s: As in `call`.
+            name: Name of the group.
+            rank: Rank of this process, from 1.
+            size: Number of processes.
+            timeout_s: As in `open`.
 
         Raises:
-            LinkError: It was given up.
+            LinkError: The group was given up.
         """
 
 
 class Worker(Protocol):
-    """What runs in a process of its own, or in turn with the others."""
+    """Runs in a process of its own, or in turn with other workers in one process."""
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the worker name."""
 
     @property
     def count(self) -> int:
-        """Return how many useful things were done so far."""
+        """Return the amount of useful work done so far; heartbeats report it."""
 
     @property
     def stopped(self) -> bool:
-        """Return whether it was told to stop."""
+        """Return whether the worker has received `ludus.wire.Stop`."""
 
     @property
     def drained(self) -> bool:
-        """Return whether all it said is committed."""
+        """Return whether everything that the worker sent is committed."""
 
     def start(self) -> None:
-        """Introduce itself."""
+        """Register with the coordinator."""
 
     def handle(self, peer: str, message: Any) -> None:
-        """Take a message."""
+        """Handle one message."""
 
     def work(self) -> bool:
         """Do a small piece of work and return whether there was any."""
 
     def close(self) -> None:
-        """Free everything."""
+        """Release all resources."""
 
 
 @frozen(kw_only=True)
 class WorkerContext:
-    """What a worker has to work with.
+    """What a launcher provides to a worker.
 
     Args:
-        link: Where its messages go.
+        link: Sends its messages.
         clock: Seconds.
-        memory: Shared with the others; None without.
-        rendezvous: How processes of one learner become a group; None where they cannot.
+        memory: Shared memory; None without.
+        rendezvous: Forms process groups of a learner; None if the launcher cannot.
     """
 
     link: Link
@@ -308,13 +314,14 @@ class WorkerContext:
 
 @frozen(kw_only=True)
 class RemoteSamplerSpec:
-    """What samplers of a run need on a computer of their own.
+    """Requirements of a run's samplers on another host.
 
     Attributes:
-        threads: Of every sampler.
+        threads: Threads of every sampler.
         service: Worker name of the service that must run beside them; empty without.
-        learners: Worker names of those that they reach through the launcher.
-        stall_s: As in `Session`, and so is `restarts`.
+        learners: Worker names of the learners that they send blocks to.
+        stall_s: As in `Session`.
+        restarts: As in `Session`.
     """
 
     threads: int

@@ -136,6 +136,14 @@ class LeagueView(Protocol):
     def elapsed_s(self) -> float:
         """Return how long the run has trained, in seconds."""
 
+    @property
+    def progress(self) -> float:
+        """Return the share of the training budget that is used, in [0, 1]; 0 without a budget.
+
+        The larger share of ``run.decisions`` and ``run.minutes``; the same value that schedules of algorithms and
+        interfaces read.
+        """
+
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""
 

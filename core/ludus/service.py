@@ -1,9 +1,9 @@
-"""The service contract: one supervised process beside the samplers that a component's runtimes may ask.
+"""The service contract: a supervised process beside the samplers that answers requests of a component's runtimes.
 
-A component of kind ``inference`` with a ``service`` gets such a process in every run with processes of its own. How
-its runtimes talk to it is up to the component; here is what they have in common with ludus: the place they meet, and a
-way to build the networks of the run. The service is a `ludus.launcher.Worker` that serves what has come whenever it
-works, waiting at most about 20 ms for it. It is ended after all workers that may ask it, and without a warning.
+A component of kind ``inference`` with a ``service`` gets such a process in every multi-process run. The component
+defines its own protocol; ludus provides a folder for its sockets and makes the networks of the run. The service is a
+`ludus.launcher.Worker` whose `work` answers the requests that have arrived, waiting at most about 20 ms for one. It is
+killed, without `Stop`, after all workers that may send requests.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Network", "ServiceContext", "ServiceEndpoint"]
 
 
 class Network(NamedTuple):
-    """A module and what it was made for."""
+    """A module and the request that it was made for."""
 
     module: nn.Module
     request: NetworkRequest
@@ -32,13 +32,13 @@ class Network(NamedTuple):
 
 @frozen(kw_only=True)
 class ServiceEndpoint:
-    """Where a runtime runs, and reaches the service of its component.
+    """The address of a service, as a runtime of a worker uses it.
 
     Args:
-        worker: The worker's name.
-        player: The name under which the service finds networks of the same configuration.
-        sockets: The private folder of sockets in which they meet.
-        service: The worker name of the service.
+        worker: Name of the worker that the runtime belongs to.
+        player: Name under which the service finds networks of the same configuration.
+        sockets: Private folder of the sockets.
+        service: Worker name of the service.
     """
 
     worker: str
@@ -49,13 +49,13 @@ class ServiceEndpoint:
 
 @frozen(kw_only=True)
 class ServiceContext:
-    """What the factory of a service is given besides the component's configuration.
+    """What the factory of a service gets besides the component's configuration.
 
     Args:
-        name: The worker's name.
-        sockets: The private folder of sockets in which runtimes meet it.
-        networks: By player; makes the networks that a policy of the player runs, the same way as samplers do.
-        link: Where its messages go, such as `ludus.wire.MetricsReport` to the coordinator.
+        name: Worker name of the service.
+        sockets: Private folder of the sockets.
+        networks: By player: a function that makes the networks of the player's policy, as samplers make them.
+        link: Sends messages, such as `ludus.wire.MetricsReport` to the coordinator.
         clock: Seconds.
     """
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, termination and a terminal that goes away: as words instead of exceptions, or all as one exception."""
+"""Handles SIGINT, SIGTERM and SIGHUP by a callback, or turns them into one exception."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-__all__ = ["interrupting", "noted"]
+__all__ = ["interrupt_on_termination", "on_signal"]
 
-#: What a second signal does. Not what was there before: a shell in the background leaves SIGINT ignored.
-_AGAIN: dict[int, Any] = {
+#: Handlers for a second signal. Not the previous ones: a background shell leaves SIGINT ignored.
+_SECOND_HANDLERS: dict[int, Any] = {
     signal.SIGINT: signal.default_int_handler,
     signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGHUP: signal.SIG_IGN,  # from a terminal that goes away it comes twice: the shell passes it on, too
+    signal.SIGHUP: signal.SIG_IGN,  # a closed terminal sends it twice: the shell forwards it too
 }
 
 
 @contextmanager
-def noted(note: Callable[[str], None]) -> Iterator[None]:
-    """Turn SIGINT, SIGTERM and SIGHUP into a call; a second one ends the process at once, unless it is a SIGHUP.
+def on_signal(callback: Callable[[str], None]) -> Iterator[None]:
+    """Call a function on the first SIGINT, SIGTERM or SIGHUP; a second SIGINT or SIGTERM ends the process at once.
 
-    SIGHUP stays ignored where it is, as after nohup. Does nothing outside the main thread.
+    SIGHUP stays ignored if it is ignored, as after nohup. Does nothing outside the main thread.
 
     Args:
-        note: Is given the signal's name, between any two instructions: it should set a flag first, and may then print.
+        callback: Called with the signal's name between any two instructions: it should set a flag, then may print.
     """
 
     def stop(number: int, _frame: object) -> None:
-        signal.signal(number, _AGAIN[number])
-        with suppress(RuntimeError):  # the signal came in the middle of a print, which must not be entered twice
-            note(signal.Signals(number).name)
+        signal.signal(number, _SECOND_HANDLERS[number])
+        with suppress(RuntimeError):  # the signal interrupted a print, which is not reentrant
+            callback(signal.Signals(number).name)
 
-    with _handled(_AGAIN, stop):
+    with _install(_SECOND_HANDLERS, stop):
         yield
 
 
 @contextmanager
-def interrupting() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into a KeyboardInterrupt, so that whatever ends well after Ctrl-C does after them.
+def interrupt_on_termination() -> Iterator[None]:
+    """Raise KeyboardInterrupt on SIGTERM and SIGHUP, so that code that handles Ctrl-C handles them too.
 
-    What `noted` says of a second one, of SIGHUP and of threads holds here, too.
+    A second signal, an ignored SIGHUP and other threads are treated as by `on_signal`.
     """
 
     def stop(number: int, _frame: object) -> None:
-        signal.signal(number, _AGAIN[number])
+        signal.signal(number, _SECOND_HANDLERS[number])
         raise KeyboardInterrupt
 
-    with _handled((signal.SIGTERM, signal.SIGHUP), stop):
+    with _install((signal.SIGTERM, signal.SIGHUP), stop):
         yield
 
 
 @contextmanager
-def _handled(numbers: Iterable[int], stop: Callable[[int, object], None]) -> Iterator[None]:
-    """Handle signals for a while, as far as this thread may, and nobody wants them ignored."""
+def _install(numbers: Iterable[int], stop: Callable[[int, object], None]) -> Iterator[None]:
+    """Install a signal handler in the main thread; an ignored SIGHUP stays ignored."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

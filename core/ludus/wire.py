@@ -1,8 +1,8 @@
-"""The messages of ludus as launchers carry them.
+"""The messages that launchers carry.
 
-A launcher decides what bytes a message becomes, and lets `message_of` check what arrives: a value of another type than
-the hint of its field is refused, and so are integers of more than 64 bits; only an integer may stand for a float.
-Floats may be NaN or infinite. Nothing a peer sends can make it raise anything but `WireError`, or run code.
+A launcher defines the encoding of messages. It makes received ones by `message_of`, which checks every value against
+the type hint of its field. Integers of more than 64 bits are rejected; an integer is accepted as a float. Floats may be
+NaN or infinite. Input of a peer cannot raise anything but `WireError`, nor run code.
 """
 
 from __future__ import annotations
@@ -54,28 +54,28 @@ __all__ = [
 Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
-#: Raised whenever a message changes; peers of different versions refuse each other.
-PROTOCOL = 12
+#: Version of the protocol, increased whenever a message changes; peers of different versions reject each other.
+PROTOCOL = 13
 
-#: Every class of messages.
+#: All message classes.
 MESSAGES: tuple[type[Message], ...] = tuple(
     attrs.resolve_types(value, localns={"np": np})
     for value in vars(_messages).values()
     if getattr(value, "__module__", "") == _messages.__name__
 )
 
-converter.register_structure_hook(np.ndarray, lambda array, _: array)  # made by the launcher
+converter.register_structure_hook(np.ndarray, lambda array, _: array)  # decoded by the launcher
 
 
 def message_of(kind: type[_M], fields: dict[str, Any]) -> _M:
-    """Make the message that somebody sent.
+    """Make a message from received fields.
 
     Args:
-        kind: Its class, the type hints of which are resolved.
+        kind: Message class with resolved type hints.
         fields: Plain values, as from `attrs.asdict`, and arrays.
 
     Raises:
-        WireError: A value is not of the type that its field has.
+        WireError: A value has not the type of its field.
     """
     try:
         return structure(fields, kind)

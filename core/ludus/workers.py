@@ -1,4 +1,4 @@
-"""Making the workers of a run, for launchers.
+"""Makes the workers of a run for launchers.
 
 A launcher starts processes and calls `make_worker` in each; see `ludus.launcher`.
 """
@@ -16,29 +16,28 @@ from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, 
 __all__ = ["make_worker", "remote_sampler_spec"]
 
 
-def make_worker(spec: WorkerSpec, place: WorkerEnv, context: WorkerContext) -> Worker:
+def make_worker(spec: WorkerSpec, env: WorkerEnv, context: WorkerContext) -> Worker:
     """Make a worker of a run in the process where it will work.
 
     Args:
-        spec: Which.
-        place: Where.
-        context: What it has to work with.
+        spec: The worker.
+        env: Its environment.
+        context: What the launcher provides to it.
 
     Raises:
-        LudusError: The configuration of the run is wrong here, or a component fails.
+        LudusError: The configuration of the run is wrong on this host, or a component fails.
     """
     prepare_to_compute(spec.threads)
-    return worker_factory.make_worker(RunContext.load(place), spec.name, context)
+    return worker_factory.make_worker(RunContext.load(env), spec.name, context)
 
 
 def remote_sampler_spec(run_dir: Path) -> RemoteSamplerSpec:
-    """Return what samplers of a run need on this computer.
+    """Return the requirements of a run's samplers on this host.
 
     Args:
-        run_dir: A folder with the ``run.toml`` of the run, and where samplers find frozen models in ``models``. It need
-            not be the run folder.
+        run_dir: Folder with ``run.toml`` and, in ``models``, the frozen models; need not be the run folder.
 
     Raises:
-        LudusError: What the configuration names is not installed here.
+        LudusError: A component of the configuration is not installed.
     """
     return plan_remote_samplers(RunContext.load(WorkerEnv(run_dir=run_dir)).config)

@@ -227,7 +227,7 @@ class Link:
 class Desk:
     """A learner with its trainer, link and clock."""
 
-    def __init__(self, run_dir, **options):
+    def __init__(self, run_dir, *, memory=None, **options):
         self.now, self.link, self.trainer, self.run_dir = 0.0, Link(), Counter(), run_dir
         self.made = []
         self.learner = Learner(
@@ -240,6 +240,7 @@ class Desk:
             ),
             link=self.link,
             clock=lambda: self.now,
+            memory=memory,
         )
         self.learner.start()
 

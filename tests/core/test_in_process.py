@@ -1,4 +1,4 @@
-"""Endpoints of one process: what is sent waits in the box of a name until somebody takes it."""
+"""Endpoints of one process queue messages by the name of the receiver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def network():
 
 
 def test_messages_arrive_in_order_under_the_name_of_their_sender(network):
-    """Both ways."""
+    """In both directions."""
     coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
     for number in range(3):
         assert sampler.send("coordinator", ResultsAck(report=number))
@@ -30,24 +30,24 @@ def test_messages_arrive_in_order_under_the_name_of_their_sender(network):
     assert sampler.receive(0.0) == [("coordinator", Stop(reason="enough"))]
 
 
-def test_messages_wait_for_a_peer_that_is_away(network):
-    """Workers may start in any order, and last words arrive."""
+def test_messages_are_queued_for_an_absent_peer(network):
+    """Workers may start in any order."""
     sampler = network.endpoint("sampler-0")
     assert sampler.send("learner-main", Hello())
     sampler.close()
     assert network.endpoint("learner-main").receive(0.0) == [("sampler-0", Hello())]
 
 
-def test_a_full_box_refuses(network):
-    """It never blocks, and works again once the peer reads."""
+def test_sending_to_a_full_queue_returns_false(network):
+    """It does not block, and works again once the peer receives."""
     coordinator, sampler = network.endpoint("coordinator"), network.endpoint("sampler-0")
     assert [sampler.send("coordinator", Stop()) for _ in range(_HIGH_WATER + 1)] == [True] * _HIGH_WATER + [False]
     assert len(coordinator.receive(0.0)) == _HIGH_WATER
     assert sampler.send("coordinator", Stop())
 
 
-def test_what_was_sent_to_one_that_left_is_lost(network):
-    """Its successor of the same name starts with nothing; closing twice is fine."""
+def test_closing_drops_queued_messages(network):
+    """A new endpoint of the same name starts empty; closing twice is allowed."""
     coordinator, old = network.endpoint("coordinator"), network.endpoint("sampler-0")
     coordinator.send("sampler-0", Stop(reason="lost"))
     old.close()
@@ -58,15 +58,15 @@ def test_what_was_sent_to_one_that_left_is_lost(network):
     assert new.receive(0.0) == [("coordinator", Stop(reason="for the new one"))]
 
 
-def test_receiving_never_waits(network):
-    """Nobody could send meanwhile."""
+def test_receiving_does_not_block(network):
+    """No other endpoint could send meanwhile."""
     start = time.monotonic()
     assert network.endpoint("coordinator").receive(60.0) == []
     assert time.monotonic() - start < 1.0
 
 
 def test_messages_are_handed_over_without_a_copy(network):
-    """The receiver gets the sender's own object."""
+    """The receiver gets the sender's object."""
     message = Segments(player="p", block=0, arrays={"x": np.zeros(3)})
     network.endpoint("s").send("learner-p", message)
     assert network.endpoint("learner-p").receive(0.0)[0][1] is message
@@ -76,7 +76,7 @@ def test_messages_are_handed_over_without_a_copy(network):
 
 
 class Hand:
-    """A worker that notes what becomes of it."""
+    """A worker that records its calls."""
 
     def __init__(self, name, events):
         self.name, self.events = name, events
@@ -107,8 +107,8 @@ class Hand:
         ),
     ],
 )
-def test_a_crew_that_cannot_be_made_whole_is_closed(last, expected):
-    """Whoever is there already may hold processes, files and memory."""
+def test_a_pool_is_closed_if_a_worker_cannot_be_made(last, expected):
+    """Workers may hold processes, files and memory."""
     events = []
 
     def make(name, link):
@@ -121,8 +121,8 @@ def test_a_crew_that_cannot_be_made_whole_is_closed(last, expected):
     assert events == expected
 
 
-def test_a_worker_in_which_plugin_code_exits_is_named():
-    """The process is that of the whole run, which must not end as if all were well."""
+def test_an_exit_in_plugin_code_raises_an_error_with_the_worker_name():
+    """It must not end the process of the run."""
 
     class Leaving(Hand):
         def work(self):

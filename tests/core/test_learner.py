@@ -1,4 +1,4 @@
-"""Learners go on after restarts and refused updates, and leave models and checkpoints behind."""
+"""Learners resume after restarts and refused updates, and write models and checkpoints."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ludus._messaging.messages import (
     Stop,
 )
 from ludus._store.model_files import load_arrays, load_manifest, save_checkpoint
+from ludus._training_budget import TrainingBudget
 from ludus.errors import ContractError, ModelError, RunError
 from ludus.launcher import COORDINATOR
 
 # -- restarts --------------------------------------------------------------------------------------------------------
 
 
-def test_nobody_plays_before_the_coordinator_said_where_to_go_on(new_desk):
-    """A sampler that is early gets its credit after the welcome."""
+def test_no_credits_before_the_welcome(new_desk):
+    """A sampler that registers early gets its credit after the welcome."""
     desk = new_desk()
     desk.learner.handle("sampler-0", Hello())
     assert desk.acked() is None
@@ -30,7 +31,7 @@ def test_nobody_plays_before_the_coordinator_said_where_to_go_on(new_desk):
     assert desk.acked() == 0
 
 
-def test_it_says_hello_until_it_is_welcomed(new_desk):
+def test_hello_is_sent_until_the_welcome(new_desk):
     """Once a second."""
     desk = new_desk()
     for _ in range(35):
@@ -39,8 +40,8 @@ def test_it_says_hello_until_it_is_welcomed(new_desk):
     assert len(desk.link.of(Hello)) == 4
 
 
-def test_a_restarted_learner_counts_on_from_what_its_samplers_sent(new_desk):
-    """What was under way to its predecessor is gone and holds no credit."""
+def test_a_restarted_learner_counts_on_from_the_last_block_sent(new_desk):
+    """Blocks in flight to its predecessor are lost and hold no credit."""
     desk = new_desk()
     desk.welcome()
     desk.learner.handle("sampler-0", Hello(block=17))
@@ -50,7 +51,7 @@ def test_a_restarted_learner_counts_on_from_what_its_samplers_sent(new_desk):
 
 
 def test_a_restarted_sampler_counts_from_the_start(desk):
-    """Blocks of its predecessor no longer count."""
+    """Blocks of its predecessor do not count."""
     desk.block(40, decisions=20)
     desk.learner.handle("sampler-0", Hello(block=0))
     assert desk.acked() == 0
@@ -60,8 +61,8 @@ def test_a_restarted_sampler_counts_from_the_start(desk):
     assert desk.acked() == 1
 
 
-def test_a_league_goes_on_after_its_learner_was_restarted(league):
-    """From its last checkpoint, and the sampler notices by itself."""
+def test_a_league_continues_after_a_learner_restart(league):
+    """The learner resumes from its checkpoint, and the sampler reconnects."""
     runner = league(run={"checkpoint_s": 1})
     runner.train(700)
     before = runner.coordinator.league.players["main"]
@@ -75,20 +76,20 @@ def test_a_league_goes_on_after_its_learner_was_restarted(league):
 
 
 def test_a_refused_update_is_dropped(desk):
-    """Version and decisions stay, its blocks are given back, and the next one counts."""
+    """Version and decisions stay, its blocks are acknowledged, and the next update counts."""
     desk.trainer.failing = True
     desk.block(1, decisions=10)
     desk.learner.work()
     assert (desk.learner.version, desk.learner.decisions, desk.acked()) == (0, 0, 1)
-    assert desk.learner._meter.drops["refused"] == 1
+    assert desk.learner.metrics.drops["dropped_refused"] == 1
     desk.trainer.failing = False
     desk.block(2, decisions=10)
     desk.learner.work()
     assert desk.learner.version == 1
 
 
-def test_three_refused_updates_in_a_row_end_it(desk):
-    """The line names the player; two in a row with a good one between do not count."""
+def test_three_refused_updates_in_a_row_raise(desk):
+    """The error names the player; a successful update resets the count."""
     for number, failing in enumerate((True, True, False, True, True), start=1):
         desk.trainer.failing = failing
         desk.block(number, decisions=10)
@@ -99,8 +100,8 @@ def test_three_refused_updates_in_a_row_end_it(desk):
 
 
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_a_trainer_cannot_write_to_its_batch(desk, blocks):
-    """In one process as between several, whether blocks are joined or not."""
+def test_batches_are_read_only(desk, blocks):
+    """Whether blocks are concatenated or not."""
     for number in range(1, blocks + 1):
         desk.block(number, decisions=10 // blocks)
     desk.learner.work()
@@ -112,7 +113,7 @@ def test_a_trainer_cannot_write_to_its_batch(desk, blocks):
 
 
 def test_models_are_frozen_by_decisions(new_desk, tmp_path):
-    """The file and its manifest are there before the coordinator hears of them."""
+    """File and manifest are written before the coordinator is notified."""
     desk = new_desk(freeze_every_decisions=20, manifest={"algorithm": "counter"})
     desk.welcome()
     for number in range(1, 5):
@@ -124,7 +125,7 @@ def test_models_are_frozen_by_decisions(new_desk, tmp_path):
     assert load_manifest(tmp_path / "models", second.hash)["algorithm"] == "counter"
 
 
-def test_promises_are_repeated_until_they_are_kept(new_desk):
+def test_unacknowledged_models_are_sent_again(new_desk):
     """After five seconds, until the coordinator has committed them."""
     desk = new_desk(freeze_every_decisions=10)
     desk.welcome()
@@ -140,8 +141,8 @@ def test_promises_are_repeated_until_they_are_kept(new_desk):
     assert len(desk.link.of(ModelFrozen)) == 2
 
 
-def test_what_a_learner_counts_is_what_the_league_has(new_desk):
-    """A model may have been there from before a restart; an order is for one more than there are."""
+def test_the_model_count_follows_the_acknowledgements(new_desk):
+    """The league may have the model already, from before a restart."""
     desk = new_desk(freeze_every_decisions=20)
     desk.welcome(models=1)
     for number in (1, 2, 3):
@@ -153,15 +154,15 @@ def test_what_a_learner_counts_is_what_the_league_has(new_desk):
     assert [m.reason for m in desk.link.of(ModelFrozen)] == ["", "a rule"]
 
 
-def test_slow_checkpoints_come_less_often(new_desk, monkeypatch):
-    """A large replay memory takes seconds to write; at most a twentieth of the time goes into that."""
+def test_slow_checkpoints_are_written_less_often(new_desk, monkeypatch):
+    """A large replay buffer takes seconds to write; at most a twentieth of the time is used."""
     desk = new_desk(checkpoint_s=1.0)
 
     def slow(*arguments):
         desk.now += 10.0
         return save_checkpoint(*arguments)
 
-    monkeypatch.setattr("ludus._learning.learner.save_checkpoint", slow)
+    monkeypatch.setattr("ludus._learning.publisher.save_checkpoint", slow)
     desk.welcome()
     saved = []
     for number in range(1, 31):
@@ -172,8 +173,8 @@ def test_slow_checkpoints_come_less_often(new_desk, monkeypatch):
     assert saved == [1, 15, 29]
 
 
-def test_a_checkpoint_holds_everything(new_desk):
-    """Another learner goes on from it: weights, state, counters."""
+def test_a_checkpoint_restores_weights_state_and_counters(new_desk):
+    """Another learner resumes from it."""
     desk = new_desk(checkpoint_s=1.0)
     desk.welcome()
     desk.now = 2.0
@@ -184,12 +185,12 @@ def test_a_checkpoint_holds_everything(new_desk):
     other.welcome(models=0, checkpoint=saved.path, checkpoint_hash=saved.hash)
     assert (other.trainer.updates, other.trainer.momentum) == (1, 0.5)
     assert (other.learner.version, other.learner.decisions) == (1, 10)
-    assert other.learner._meter.totals == desk.learner._meter.totals
+    assert other.learner.metrics.totals == desk.learner.metrics.totals
 
 
 @pytest.mark.parametrize("folder", ["models", "learners"])
-def test_what_cannot_be_written_ends_the_run_with_what_to_do(new_desk, tmp_path, folder):
-    """A full disk or a missing right is cured by a person, not by another start of the learner."""
+def test_write_errors_name_the_folder_and_the_remedy(new_desk, tmp_path, folder):
+    """A full disk or a missing permission is not cured by a restart."""
     (tmp_path / folder).touch()  # a file in the place of the folder
     desk = new_desk(freeze_every_decisions=10)
     desk.welcome()
@@ -198,8 +199,8 @@ def test_what_cannot_be_written_ends_the_run_with_what_to_do(new_desk, tmp_path,
         desk.learner.work()
 
 
-def test_only_the_newest_checkpoint_settles_what_was_promised(new_desk, tmp_path):
-    """While the store may still refer to an older one, none is deleted."""
+def test_only_the_newest_checkpoint_is_acknowledged(new_desk, tmp_path):
+    """No file is deleted while the store may refer to an older one."""
     desk = new_desk(checkpoint_s=1.0)
     desk.welcome()
     for number in range(1, 5):
@@ -217,7 +218,7 @@ def test_only_the_newest_checkpoint_settles_what_was_promised(new_desk, tmp_path
 
 
 def test_a_damaged_checkpoint_is_refused(new_desk):
-    """The hash is compared first."""
+    """The hash is compared before the file is parsed."""
     desk = new_desk(checkpoint_s=1.0)
     desk.welcome()
     desk.now = 2.0
@@ -228,8 +229,8 @@ def test_a_damaged_checkpoint_is_refused(new_desk):
         new_desk().welcome(checkpoint=saved.path, checkpoint_hash="0" * 64)
 
 
-def test_the_last_weights_are_left_as_a_model_and_a_checkpoint(desk):
-    """A stop loses nothing that was learned, and freezes nothing twice."""
+def test_a_stop_saves_a_model_and_a_checkpoint(desk):
+    """Only once; no update follows."""
     desk.block(1, decisions=10)
     desk.learner.work()
     desk.learner.handle(COORDINATOR, Stop())
@@ -241,8 +242,8 @@ def test_the_last_weights_are_left_as_a_model_and_a_checkpoint(desk):
     assert not desk.learner.work()
 
 
-def test_a_learner_that_never_learned_freezes_no_model(desk):
-    """There is nothing to remember but a checkpoint."""
+def test_a_stop_without_updates_freezes_no_model(desk):
+    """Only a checkpoint is written."""
     desk.learner.handle(COORDINATOR, Stop())
     assert not desk.link.of(ModelFrozen)
 
@@ -251,18 +252,18 @@ def test_a_learner_that_never_learned_freezes_no_model(desk):
 
 
 @pytest.mark.parametrize(
-    ("options", "elapsed_s", "progress"),
+    ("budget", "elapsed_s", "progress"),
     [
-        ({}, 100.0, 0.0),
-        ({"budget_decisions": 40}, 0.0, 0.25),
-        ({"budget_s": 20.0}, 5.0, 0.5),
-        ({"budget_decisions": 40, "budget_s": 20.0}, 5.0, 0.5),
-        ({"budget_s": 20.0}, 500.0, 1.0),
+        (TrainingBudget(), 100.0, 0.0),
+        (TrainingBudget(decisions=40), 0.0, 0.25),
+        (TrainingBudget(seconds=20.0), 5.0, 0.5),
+        (TrainingBudget(decisions=40, seconds=20.0), 5.0, 0.5),
+        (TrainingBudget(seconds=20.0), 500.0, 1.0),
     ],
 )
-def test_progress_is_the_larger_share_of_the_budgets(new_desk, options, elapsed_s, progress):
-    """It drives schedules and counts over all resumes."""
-    desk = new_desk(**options)
+def test_progress_is_the_larger_share_of_the_budget(new_desk, budget, elapsed_s, progress):
+    """Time counts over all resumes."""
+    desk = new_desk(budget=budget)
     desk.welcome(elapsed_s=elapsed_s)
     desk.now = 5.0
     for number in (1, 2):
@@ -271,9 +272,9 @@ def test_progress_is_the_larger_share_of_the_budgets(new_desk, options, elapsed_
     assert desk.trainer.progress[-1] == progress
 
 
-def test_decisions_of_others_count_for_progress(new_desk):
-    """As heard with the welcome, then as heard last, with its own since."""
-    desk = new_desk(budget_decisions=100)
+def test_decisions_of_other_players_count_for_progress(new_desk):
+    """As of the welcome, then of the last heartbeat, plus own decisions."""
+    desk = new_desk(budget=TrainingBudget(decisions=100))
     desk.welcome(others=30)
     for number, others in ((1, 30), (2, 30), (3, 60)):
         desk.learner.handle(COORDINATOR, Heartbeat(count=others))
@@ -282,8 +283,8 @@ def test_decisions_of_others_count_for_progress(new_desk):
     assert desk.trainer.progress == [0.3, 0.4, 0.8]
 
 
-def test_the_share_of_waiting_is_reported(desk):
-    """From the first look without enough data to the update; across reports too."""
+def test_the_idle_share_is_reported(desk):
+    """From the first call without enough data to the update, across reports too."""
     desk.learner.work()  # nothing there: it waits from 0 s
     for now, block in ((1.5, 0), (2.5, 3), (4.0, 0), (6.0, 0)):
         desk.now = now
@@ -294,8 +295,8 @@ def test_the_share_of_waiting_is_reported(desk):
     assert shares == [1.0, 1.0, 0.0, 1.0]
 
 
-def test_a_report_holds_rates_and_the_last_metrics(desk):
-    """Once a second of the clock: updates, samples, reuse, queue, and what the algorithm says."""
+def test_a_report_contains_rates_and_the_last_metrics(desk):
+    """Once a second: updates, samples, reuse, queue, and the algorithm's metrics."""
     desk.learner.work()
     for number in (1, 2, 3):
         desk.block(number, decisions=10)

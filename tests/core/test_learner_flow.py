@@ -1,4 +1,4 @@
-"""Between learners and samplers: what is fresh is taken, everything is acknowledged once, memory is given back."""
+"""Learners grant credits to samplers, drop stale blocks, acknowledge each block once and release its memory."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ludus.segment import SegmentBatch
 # -- credits ---------------------------------------------------------------------------------------------------------
 
 
-def test_blocks_are_taken_at_once_while_data_is_missing(desk):
-    """A batch larger than all credits together comes together all the same."""
+def test_blocks_are_acknowledged_at_once_while_data_is_missing(desk):
+    """A batch larger than all credits together can arrive."""
     desk.block(1)
     desk.block(2)
     assert desk.acked() == 2
@@ -19,7 +19,7 @@ def test_blocks_are_taken_at_once_while_data_is_missing(desk):
 
 
 def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
-    """So no more waits than the credits allow."""
+    """So the credits bound the queue."""
     for number in (1, 2, 3):
         desk.block(number)
     assert desk.acked() == 2
@@ -29,14 +29,14 @@ def test_a_block_that_fills_the_batch_is_acknowledged_by_the_update(desk):
 
 
 @pytest.mark.parametrize("processes", [1, 3])
-def test_not_much_waits_of_a_sampler_that_keeps_to_no_credits(desk, processes):
-    """What is far beyond its credits is dropped and counted; others, and it later on, are learned from."""
+def test_blocks_far_beyond_the_credits_are_dropped(desk, processes):
+    """They are counted; other samplers, and later blocks, are learned from."""
     for number in range(1, 101):
-        desk.block(number, decisions=5, pid=number % processes)  # whichever it says it is
-    assert desk.learner._queue.decisions == 80  # four times four blocks of five
+        desk.block(number, decisions=5, pid=number % processes)  # with any process id
+    assert desk.learner.intake.queue.decisions == 80  # four times four blocks of five
     desk.block(1, decisions=5, peer="sampler-1")
-    assert desk.learner._queue.decisions == 85
-    assert desk.learner._meter.drops == {"surplus": 84}
+    assert desk.learner.intake.queue.decisions == 85
+    assert desk.learner.metrics.drops == {"dropped_surplus": 84}
     while desk.learner.work():
         pass
     desk.block(101, decisions=11, versions=(desk.learner.version,), pid=1 % processes)
@@ -44,8 +44,8 @@ def test_not_much_waits_of_a_sampler_that_keeps_to_no_credits(desk, processes):
     assert desk.acked() == 101
 
 
-def test_no_block_of_a_sampler_that_keeps_to_its_credits_is_dropped(desk):
-    """Not even where it had been granted a whole batch before many others came, and says hello anew meanwhile."""
+def test_blocks_within_the_credits_are_never_dropped(desk):
+    """Not even if the credits were granted before many others joined, or the sampler restarts."""
     desk.block(1, decisions=1)
     allowed = granted(desk, "sampler-0")
     for peer in range(1, 20):
@@ -55,22 +55,22 @@ def test_no_block_of_a_sampler_that_keeps_to_its_credits_is_dropped(desk):
     desk.learner.handle("sampler-0", Hello(pid=1))
     for number in range(1, allowed + 1):
         desk.block(number, decisions=1, pid=1)
-    assert desk.learner._queue.decisions == 2 * allowed + 1
-    assert not desk.learner._meter.drops["surplus"]
+    assert desk.learner.intake.queue.decisions == 2 * allowed + 1
+    assert not desk.learner.metrics.drops["dropped_surplus"]
 
 
 def credits_of(desk, peer):
-    """Return all that a sampler was granted."""
+    """Return all credits sent to a sampler."""
     return [message for who, message in desk.link.sent if who == peer and isinstance(message, Credit)]
 
 
 def granted(desk, peer):
-    """Return how many blocks a sampler may have under way."""
+    """Return how many blocks a sampler may have in flight."""
     return credits_of(desk, peer)[-1].credits
 
 
-def test_credits_suffice_for_what_an_update_takes(desk):
-    """A sampler may have its part of an update under way and a block more, so that it plays on meanwhile."""
+def test_credits_cover_the_samplers_part_of_an_update(desk):
+    """And one block more, so that it plays on during the update."""
     desk.block(1, decisions=2)
     assert granted(desk, "sampler-0") == 1 + 6
     desk.block(1, decisions=2, peer="sampler-1")
@@ -84,11 +84,8 @@ def test_credits_suffice_for_what_an_update_takes(desk):
     ("max_staleness", "samplers", "credits"),
     [(0, 1, 1), (1, 1, 2), (1, 2, 1), (7, 1, 2), (7, 3, 2), (7, 4, 1), (7, 40, 1), (100, 40, 1), (108, 40, 2)],
 )
-def test_no_more_is_under_way_than_is_learned_from_in_time(new_desk, max_staleness, samplers, credits):
-    """Of blocks that are an update each, so many samplers have one or two: else they would play what is dropped.
-
-    Where the learner waits for blocks none of them becomes old, and each has two.
-    """
+def test_credits_keep_blocks_from_becoming_stale(new_desk, max_staleness, samplers, credits):
+    """Blocks are an update each. While the learner waits for data, none becomes stale, and each sampler has two."""
     desk = new_desk(max_staleness=max_staleness)
     desk.welcome()
     for number in range(samplers + 1):
@@ -101,21 +98,21 @@ def test_no_more_is_under_way_than_is_learned_from_in_time(new_desk, max_stalene
 
 
 @pytest.mark.parametrize("samplers", [8, 9])
-def test_samplers_that_are_too_many_are_told_of_once(new_desk, caplog, samplers):
-    """With blocks of an update each and a staleness of seven, eight can be learned from in time."""
+def test_too_many_samplers_are_logged_once(new_desk, caplog, samplers):
+    """With blocks of an update each and a staleness of seven, eight samplers can be learned from in time."""
     desk = new_desk(max_staleness=7)
     desk.welcome()
     for number in range(1, 12):
         for sampler in range(samplers):
             desk.block(number, decisions=11, peer=f"sampler-{sampler}")
         desk.learner.work()
-    assert desk.learner._meter.drops["stale"]
-    expected = "9 samplers have blocks of 99 decisions in all under way, an update takes 11, and max_staleness is 7"
+    assert desk.learner.metrics.drops["dropped_stale"]
+    expected = "9 samplers have blocks of 99 decisions in flight, an update takes 11, and max_staleness is 7"
     assert [expected in record.message for record in caplog.records] == [True] * (samplers - 8)
 
 
-def test_what_replay_memories_take_is_never_too_old(desk):
-    """Samplers of players that learn off-policy have as much under way as ever."""
+def test_off_policy_trainers_do_not_limit_credits(desk):
+    """Their segments are never too stale."""
     desk.trainer.off_policy = True
     for number in range(40):
         desk.block(1, decisions=11, peer=f"sampler-{number}")
@@ -123,8 +120,8 @@ def test_what_replay_memories_take_is_never_too_old(desk):
     assert granted(desk, "sampler-0") == 2
 
 
-def test_who_leaves_has_no_part_of_an_update_any_more(desk):
-    """Those who stay may have as much more under way; else the learner would wait for data that nobody may send."""
+def test_credits_of_a_sampler_that_left_go_to_the_others(desk):
+    """Otherwise the learner would wait for data that no sampler may send."""
     for peer in ("sampler-0", "sampler-1"):
         desk.block(1, decisions=2, peer=peer)
     assert granted(desk, "sampler-1") == 1 + 3
@@ -133,8 +130,8 @@ def test_who_leaves_has_no_part_of_an_update_any_more(desk):
     assert granted(desk, "sampler-0") == 1 + 6
 
 
-def test_what_came_before_somebody_left_is_learned_from(desk):
-    """It is not answered any more."""
+def test_queued_blocks_of_a_sampler_that_left_are_used(desk):
+    """No credit is sent for them."""
     desk.block(1, decisions=10, peer="sampler-1")
     desk.learner.handle("sampler-1", SamplerLeft())
     assert desk.learner.work()
@@ -143,8 +140,8 @@ def test_what_came_before_somebody_left_is_learned_from(desk):
 
 
 @pytest.mark.parametrize("greets", [True, False])
-def test_who_comes_back_is_welcome(desk, greets):
-    """With the weights and with what it is owed; whether it says hello or just goes on."""
+def test_a_sampler_that_left_may_return(desk, greets):
+    """It gets weights and acknowledgements, with or without a `Hello`."""
     desk.block(1, decisions=2, peer="sampler-1", pid=7)
     desk.learner.handle("sampler-1", SamplerLeft())
     if greets:
@@ -158,16 +155,16 @@ def test_who_comes_back_is_welcome(desk, greets):
     assert desk.acked("sampler-1") == 3
 
 
-def test_who_was_never_there_may_leave(desk):
-    """The word may come twice, or from somebody whose hello was lost."""
+def test_an_unknown_sampler_may_leave(desk):
+    """The message may arrive twice, or without a `Hello` before."""
     for _ in range(2):
         desk.learner.handle("sampler-1", SamplerLeft())
     desk.block(1)
     assert desk.acked() == 1
 
 
-def test_what_waits_after_an_update_does_not_hold_credits_while_data_is_missing(desk):
-    """Otherwise samplers that wait for credits and a learner that waits for data wait for each other."""
+def test_queued_blocks_hold_no_credits_while_data_is_missing(desk):
+    """Otherwise samplers and learner would wait for each other."""
     for number in (1, 2):
         desk.block(number, decisions=5, peer="sampler-1")
     for number in (1, 2):
@@ -177,10 +174,10 @@ def test_what_waits_after_an_update_does_not_hold_credits_while_data_is_missing(
     assert desk.acked() == 2
 
 
-def test_a_dropped_block_acknowledges_none_that_still_waits(desk):
-    """Blocks are acknowledged in order: the dropped one with the last that came before it."""
+def test_a_dropped_block_is_acknowledged_in_order(desk):
+    """Together with the last block before it."""
     desk.block(1, decisions=10)
-    desk.learner.version = 9
+    desk.learner.state.version = 9
     desk.block(2, versions=(0,))
     assert desk.acked() is None
     desk.learner.work()
@@ -188,9 +185,9 @@ def test_a_dropped_block_acknowledges_none_that_still_waits(desk):
 
 
 def test_dropped_blocks_hold_no_credits_while_data_is_missing(desk):
-    """Else a sampler whose last blocks are all dropped waits for a learner that waits for more of it."""
+    """Otherwise a sampler whose last blocks are all dropped would wait for ever."""
     desk.block(1)
-    desk.learner.version = 9
+    desk.learner.state.version = 9
     for number in (2, 3):
         desk.block(number, versions=(0,))
         assert desk.acked() == number
@@ -198,7 +195,7 @@ def test_dropped_blocks_hold_no_credits_while_data_is_missing(desk):
 
 
 def test_a_large_block_makes_several_updates(desk):
-    """None of its decisions is used twice, and it is acknowledged with its last part."""
+    """No decision is used twice, and the block is acknowledged with its last part."""
     desk.block(1, decisions=10, versions=(0, 0, 0))
     for updates in (1, 2):
         assert desk.learner.work()
@@ -218,9 +215,9 @@ def test_a_batch_larger_than_all_credits_does_not_deadlock(league):
 # -- staleness -------------------------------------------------------------------------------------------------------
 
 
-def test_stale_segments_are_dropped_and_counted_one_by_one(desk):
+def test_stale_segments_are_dropped_individually(desk):
     """Fresh segments of the same block are trained on."""
-    desk.learner.version = 5
+    desk.learner.state.version = 5
     desk.block(1, decisions=10, versions=(0, 1, 2, 5))
     while desk.learner.work():
         pass
@@ -233,10 +230,10 @@ def test_stale_segments_are_dropped_and_counted_one_by_one(desk):
 
 
 @pytest.mark.parametrize("off_policy", [True, False])
-def test_off_policy_trainers_take_segments_of_any_version(desk, off_policy):
-    """Their staleness is measured all the same; what a trainer says of itself counts, not that it says something."""
+def test_off_policy_trainers_use_segments_of_any_version(desk, off_policy):
+    """Their staleness is measured all the same; only `off_policy = True` counts."""
     desk.trainer.off_policy = off_policy
-    desk.learner.version = 50
+    desk.learner.state.version = 50
     desk.block(1, decisions=10, versions=(0, 49))
     while desk.learner.work():
         pass
@@ -248,17 +245,17 @@ def test_off_policy_trainers_take_segments_of_any_version(desk, off_policy):
     assert report.values["staleness_max"] == 50.0
 
 
-def test_off_policy_trainers_take_nothing_from_before_a_new_start(desk):
-    """Those decisions are of another generation, not only of older weights."""
+def test_off_policy_trainers_drop_segments_from_before_a_reset(desk):
+    """They belong to another generation."""
     desk.trainer.off_policy = True
-    desk.learner.version = desk.learner._oldest = 5
+    desk.learner.state.version = desk.learner.state.generation_version = 5
     desk.block(1, decisions=10, versions=(4, 5))
-    assert desk.learner._meter.drops == {"stale": 0, "reset": 1}
+    assert desk.learner.metrics.drops == {"dropped_stale": 0, "dropped_reset": 1}
 
 
 def test_empty_segments_are_not_stale(desk):
-    """A stream that was not used says nothing of the versions it might have had."""
-    desk.learner.version = 50
+    """Their versions mean nothing."""
+    desk.learner.state.version = 50
     desk.block(1, decisions=10, versions=(50, 49, 0), empty=1)
     while desk.learner.work():
         pass
@@ -295,21 +292,21 @@ def test_empty_segments_are_not_stale(desk):
     ids=["empty", "missing", "unknown", "dtype", "precision", "state", "scalar", "T", "length", "action"],
 )
 def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem):
-    """And acknowledged, so that their sampler goes on; the others are learned from."""
+    """They are acknowledged, so that their sampler plays on; others are learned from."""
     desk.block(1)
     arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in desk.learner.layout.block(1).items()}
     change(arrays)
     desk.learner.handle("sampler-0", Segments(player="main", block=2, arrays=arrays))
     assert desk.acked() == 2
-    assert desk.learner._meter.drops["malformed"] == 1
-    assert "dropped malformed block 1, of sampler-0: seg" in caplog.text
+    assert desk.learner.metrics.drops["dropped_malformed"] == 1
+    assert "dropped malformed block 1, from sampler-0: seg" in caplog.text
     assert problem in caplog.text
     desk.block(3, decisions=10)
     assert desk.learner.work()
 
 
 def test_blocks_are_checked_once(desk, monkeypatch):
-    """Where they come in; joining and dividing them makes nothing wrong."""
+    """When they are received; concatenating and splitting keeps them valid."""
     checked, check = [], SegmentBatch.check
     monkeypatch.setattr(SegmentBatch, "check", lambda batch: [checked.append(batch), check(batch)])
     for number in (1, 2, 3):
@@ -322,7 +319,7 @@ def test_blocks_are_checked_once(desk, monkeypatch):
 
 
 def test_weights_are_sent_once_per_version_and_sampler(desk):
-    """A credit without newer weights carries none."""
+    """Other credits have no weights."""
     desk.learner.handle("sampler-0", Hello())
     for number in (1, 2, 3):
         desk.block(number)
@@ -335,12 +332,12 @@ def test_weights_are_sent_once_per_version_and_sampler(desk):
 
 
 def released(desk):
-    """Return up to which block the sampler may use its memory again."""
+    """Return the last block whose memory the sampler may reuse."""
     return [credit.released for credit in desk.link.of(Credit)][-1]
 
 
-def test_acknowledged_blocks_are_released_when_they_are_learned_from(desk):
-    """Those taken at once still wait to be read."""
+def test_acknowledged_blocks_are_released_by_the_update(desk):
+    """Blocks acknowledged at once are still to be read."""
     desk.block(1)
     desk.block(2)
     assert (desk.acked(), released(desk)) == (2, 0)
@@ -350,7 +347,7 @@ def test_acknowledged_blocks_are_released_when_they_are_learned_from(desk):
 
 
 def test_a_block_is_released_with_its_last_part(desk):
-    """A large one makes several updates."""
+    """A large block makes several updates."""
     desk.block(1, decisions=5, versions=(0,) * 4)
     desk.learner.work()
     assert released(desk) == 0
@@ -359,7 +356,7 @@ def test_a_block_is_released_with_its_last_part(desk):
 
 
 def test_dropped_blocks_are_released(desk):
-    """But none before them that still waits."""
+    """But no earlier block that is queued."""
     desk.block(1)
     desk.learner.handle("sampler-0", Segments(player="main", block=2, arrays={}))
     desk.block(3)
@@ -369,8 +366,8 @@ def test_dropped_blocks_are_released(desk):
     assert released(desk) == 4
 
 
-def test_the_blocks_of_one_sampler_do_not_hold_those_of_another(desk):
-    """Each counts its own."""
+def test_blocks_are_released_per_sampler(desk):
+    """Each sampler has its own counters."""
     desk.block(1, peer="sampler-0")
     desk.block(1, versions=(0, 0), peer="sampler-1")
     desk.learner.work()
@@ -379,8 +376,8 @@ def test_the_blocks_of_one_sampler_do_not_hold_those_of_another(desk):
     assert last == {"sampler-0": 1, "sampler-1": 1}
 
 
-def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk):
-    """They are learned from, but what they are numbered means nothing to the new process."""
+def test_late_blocks_of_a_killed_sampler_grant_no_credits(desk):
+    """They are learned from, but their numbers mean nothing to the new process."""
     desk.learner.handle("sampler-0", Hello(pid=2))
     desk.block(57, pid=1)
     desk.block(1, pid=2)
@@ -391,16 +388,15 @@ def test_the_last_words_of_a_killed_sampler_are_no_credit_for_its_successor(desk
     assert desk.trainer.batches[0].num_decisions == 12
 
 
-def test_every_version_is_shown_where_there_is_memory(new_desk):
-    """From the first one on, before anybody is told of it."""
+def test_every_version_is_published_to_shared_memory(new_desk):
+    """From the first one on, before any credit is sent."""
     shown = []
 
     class SharedMemory:
         def publish(self, weights, version):
             shown.append((weights["w"].tolist(), version, len(desk.link.of(Credit))))
 
-    desk = new_desk()
-    desk.learner.memory = SharedMemory()
+    desk = new_desk(memory=SharedMemory())
     desk.learner.handle("sampler-0", Hello())
     desk.welcome()
     desk.block(1, decisions=10)
@@ -417,7 +413,7 @@ def test_every_version_is_shown_where_there_is_memory(new_desk):
     ],
 )
 def test_an_update_takes_as_many_blocks_as_come_closest_to_a_batch(desk, sizes, batches):
-    """Neither nearly two batches for want of a little, nor half of one."""
+    """Neither nearly two batches, nor half of one."""
     desk.welcome()
     for number, decisions in enumerate(sizes, start=1):
         desk.block(number, decisions=decisions)
@@ -425,7 +421,7 @@ def test_an_update_takes_as_many_blocks_as_come_closest_to_a_batch(desk, sizes, 
     assert [batch.num_decisions for batch in desk.trainer.batches] == batches
 
 
-def test_a_block_of_nearly_two_batches_makes_two(desk):
+def test_a_block_of_nearly_two_batches_makes_two_updates(desk):
     """Of 20 decisions, where a batch is 11."""
     desk.welcome()
     desk.block(1, decisions=2, versions=(0,) * 10)

@@ -1,4 +1,4 @@
-"""The messages themselves: all of them can travel, and the overview in the module names each."""
+"""All messages can be sent, and the overview in the module lists each of them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MESSAGES = [
 
 
 def nested(message_class):
-    """Return the attrs classes that occur in the fields of a message class."""
+    """Return the attrs classes in the fields of a message class."""
     hints = typing.get_type_hints(message_class, localns={"np": np})
     parts = [part for hint in hints.values() for part in (hint, *typing.get_args(hint))]
     return {part for part in parts if isinstance(part, type) and attrs.has(part)}
 
 
 def example(hint):
-    """Return the simplest value of a type, one item in every collection."""
+    """Return the simplest value of a type, with one item in every collection."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         return (example(arguments[0]),)
@@ -42,8 +42,8 @@ def example(hint):
 
 
 @pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
-def test_every_message_can_travel(message_class):
-    """Each field has a type that is checked."""
+def test_every_message_can_be_sent(message_class):
+    """Every field has a type that is checked."""
     sent = example(message_class)
     message = wire.message_of(message_class, attrs.asdict(sent))
     assert type(message) is message_class
@@ -52,24 +52,24 @@ def test_every_message_can_travel(message_class):
 
 @pytest.mark.parametrize("message_class", MESSAGES, ids=lambda message_class: message_class.__name__)
 def test_every_message_is_immutable_and_built_by_keyword(message_class):
-    """Messages are handed over between workers of one process without a copy, so nobody may change them."""
+    """Workers of one process share messages without a copy."""
     fields = attrs.fields(message_class)
     assert all(field.kw_only for field in fields)
     assert message_class.__setattr__ is not object.__setattr__
 
 
-def test_those_who_carry_messages_find_every_class_of_them():
-    """And no more: what the module imports does not travel on its own."""
+def test_the_wire_module_lists_every_message():
+    """And no imported class."""
     assert list(wire.MESSAGES) == MESSAGES
 
 
-def test_no_message_names_its_speaker():
-    """Whoever reads one asks the link that brought it, which nobody can tell another name."""
+def test_no_message_contains_its_sender():
+    """The link identifies the sender, which cannot be forged."""
     assert [kind.__name__ for kind in wire.MESSAGES if {"worker", "sender", "name"} & {*attrs.fields_dict(kind)}] == []
 
 
-def test_the_overview_names_exactly_the_messages_that_are_sent():
-    """The table of who says what to whom has neither gaps nor leftovers."""
+def test_the_overview_lists_every_message():
+    """The table has neither gaps nor leftovers."""
     table = _messages.__doc__.split("::", 1)[1]
     named = set(re.findall(r"\b[A-Z][A-Za-z]+\b", re.sub(r"\(.*?\)", "", table)))
     inner = set().union(*map(nested, MESSAGES))

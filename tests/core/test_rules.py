@@ -269,8 +269,8 @@ def test_segments_of_the_weights_before_are_dropped(league):
     """They were under way when the player started anew."""
     runner = league(league=ANEW)
     learner = runner.learner("main")
-    runner.until(lambda: learner._meter.drops["reset"])
-    assert learner._oldest > 0
+    runner.until(lambda: learner.metrics.drops["dropped_reset"])
+    assert learner.state.generation_version > 0
 
 
 # -- what may go wrong -----------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
     with league_runner(config, tmp_path / "run") as runner:
         runner.until(lambda: "main@1" in runner.coordinator.league.models)
         runner.coordinator.rules = {"once": Once(Reset(player="other", reason="restarts from main@1", init="main@1"))}
-        with pytest.raises(ModelError, match=r"'other' cannot start anew \(restarts from main@1\): .* — let the rule"):
+        with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — let the rule"):
             runner.until(lambda: False)
         assert runner.learner("other")._generation == 0
         runner.until(lambda: "other" in runner.store.checkpoints())
@@ -341,7 +341,7 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     runner.train(runner.coordinator.decisions + 1000)
     assert league.players["main"].generation == 1
     reset = league.models[f"main@{league.players['main'].generation_starts[-1]}"]
-    assert runner.learner("main")._oldest > reset.version
+    assert runner.learner("main").state.generation_version > reset.version
 
 
 def test_a_learner_that_died_follows_an_order_to_freeze_once_it_has_learned_again(ruled):

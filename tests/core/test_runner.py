@@ -42,14 +42,14 @@ def run(toml):
         said = []
         plugins = load_plugins()
         config = load_config(toml(**given), plugins=plugins)
-        return train(config, plugins=plugins, run_dir=run_dir, say=said.append), said
+        return train(config, plugins=plugins, run_dir=run_dir, print_line=said.append), said
 
     return make
 
 
 def again(run_dir, *overrides):
     """Resume a run."""
-    return resume(run_dir, plugins=load_plugins(), say=lambda line: None, overrides=overrides)
+    return resume(run_dir, plugins=load_plugins(), print_line=lambda line: None, overrides=overrides)
 
 
 def traces(run_dir):
@@ -190,7 +190,7 @@ def test_a_run_whose_player_lacks_its_network_does_not_begin(toml, tmp_path):
     path.write_text(re.sub(r"\n\[players\.main\.dummy-gradient\][^[]*", "\n", path.read_text()))
     config = load_config(path, plugins=plugins, overrides=["players.main.algorithm='ppo'"])
     with pytest.raises(ConfigError, match=r"run\.toml:players\.main\.network: missing; .*'ppo' needs a network"):
-        train(config, plugins=plugins, run_dir=tmp_path / "run", say=str)
+        train(config, plugins=plugins, run_dir=tmp_path / "run", print_line=str)
     assert not (tmp_path / "run").exists()
 
 
@@ -509,12 +509,14 @@ def test_who_cannot_be_told_ends_no_run(toml, tmp_path):
     """The terminal may be gone; all is played and learned, the last evaluation too."""
     told = []
 
-    def say(line):
+    def print_line(line):
         told.append(line)
         raise OSError(errno.EIO, "Input/output error")
 
     plugins = load_plugins()
-    outcome = train(load_config(toml(), plugins=plugins), plugins=plugins, run_dir=tmp_path / "run", say=say)
+    outcome = train(
+        load_config(toml(), plugins=plugins), plugins=plugins, run_dir=tmp_path / "run", print_line=print_line
+    )
     assert outcome.reason == "2,000 decisions are learned"
     assert told[0].startswith("final evaluation: main@")
 
@@ -525,7 +527,7 @@ def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
     players, plugins = {"main": {"dummy-gradient": {"ent_coef_final": 0.0}}}, load_plugins()
     config = load_config(toml(players=players, run={"decisions": 0}), plugins=plugins)
 
-    def say(line):
+    def print_line(line):
         raise KeyboardInterrupt(line)
 
     expected = (
@@ -533,7 +535,7 @@ def test_schedules_without_a_budget_are_told_of_at_the_start(toml, tmp_path):
         "players.main.dummy-gradient.ent_coef_final — give one with --minutes or --set run.decisions="
     )
     with pytest.raises(KeyboardInterrupt, match=re.escape(expected)):
-        train(config, plugins=plugins, run_dir=tmp_path / "run", say=say)
+        train(config, plugins=plugins, run_dir=tmp_path / "run", print_line=print_line)
 
 
 def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monkeypatch):
@@ -698,13 +700,13 @@ def test_an_interrupt_ends_the_last_evaluation_at_once(toml, tmp_path):
     """A pair that was being played is as if it had never begun; what was played before counts, the rest is resumed."""
     said, plugins, folder = [], load_plugins(), tmp_path / "run"
 
-    def say(line):
+    def print_line(line):
         said.append(line)
         if line.startswith("final evaluation") and len(said) == 2:
             signal.raise_signal(signal.SIGINT)
 
     config = load_config(toml(anchors={"perfect": {"agent": "dummy-perfect"}}), plugins=plugins)
-    outcome = train(config, plugins=plugins, run_dir=folder, say=say)
+    outcome = train(config, plugins=plugins, run_dir=folder, print_line=print_line)
     assert outcome.interrupted
     assert said[-1] == "SIGINT: stopping cleanly (again: at once)"
     played = finals(folder)

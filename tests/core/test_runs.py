@@ -33,7 +33,7 @@ def folder(toml, tmp_path):
     """Return the folder of a short run."""
     plugins = load_plugins()
     config = load_config(toml(run={"decisions": 1200}, evaluation={"final_matches": 10}), plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", print_line=lambda line: None)
     return tmp_path / "r"
 
 
@@ -185,7 +185,7 @@ def test_shares_are_those_of_the_run(toml, tmp_path):
     plugins = load_plugins()
     players = {"main": {"share": 3.0}, "other": {}}
     config = load_config(toml(run={"decisions": 600}, players=players), plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", print_line=lambda line: None)
     with open_run(tmp_path / "r") as run:
         assert {name: view.share for name, view in run.league.players.items()} == {"main": 3.0, "other": 1.0}
 

@@ -1,4 +1,4 @@
-"""A component's service is a worker of the run, and meets the component's runtimes in samplers."""
+"""A component's service is a worker of the run, and the runtimes in samplers get its address."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TINY = ("players.main_agent.mlp.hidden=[4]", "evaluation.enabled=false", "player
 
 
 class Serving:
-    """A service that remembers what it was given."""
+    """A service that stores its context."""
 
     def __init__(self, config=None, *, context=None):
         self.config, self.context, self.name = config, context, context.name
@@ -42,7 +42,7 @@ def refuse(config, *, context):
 
 
 class Placed(Eager):
-    """A runtime that remembers where it is."""
+    """A runtime that stores its endpoint."""
 
     def __init__(self, config, *, module, request, site):
         super().__init__(module, request)
@@ -50,7 +50,7 @@ class Placed(Eager):
 
 
 class Line:
-    """A link that remembers."""
+    """A link that stores messages."""
 
     def __init__(self):
         self.sent = []
@@ -64,14 +64,14 @@ CONTEXT = WorkerContext(link=Line(), clock=time.monotonic)
 
 
 def chosen(service=f"{MODULE}:Serving", factory=f"{MODULE}:Placed"):
-    """Return a runtime with a service as if a run had chosen it."""
+    """Return a runtime with a service, as a run has chosen it."""
     component = Component(name="placed", factory=factory, service=service)
     return Chosen(kind="inference", name="placed", config=None, component=component)
 
 
 @pytest.fixture(autouse=True)
 def importable(monkeypatch):
-    """Let components name what this file defines."""
+    """Let components refer to classes of this file."""
     monkeypatch.setitem(sys.modules, MODULE, sys.modules[Serving.__module__])
 
 
@@ -82,8 +82,8 @@ def config():
     return evolve(load_config(path, overrides=TINY, plugins=load_plugins()), inference=chosen())
 
 
-def test_its_networks_are_those_of_samplers(config, tmp_path):
-    """For every player, with the shapes that a policy's weights have."""
+def test_a_service_makes_the_networks_of_samplers(config, tmp_path):
+    """For every player, with the shapes of a policy's weights."""
     run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
     context = make_service_worker(run, "service-placed", CONTEXT).context
     assert (context.name, context.sockets, context.clock) == ("service-placed", tmp_path, time.monotonic)
@@ -97,8 +97,8 @@ def test_its_networks_are_those_of_samplers(config, tmp_path):
     }
 
 
-def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
-    """Live policies and frozen ones."""
+def test_runtimes_and_service_get_the_same_endpoint(config, tmp_path):
+    """In live policies and frozen ones."""
     run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path, sockets=tmp_path)
     service = make_service_worker(run, "service-placed", CONTEXT)
     sampler = make_sampler(run, "sampler-0", CONTEXT)
@@ -109,16 +109,16 @@ def test_runtimes_and_service_meet_at_one_place(config, tmp_path):
     assert service.name == service_name("placed")
 
 
-def test_in_one_process_there_is_no_site(config, tmp_path):
-    """The runtime has to do without its service."""
+def test_single_process_runs_have_no_endpoint(config, tmp_path):
+    """The runtime works without its service."""
     run = RunContext(config=config, plugins=load_plugins(), run_dir=tmp_path)
     sampler = make_sampler(run, "sampler-0", CONTEXT)
     assert sampler.live["main_agent"].policy._inference.site is None
     sampler.close()
 
 
-def test_a_runtime_without_a_service_knows_no_site(config):
-    """Its factory is called as ever."""
+def test_a_runtime_without_a_service_gets_no_endpoint(config):
+    """Its factory is called without one."""
     plain = chosen(service=None, factory="ludus_dummy.inference:plain")
     site = ServiceEndpoint(worker="sampler-0", player="main", sockets=Path("/x"), service="service-x")
     network = Network(*next(iter(_networks(config))))
@@ -130,22 +130,22 @@ def _networks(config):
     return make_service_worker(run, "service-placed", CONTEXT).context.networks["main_agent"]()
 
 
-def test_a_service_that_cannot_be_made_is_named():
-    """As any component."""
+def test_errors_of_a_service_name_the_component():
+    """As of any component."""
     context = ServiceContext(name="service-placed", sockets=Path("/x"), networks={}, link=Line(), clock=time.monotonic)
     with pytest.raises(PluginError, match="inference 'placed' failed: OSError: no room"):
         make_service(chosen(service=f"{MODULE}:refuse"), context)
 
 
-def test_a_run_of_many_processes_starts_it_first_of_those_who_need_it(config):
-    """One per run, before samplers; none where the runtime has no service."""
+def test_a_service_is_started_before_the_samplers(config):
+    """One per run; none if the runtime has no service."""
     workers = plan_workers(config, cores=1)
     assert [worker.name for worker in workers] == ["learner-main_agent", "service-placed", "sampler-0"]
     without = plan_workers(evolve(config, inference=None), cores=1)
     assert [worker.name for worker in without] == ["learner-main_agent", "sampler-0"]
 
 
-def test_its_numbers_are_metrics(config, tmp_path):
+def test_values_of_a_service_are_metrics(config, tmp_path):
     """Under its name."""
     with league_runner(config.data, tmp_path / "run") as runner:
         runner.coordinator.handle("service-placed", MetricsReport(values={"calls": 3.0}))
@@ -154,13 +154,13 @@ def test_its_numbers_are_metrics(config, tmp_path):
 
 
 @pytest.mark.parametrize("path", ["nowhere", "a:b:c", ""])
-def test_a_service_is_named_by_its_import_path(path):
-    """As the factory is."""
+def test_a_service_is_given_by_its_import_path(path):
+    """Like the factory."""
     with pytest.raises(ValueError, match="import path"):
         Component(name="a", factory="a:b", service=path)
 
 
 def test_a_component_without_a_service():
-    """Has none to load."""
+    """It has none to load."""
     assert Component(name="a", factory="a:b").load_service() is None
     assert chosen().component.load_service() is sys.modules[MODULE].Serving

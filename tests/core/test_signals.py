@@ -1,4 +1,4 @@
-"""Signals as words."""
+"""Signals call a callback, or raise KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -6,87 +6,87 @@ import signal
 import threading
 
 import pytest
-from ludus.signals import interrupting, noted
+from ludus.signals import interrupt_on_termination, on_signal
 
 
 @pytest.fixture(autouse=True)
 def with_a_terminal():
-    """Undo what `nohup` or a service has done for the tests themselves."""
+    """Restore the default SIGHUP handler, which `nohup` or a service may have replaced."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_first_signal_is_noted_and_a_second_one_ends(number):
-    """Handlers are back afterwards."""
-    said, before = [], signal.getsignal(number)
-    with noted(said.append):
+def test_the_first_signal_calls_back_and_restores_a_default_handler(number):
+    """Previous handlers are restored afterwards."""
+    names, before = [], signal.getsignal(number)
+    with on_signal(names.append):
         signal.raise_signal(number)
-        assert said == [number.name]
+        assert names == [number.name]
         assert signal.getsignal(number) is (signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     assert signal.getsignal(number) is before
 
 
-def test_a_terminal_hangs_up_more_than_once():
-    """Its shell passes it on; that is no second request, and others still end at once."""
-    said = []
-    with noted(said.append):
+def test_a_second_sighup_is_ignored():
+    """The shell forwards it; that is no second request."""
+    names = []
+    with on_signal(names.append):
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
-        assert said == ["SIGHUP"]
+        assert names == ["SIGHUP"]
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
 
 
-def test_who_ignores_terminals_goes_on_doing_so():
+def test_an_ignored_sighup_stays_ignored():
     """As after `nohup`."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    said = []
-    with noted(said.append):
+    names = []
+    with on_signal(names.append):
         signal.raise_signal(signal.SIGHUP)
-    assert said == []
+    assert names == []
 
 
 def test_a_print_may_be_interrupted():
-    """Printing again inside of it raises; what was noted before counts."""
+    """Printing inside a print raises; what the callback did before counts."""
 
-    def note(name):
-        said.append(name)
+    def callback(name):
+        names.append(name)
         raise RuntimeError("reentrant call inside a buffered writer")
 
-    said = []
-    with noted(note):
+    names = []
+    with on_signal(callback):
         signal.raise_signal(signal.SIGINT)
-    assert said == ["SIGINT"]
+    assert names == ["SIGINT"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_what_is_interrupted_ends_as_after_ctrl_c(number):
-    """What was begun is undone on the way out, even if the terminal hangs up again."""
-    undone, before = [], signal.getsignal(number)
+def test_termination_raises_keyboard_interrupt(number):
+    """Cleanup code runs, even if SIGHUP arrives again."""
+    cleaned, before = [], signal.getsignal(number)
 
     def work():
-        with interrupting():
+        with interrupt_on_termination():
             try:
                 signal.raise_signal(number)
             finally:
                 if number == signal.SIGHUP:
                     signal.raise_signal(number)
-                undone.append(number)
+                cleaned.append(number)
 
     with pytest.raises(KeyboardInterrupt):
         work()
-    assert undone == [number]
+    assert cleaned == [number]
     assert signal.getsignal(number) is before
 
 
-def test_other_threads_are_left_alone():
-    """Python lets the main thread have handlers only."""
+def test_other_threads_install_no_handlers():
+    """Python allows handlers in the main thread only."""
     before = signal.getsignal(signal.SIGINT)
     seen = []
 
     def work():
-        with noted(seen.append):
+        with on_signal(seen.append):
             seen.append(signal.getsignal(signal.SIGINT))
 
     thread = threading.Thread(target=work)

@@ -81,7 +81,7 @@ def test_learner_budgets_are_those_of_the_run(context):
     """All players reach the end of their schedules together, regardless of their shares."""
     run = context(run={"minutes": 2.0, "decisions": 1000}, players={"main": {}, "other": {}})
     options = make_learner(run, "main", CONTEXT).options
-    assert (options.budget_decisions, options.budget_s) == (1000, 120)
+    assert (options.budget.decisions, options.budget.seconds) == (1000, 120)
 
 
 def test_manifest_holds_the_origin_of_a_model(context):

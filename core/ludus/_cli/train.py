@@ -116,9 +116,12 @@ def _shown(plugins: Plugins, *, as_json: bool) -> dict[str, Any]:
     from ludus._config.run_config import choose_components  # noqa: PLC0415 - only here: help must be fast
 
     if as_json:
-        return {"say": lambda _: None}
+        return {"print_line": lambda _: None}
     shown = _DISPLAY in plugins.components("metric-sink")
-    return {"say": click.echo, "displays": choose_components(plugins, [("metric-sink", _DISPLAY)]) if shown else []}
+    return {
+        "print_line": click.echo,
+        "displays": choose_components(plugins, [("metric-sink", _DISPLAY)]) if shown else [],
+    }
 
 
 def _finish(context: click.Context, plugins: Plugins, outcome: Outcome, folder: Path, *, as_json: bool) -> None:

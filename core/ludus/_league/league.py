@@ -19,6 +19,7 @@ from ludus._league.payoffs import Payoffs
 from ludus._store.match_log import GraphedCallable
 from ludus._store.records import reading
 from ludus._store.store import Player, Store
+from ludus._training_budget import TrainingBudget
 from ludus.environment import Seat
 from ludus.errors import ConfigError, StoreError
 from ludus.matchmaker import PlayerView, PoolChange, Rating, RatingTable
@@ -34,6 +35,7 @@ class League:
         anchors: The scripted participants.
         seats: The seats of a match, in the environment's order.
         ratings: Makes the table of ratings, called with ``anchors=`` and ``seats=``; None: nobody is rated.
+        budget: Training budget of the run; None for no limits.
 
     Attributes:
         players: The players by name.
@@ -50,6 +52,7 @@ class League:
         anchors: Sequence[str],
         seats: tuple[Seat, ...],
         ratings: Callable[..., RatingTable] | None = None,
+        budget: TrainingBudget | None = None,
     ) -> None:
         self.store = store
         self.seats = seats
@@ -63,6 +66,7 @@ class League:
         }
         self.pools: dict[str, list[str]] = {}
         self.elapsed_s = store.counters().get("elapsed_s", 0.0)
+        self._budget = budget or TrainingBudget()
         self._payoffs = Payoffs(lambda participant: inherited(participant, self.players))
         self._ratings = None if ratings is None else ratings(anchors=self.anchors, seats=seats)
         self._load()
@@ -96,6 +100,12 @@ class League:
     def num_teams(self) -> int:
         """Return the number of teams in a match; 0 where a run was stopped before it began."""
         return 1 + max((seat.team for seat in self.seats), default=-1)
+
+    @property
+    def progress(self) -> float:
+        """Return the share of the training budget that is used, in [0, 1]; 0 without a budget."""
+        decisions = sum(view.decisions for view in self.players.values())
+        return self._budget.progress(decisions=decisions, elapsed_s=self.elapsed_s)
 
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""

@@ -1,12 +1,12 @@
-"""Processes that help a learner: what both sides do.
+"""Data-parallel updates: a learner and its helpers.
 
-A learner that has helpers divides every batch among them and itself. Nothing else changes: samplers, coordinator and
-store know the learner alone. Helpers come and go; without them, or where one is lost in the middle of an update, the
-learner computes it alone::
+A learner with helpers divides every batch into shards, one for each helper and one for itself. Samplers, coordinator
+and store only know the learner. Helpers may join and leave at any time; without helpers, or if one is lost during an
+update, the learner computes the update alone::
 
-    helper  → learner   Help       again and again
-    learner → helpers   Gather     all meet (`ludus.launcher.Rendezvous`) and take over the weights and the state
-    learner → helpers   Part       an update
+    helper  → learner   HelperHeartbeat   at regular intervals
+    learner → helpers   FormGroup         all form a process group and copy the learner's weights and state
+    learner → helpers   BatchShard        one update
 """
 
 from __future__ import annotations
@@ -28,54 +28,59 @@ from ludus.launcher import COORDINATOR, Link, PendingGroup, ProcessGroup, Rendez
 from ludus.segment import SegmentBatch
 
 _log = logging.getLogger(__name__)
-_AGAIN_S = 1.0  # between two words of a helper
-_COME_S = 10.0  # helpers that are there come at once
-_MOST_PAUSE_S = 60.0
-_PIECE_BYTES = 32 << 20  # of a part in one message, about: launchers bound what they carry
+_HEARTBEAT_INTERVAL_S = 1.0
+_JOIN_TIMEOUT_S = 10.0  # running helpers join at once
+_FIRST_RETRY_S = 1.0
+_LAST_RETRY_S = 60.0
+_MESSAGE_BYTES = 32 << 20  # of a shard in one message, roughly: launchers bound the size of messages
 
 
 @frozen
-class Meeting:
-    """How the processes of a learner come together.
+class GroupFormation:
+    """Forms process groups of a learner and its helpers.
 
     Args:
-        player: Whose learner it is.
-        rendezvous: Where they meet.
-        timeout_s: How long one waits for the others.
+        player: Player that the learner learns.
+        rendezvous: Where the processes form a group.
+        timeout_s: Seconds a process waits for the others of its group.
     """
 
     player: str
     rendezvous: Rendezvous
     timeout_s: float
 
-    def call(self, number: int, *, size: int) -> PendingGroup:
-        """Open a meeting; see `ludus.launcher.Rendezvous.call`."""
-        return self.rendezvous.call(f"group-{number:x}", size=size, timeout_s=self.timeout_s)
+    def open(self, group_id: int, *, size: int) -> PendingGroup:
+        """Open a group as its first process; see `ludus.launcher.Rendezvous.open`."""
+        return self.rendezvous.open(_group_name(group_id), size=size, timeout_s=self.timeout_s)
 
-    def join(self, call: FormGroup, trainer: GroupTrainer) -> ProcessGroup:
-        """Come to a meeting, and let a trainer become that of the learner.
+    def join(self, message: FormGroup, trainer: GroupTrainer) -> ProcessGroup:
+        """Join a group, and copy the learner's weights and state into a trainer.
 
         Raises:
-            LinkError: It has come to nothing.
+            LinkError: The group was given up.
         """
-        name = f"group-{call.meeting:x}"
-        group = self.rendezvous.join(name, rank=call.rank, size=call.size, timeout_s=self.timeout_s)
-        align(trainer, group)
+        name = _group_name(message.group_id)
+        group = self.rendezvous.join(name, rank=message.rank, size=message.size, timeout_s=self.timeout_s)
+        synchronize(trainer, group)
         return group
 
 
-def align(trainer: GroupTrainer, group: ProcessGroup) -> None:
-    """Give all trainers of a group the weights and the state of the first, and let them join it.
+def _group_name(group_id: int) -> str:
+    return f"group-{group_id:x}"
+
+
+def synchronize(trainer: GroupTrainer, group: ProcessGroup) -> None:
+    """Copy weights and state of the trainer of rank 0 to all trainers of a group, and let them join it.
 
     Raises:
-        LinkError: One has gone again; the group is closed.
+        LinkError: A process has left; the group is closed.
     """
-    import torch  # noqa: PLC0415 - whoever has a trainer has loaded it
+    import torch  # noqa: PLC0415 - every process with a trainer has imported it
 
     weights, state = trainer.weights(), trainer.state()
     tensors = [torch.from_numpy(named[name]) for named in (weights, state) for name in sorted(named)]
     try:
-        group.copy(tensors, source=0)  # into these very arrays
+        group.copy(tensors, source=0)  # the tensors share memory with the arrays
     except LinkError:
         group.close()
         raise
@@ -86,119 +91,121 @@ def align(trainer: GroupTrainer, group: ProcessGroup) -> None:
 
 
 @define
-class Helpers:
-    """The helpers of a learner, as the learner sees them.
+class HelperPool:
+    """The helpers of a learner.
 
     Args:
-        meeting: How they come together; None where there are to be none.
-        link: Where messages go.
+        formation: Forms process groups; None without helpers.
+        link: Sends messages.
         clock: Seconds.
-        at_work: Says that the learner is at work: an update that begins anew may take twice as long as others.
+        on_retry: Called before an update is computed again; it may take twice as long as others.
     """
 
-    meeting: Meeting | None
+    formation: GroupFormation | None
     link: Link
     clock: Callable[[], float]
-    at_work: Callable[[], None]
-    _number: int = field(init=False, default=0)  # of the latest meeting; 0: there is neither group nor call
-    _called: dict[str, int] = field(init=False, factory=dict)  # to it: worker → process
-    _waiting: dict[str, int] = field(init=False, factory=dict)  # for the next one
-    _call: PendingGroup | None = field(init=False, default=None)
-    _called_s: float = field(init=False, default=0.0)
+    on_retry: Callable[[], None]
+    _group_id: int = field(init=False, default=0)  # 0: neither a group nor a pending one
+    _members: dict[str, int] = field(init=False, factory=dict)  # of that group: worker → process id
+    _candidates: dict[str, int] = field(init=False, factory=dict)  # for the next group
+    _pending: PendingGroup | None = field(init=False, default=None)
+    _opened_s: float = field(init=False, default=0.0)
     _group: ProcessGroup | None = field(init=False, default=None)
-    _pause_s: float = field(init=False, default=0.0)  # after what failed, twice as long each time
-    _paused_s: float = field(init=False, default=-1e9)  # when it began
+    _retry_s: float = field(init=False, default=0.0)  # doubles with every failure
+    _failed_s: float = field(init=False, default=-math.inf)
 
     def __len__(self) -> int:
-        """Return how many help."""
+        """Return the number of helpers in the group."""
         return 0 if self._group is None else self._group.size - 1
 
-    def hear(self, peer: str, message: HelperHeartbeat) -> None:
-        """Take note that a helper is there."""
-        if self._called.get(peer) != message.pid:
-            self._waiting[peer] = message.pid
-        elif message.meeting == self._number and message.alone:  # else it was said before it was called
-            del self._called[peer]
-            self._waiting[peer] = message.pid
+    def receive_heartbeat(self, worker: str, message: HelperHeartbeat) -> None:
+        """Add a helper to the candidates for the next group unless it is a member of the current one."""
+        if self._members.get(worker) != message.pid:
+            self._candidates[worker] = message.pid
+        elif message.group_id == self._group_id and not message.connected:  # else sent before the helper was invited
+            del self._members[worker]
+            self._candidates[worker] = message.pid
 
-    def gather(self, trainer: Trainer) -> None:
-        """Call all who are there, if somebody has come; make them one group once all have followed."""
-        if self._waiting and self.clock() - self._paused_s >= self._pause_s:
-            self.call_again(trainer)
-        if self._call is None:
+    def maintain(self, trainer: Trainer) -> None:
+        """Open a new group if there are candidates; complete it once all helpers have joined."""
+        if self._candidates and self.clock() - self._failed_s >= self._retry_s:
+            self.regroup(trainer)
+        if self._pending is None:
             return
         try:
-            self._group = self._call.poll()
+            self._group = self._pending.poll()
             if self._group is not None:
-                self._call = None
+                self._pending = None
                 assert isinstance(trainer, GroupTrainer)
-                align(trainer, self._group)
-            elif self.clock() - self._called_s > _COME_S:
-                raise LinkError(f"of {', '.join(self._called)} not all came")
+                synchronize(trainer, self._group)
+            elif self.clock() - self._opened_s > _JOIN_TIMEOUT_S:
+                raise LinkError(f"not all of {', '.join(self._members)} joined within {_JOIN_TIMEOUT_S:g} s")
         except LinkError as error:
             self._fail(trainer, str(error))
 
-    def call_again(self, trainer: Trainer) -> None:
-        """Leave the group, and call all who are there to another one, which goes on from what this trainer is then."""
-        there = self._called | self._waiting
+    def regroup(self, trainer: Trainer) -> None:
+        """Leave the group, and invite all known helpers to a new one. It starts from the learner's trainer then."""
+        helpers = self._members | self._candidates
         self.leave(trainer)
-        self._waiting.clear()
-        if not there or self.meeting is None:
+        self._candidates.clear()
+        if not helpers or self.formation is None:
             return
-        self._number, self._called, self._called_s = time.time_ns(), there, self.clock()
+        self._group_id, self._members, self._opened_s = time.time_ns(), helpers, self.clock()
+        size = len(helpers) + 1
         try:
-            self._call = self.meeting.call(self._number, size=len(there) + 1)
+            self._pending = self.formation.open(self._group_id, size=size)
         except LinkError as error:
             self._fail(trainer, str(error))
-        for rank, name in enumerate(self._called, start=1):
-            self.link.send(name, FormGroup(meeting=self._number, rank=rank, size=len(there) + 1))
+        for rank, name in enumerate(self._members, start=1):
+            self.link.send(name, FormGroup(group_id=self._group_id, rank=rank, size=size))
 
     def update(self, trainer: Trainer, batch: SegmentBatch, *, progress: float) -> UpdateResult:
-        """Update a trainer together with those who help; alone where that comes to nothing.
+        """Compute an update together with the helpers; alone without helpers or if that fails.
 
         Raises:
-            ContractError: As `Trainer.update`.
+            ContractError: See `Trainer.update`.
         """
         if self._group is None:
             return trainer.update(batch, progress=progress)
         try:
-            own = self._shared_out(batch, self._group.size, progress)
-            result = trainer.update(own, progress=progress)
+            shard = self._send_shards(batch, self._group.size, progress)
+            result = trainer.update(shard, progress=progress)
         except (LinkError, ContractError, WireError) as error:
-            self._fail(trainer, f"{error}; this update is computed alone")
-            self.at_work()
+            self._fail(trainer, f"{error}; this update is computed without helpers")
+            self.on_retry()
             return trainer.update(batch, progress=progress)
-        self._pause_s = 0.0
+        self._retry_s = 0.0
         return result
 
-    def _shared_out(self, batch: SegmentBatch, size: int, progress: float) -> SegmentBatch:
-        """Give every helper its part of a batch, and return that of the learner."""
-        own, *parts = batch.divide(size)
-        if len(parts) < size - 1:
+    def _send_shards(self, batch: SegmentBatch, size: int, progress: float) -> SegmentBatch:
+        """Send every helper its shard of a batch, and return the learner's own."""
+        own, *shards = batch.divide(size)
+        if len(shards) < size - 1:
             raise ContractError(f"a batch of {batch.num_segments} segments cannot be divided by {size}")
-        for name, part in zip(self._called, parts, strict=True):
-            size_bytes = sum(array.nbytes for array in part.arrays().values())
-            pieces = part.divide(math.ceil(size_bytes / _PIECE_BYTES))
+        for name, shard in zip(self._members, shards, strict=True):
+            size_bytes = sum(array.nbytes for array in shard.arrays().values())
+            pieces = shard.divide(math.ceil(size_bytes / _MESSAGE_BYTES))
             for piece in pieces:
-                more, arrays = piece is not pieces[-1], piece.arrays()
-                if not self.link.send(
-                    name, BatchShard(meeting=self._number, progress=progress, more=more, arrays=arrays)
-                ):
+                message = BatchShard(
+                    group_id=self._group_id, progress=progress, more=piece is not pieces[-1], arrays=piece.arrays()
+                )
+                if not self.link.send(name, message):
                     raise LinkError(f"{name} cannot be reached")
         return own
 
-    def _fail(self, trainer: Trainer, why: str) -> None:
-        """Go on alone for a while."""
-        _log.warning("%s", why)
+    def _fail(self, trainer: Trainer, problem: str) -> None:
+        """Leave the group, and wait before the next one is opened."""
+        _log.warning("%s", problem)
         self.leave(trainer)
-        self._pause_s, self._paused_s = min(max(1.0, 2 * self._pause_s), _MOST_PAUSE_S), self.clock()
+        self._retry_s = min(max(_FIRST_RETRY_S, 2 * self._retry_s), _LAST_RETRY_S)
+        self._failed_s = self.clock()
 
     def leave(self, trainer: Trainer) -> None:
-        """Leave the group; who is there notices, and says so."""
-        self._number, self._called = 0, {}
-        if self._call is not None:
-            self._call.close()
-            self._call = None
+        """Leave the group; its members notice, and report that they are not connected."""
+        self._group_id, self._members = 0, {}
+        if self._pending is not None:
+            self._pending.close()
+            self._pending = None
         if self._group is not None:
             assert isinstance(trainer, GroupTrainer)
             self._group.close()
@@ -207,78 +214,78 @@ class Helpers:
 
 
 @define
-class Helper:
-    """A worker that computes parts of a learner's updates.
+class HelperWorker:
+    """A worker that computes shards of a learner's updates.
 
     Args:
-        name: Of the worker.
-        meeting: Where it meets the learner; None where there is no way to, so that it only waits for the end.
-        trainer: As the learner's.
-        link: Where messages go.
+        name: Worker name.
+        formation: Forms groups with the learner; None where that is impossible, so that the worker only waits to stop.
+        trainer: The same as the learner's.
+        link: Sends messages.
         clock: Seconds.
     """
 
     name: str
-    meeting: Meeting | None
+    formation: GroupFormation | None
     trainer: GroupTrainer
     link: Link
     clock: Callable[[], float]
     stopped: bool = field(init=False, default=False)
     drained: bool = field(init=False, default=True)
     count: int = field(init=False, default=0)  # updates
-    _number: int = field(init=False, default=0)
+    _group_id: int = field(init=False, default=0)
     _group: ProcessGroup | None = field(init=False, default=None)
-    _pieces: list[SegmentBatch] = field(init=False, factory=list)  # of a part, as far as they have come
-    _said_s: float = field(init=False, default=-1e9)
+    _pieces: list[SegmentBatch] = field(init=False, factory=list)  # of a shard that is not complete
+    _heartbeat_s: float = field(init=False, default=-math.inf)
 
     def start(self) -> None:
-        """Introduce the worker."""
+        """Register with the coordinator."""
         self.link.send(COORDINATOR, Hello(pid=os.getpid()))
-        if self.meeting is None:
-            _log.warning("processes cannot share memory here, or the launcher has no groups: there is nothing to help")
+        if self.formation is None:
+            _log.warning("this helper has nothing to do: no shared memory, or the launcher forms no process groups")
 
     def handle(self, peer: str, message: Any) -> None:  # noqa: ARG002
-        """Take one message."""
+        """Handle one message."""
         match message:
-            case FormGroup() if self.meeting is not None and not self.stopped:
-                self._meet(self.meeting, message)
-            case BatchShard() if self._group is not None and message.meeting == self._number:
-                self._help(message)
+            case FormGroup() if self.formation is not None and not self.stopped:
+                self._join(self.formation, message)
+            case BatchShard() if self._group is not None and message.group_id == self._group_id:
+                self._compute(message)
             case Stop():
                 self.stopped = True
 
-    def _meet(self, meeting: Meeting, call: FormGroup) -> None:
+    def _join(self, formation: GroupFormation, message: FormGroup) -> None:
         self._leave()
-        self._number = call.meeting
+        self._group_id = message.group_id
         try:
-            self._group = meeting.join(call, self.trainer)
+            self._group = formation.join(message, self.trainer)
         except LinkError as error:
             _log.warning("%s", error)
-        self._say()
+        self._send_heartbeat()
 
-    def _help(self, part: BatchShard) -> None:
+    def _compute(self, shard: BatchShard) -> None:
         try:
-            self._pieces.append(SegmentBatch.from_arrays(dict(part.arrays)))
-            if not part.more:
+            self._pieces.append(SegmentBatch.from_arrays(dict(shard.arrays)))
+            if not shard.more:
                 batch, self._pieces = SegmentBatch.concatenate(self._pieces), []
-                self.trainer.update(batch.read_only(), progress=part.progress)
+                self.trainer.update(batch.read_only(), progress=shard.progress)
                 self.count += 1
         except (LinkError, ContractError) as error:
             _log.warning("%s", error)
             self._leave()
-            self._say()
+            self._send_heartbeat()
 
     def work(self) -> bool:
-        """Say now and then that it is there."""
-        if not self.stopped and self.clock() - self._said_s > _AGAIN_S:
-            self._say()
+        """Send a heartbeat if one is due."""
+        if not self.stopped and self.clock() - self._heartbeat_s > _HEARTBEAT_INTERVAL_S:
+            self._send_heartbeat()
         return False
 
-    def _say(self) -> None:
-        self._said_s = self.clock()
-        if self.meeting is not None:
-            message = HelperHeartbeat(pid=os.getpid(), meeting=self._number, alone=self._group is None)
-            self.link.send(learner_name(self.meeting.player), message)
+    def _send_heartbeat(self) -> None:
+        self._heartbeat_s = self.clock()
+        if self.formation is not None:
+            message = HelperHeartbeat(pid=os.getpid(), group_id=self._group_id, connected=self._group is not None)
+            self.link.send(learner_name(self.formation.player), message)
 
     def _leave(self) -> None:
         self._pieces = []

@@ -1,4 +1,4 @@
-"""What waits to be learned from, and what each sampler is owed for it."""
+"""The queue of segments that wait for an update, and the block counters of every sampler."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from ludus.segment import SegmentBatch
 
 @define(eq=False)
 class Sender:
-    """A sampler as its learner knows it.
+    """Block counters of one sampler process.
 
     Attributes:
-        worker: Its name.
-        pid: Its process.
-        received: The last block that came or is known to be lost.
-        acked: The last block that it was told is taken.
-        version: Of the weights it was told of last.
-        block_decisions: Of its largest block; 0 before the first.
+        worker: Worker name of the sampler.
+        pid: Process id.
+        received: Last block that was received or is known to be lost.
+        acked: Last block that is acknowledged.
+        version: Weights version of the last credit; -1 before the first.
+        block_decisions: Decisions of the largest block; 0 before the first.
     """
 
     worker: str
@@ -32,7 +32,7 @@ class Sender:
 
 @define
 class _Part:
-    """A part of a block; using it acknowledges `acks`: the block if it is the last part, else the one before."""
+    """A part of a block; using it acknowledges block `acks`: its own if it is the last part, else the previous."""
 
     sender: Sender
     block: int
@@ -41,11 +41,12 @@ class _Part:
 
 
 @define
-class BlockQueue:
-    """Blocks in the order in which they came, and their senders.
+class SegmentQueue:
+    """Parts of blocks in the order of arrival, and their senders.
 
     Attributes:
-        decisions: How many decisions wait.
+        decisions: Decisions in the queue.
+        senders: Connected samplers by worker name.
     """
 
     decisions: int = field(init=False, default=0)
@@ -53,78 +54,77 @@ class BlockQueue:
     _parts: deque[_Part] = field(init=False, factory=deque)
 
     def __len__(self) -> int:
-        """Return how many parts of blocks wait."""
+        """Return the number of parts in the queue."""
         return len(self._parts)
 
     @property
-    def part_decisions(self) -> float:
-        """Return the mean size of the parts that wait; 0 where none does."""
+    def mean_part_decisions(self) -> float:
+        """Return the mean decisions of a part; 0 if the queue is empty."""
         return self.decisions / len(self._parts) if self._parts else 0.0
 
-    def introduce(self, worker: str, pid: int) -> Sender:
-        """Count the blocks of a sampler from the start."""
+    def register(self, worker: str, pid: int) -> Sender:
+        """Register a sampler process; its blocks are counted from the start."""
         self.senders[worker] = Sender(worker, pid)
         return self.senders[worker]
 
-    def sender(self, worker: str, pid: int) -> Sender:
-        """Return who sent a block.
+    def find_sender(self, worker: str, pid: int) -> Sender:
+        """Return the sender of a block; registers an unknown worker.
 
-        For the last words of the predecessor of a process that has already said hello, that is somebody to whom nobody
-        answers.
+        A late block of a process that was replaced gets an unregistered sender, to which no credit is sent.
         """
-        known = self.senders.get(worker)
-        if known is None:
-            return self.introduce(worker, pid)
-        return known if known.pid == pid else Sender(worker, pid)
+        sender = self.senders.get(worker)
+        if sender is None:
+            return self.register(worker, pid)
+        return sender if sender.pid == pid else Sender(worker, pid)
 
-    def add(self, sender: Sender, block: int, batch: SegmentBatch, *, decisions: int) -> None:
-        """Append a block, in parts of about so many decisions."""
-        parts = batch.split(decisions)
+    def add(self, sender: Sender, block: int, batch: SegmentBatch, *, part_decisions: int) -> None:
+        """Append a block, split into parts of about `part_decisions` decisions."""
+        parts = batch.split(part_decisions)
         self._parts += [_Part(sender, block, block if part is parts[-1] else block - 1, part) for part in parts]
         self.decisions += batch.num_decisions
 
-    def waiting(self, worker: str) -> int:
-        """Return how many decisions of a sampler wait, those of its predecessors included."""
+    def queued_decisions(self, worker: str) -> int:
+        """Return the decisions of a worker in the queue, including those of replaced processes."""
         return sum(part.batch.num_decisions for part in self._parts if part.sender.worker == worker)
 
-    def pass_over(self, sender: Sender, block: int) -> None:
-        """Count a block that is not used as taken as soon as nothing of its sender waits that came before it."""
-        waiting = [part for part in self._parts if part.sender is sender]
-        if waiting:
-            waiting[-1].acks = block
+    def skip(self, sender: Sender, block: int) -> None:
+        """Acknowledge a dropped block together with the last queued part of its sender; at once if there is none."""
+        queued = [part for part in self._parts if part.sender is sender]
+        if queued:
+            queued[-1].acks = block
         else:
             sender.acked = max(sender.acked, block)
 
     def take(self, decisions: float) -> tuple[list[SegmentBatch], list[Sender]]:
-        """Take at least so many decisions out, as they came, and count them as taken.
+        """Remove parts with at least `decisions` decisions, oldest first, and acknowledge them.
 
         Returns:
-            The parts of blocks, and whose they are, each once.
+            The parts, and the senders to send a credit to.
         """
         batches: list[SegmentBatch] = []
-        owed: list[Sender] = []
+        senders: list[Sender] = []
         while decisions > 0:
             part = self._parts.popleft()
             batches.append(part.batch)
             decisions -= part.batch.num_decisions
             self.decisions -= part.batch.num_decisions
             part.sender.acked = max(part.sender.acked, part.acks)
-            owed.append(part.sender)
-        return batches, list(dict.fromkeys(owed))
+            senders.append(part.sender)
+        return batches, list(dict.fromkeys(senders))
 
     def acknowledge_all(self) -> list[Sender]:
-        """Count everything that waits as taken; returns whose it is, each once."""
+        """Acknowledge every queued part; returns the senders to send a credit to."""
         for part in self._parts:
             part.sender.acked = max(part.sender.acked, part.acks)
         return list(dict.fromkeys(part.sender for part in self._parts))
 
     def clear(self) -> list[Sender]:
-        """Drop everything that waits, taken as it is; returns whose it is, each once."""
-        owed = self.acknowledge_all()
+        """Acknowledge and drop every queued part; returns the senders to send a credit to."""
+        senders = self.acknowledge_all()
         self._parts.clear()
         self.decisions = 0
-        return owed
+        return senders
 
     def released(self, sender: Sender) -> int:
-        """Return the block up to which nothing of a sender is read any more."""
+        """Return the last block of a sender of which no part is queued; its memory may be reused."""
         return next((part.block for part in self._parts if part.sender is sender), sender.received + 1) - 1

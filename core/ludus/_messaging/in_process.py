@@ -1,7 +1,7 @@
-"""The in-process network: endpoints that hand each other messages, deterministically and without ever waiting.
+"""The in-process network: endpoints that exchange messages through queues, deterministically and without blocking.
 
-It stands in for a launcher's wherever everything runs in one process (``--workers 0``, tests, debuggers). Workers are
-reached by name; what is sent to one that is away waits for it, and a full box refuses.
+It replaces the endpoints of a launcher if all workers run in one process (``--workers 0``, tests, debuggers). Messages
+to a worker that has no endpoint yet are queued; sending to a full queue returns False.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from ludus.errors import PluginError
 from ludus.launcher import COORDINATOR, Link, Worker, WorkerSpec
 from ludus.wire import Message
 
-_HIGH_WATER = 256  # messages in a box
+_HIGH_WATER = 256  # messages in a queue
 
 
 @define(slots=False)
 class InprocEndpoint:
-    """One worker's place in the network of a process, as other endpoints; one that gets no boxes begins a network."""
+    """The endpoint of one worker; without queues of other endpoints it begins a new network."""
 
     _name: str
-    _boxes: dict[str, deque[tuple[str, Message]]] = field(factory=lambda: defaultdict(deque))
+    _queues: dict[str, deque[tuple[str, Message]]] = field(factory=lambda: defaultdict(deque))
 
     def endpoint(self, name: str) -> InprocEndpoint:
         """Make the endpoint of another worker of this network."""
-        return InprocEndpoint(name, self._boxes)
+        return InprocEndpoint(name, self._queues)
 
     def send(self, peer: str, message: Message) -> bool:
-        """Put a message into the box of a peer, who gets the very object: senders hand over their arrays."""
-        box = self._boxes[peer]
-        if len(box) < _HIGH_WATER:
-            box.append((self._name, message))
+        """Append a message to the queue of a peer, without a copy; the sender must not write to its arrays."""
+        queue = self._queues[peer]
+        if len(queue) < _HIGH_WATER:
+            queue.append((self._name, message))
             return True
         return False
 
-    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:  # noqa: ARG002 - nobody could send meanwhile
-        """Return what has arrived; never waits, as nobody could send meanwhile."""
-        box = self._boxes[self._name]
-        return [box.popleft() for _ in range(len(box))]
+    def receive(self, timeout_s: float) -> list[tuple[str, Message]]:  # noqa: ARG002 - see below
+        """Return the queued messages; does not wait, since no other endpoint can send meanwhile."""
+        queue = self._queues[self._name]
+        return [queue.popleft() for _ in range(len(queue))]
 
     def close(self) -> None:
-        """Leave the network; what others sent here is lost."""
-        self._boxes.pop(self._name, None)
+        """Leave the network; queued messages are dropped."""
+        self._queues.pop(self._name, None)
 
 
 class InProcessPool(InprocEndpoint):
-    """A crew whose workers work in turn in this process, in a fixed order: equal seeds give equal runs, bit for bit.
+    """A worker pool whose workers run in turn in this process. Equal seeds give equal runs, bit for bit.
 
     Args:
-        workers: In their order.
-        make: Makes one.
+        workers: Workers in the order in which they run.
+        make: Makes a worker from its name and link.
     """
 
     def __init__(self, workers: Sequence[WorkerSpec], make: Callable[[str, Link], Worker]) -> None:
@@ -69,11 +69,11 @@ class InProcessPool(InprocEndpoint):
             self.close()
             raise
 
-    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - nobody is watched
-        """Let every worker take its messages and do a piece of work.
+    def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:  # noqa: ARG002 - unused here
+        """Let every worker handle its messages and do a piece of work.
 
         Raises:
-            PluginError: Plugin code called exit, which ends a worker's process elsewhere.
+            PluginError: Plugin code called exit.
         """
         for worker, link in self._workers:
             try:
@@ -89,7 +89,7 @@ class InProcessPool(InprocEndpoint):
         return [worker.name for worker, _ in self._workers]
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Go on until all workers are done; see `ludus.launcher.WorkerPool.finish`."""
+        """Run until all workers are done; see `ludus.launcher.WorkerPool.finish`."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             poll()
@@ -99,6 +99,6 @@ class InProcessPool(InprocEndpoint):
         return []
 
     def close(self) -> None:
-        """Free what the workers hold."""
+        """Close the workers."""
         for worker, _ in self._workers:
             worker.close()

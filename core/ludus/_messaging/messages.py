@@ -1,8 +1,8 @@
-"""What processes say to each other: one frozen attrs class per message.
+"""Messages between the processes of a run: one frozen attrs class per message.
 
-Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays` (the only
-thing that leaves the header and travels as raw buffers). What bytes they become is up to the launcher, which also
-knows from whom they come: no message names its speaker, who could claim any name.
+Fields are str, int, float, bool, tuples of those, nested attrs classes, `Mapping[str, float]`, or `Arrays`; arrays are
+sent as raw buffers outside the header. The launcher defines the encoding. It also identifies the sender from the
+connection, so no message contains its sender, which could be forged.
 
 ::
 
@@ -18,7 +18,7 @@ knows from whom they come: no message names its speaker, who could claim any nam
     learner     → helper        FormGroup, BatchShard
     service     → coordinator   Hello, MetricsReport, Heartbeat, Failure
     coordinator → service       Welcome, Stop
-    launcher    → learner       SamplerLeft (in the name of a sampler that has gone)
+    launcher    → learner       SamplerLeft (on behalf of the sampler)
     launcher    → coordinator   MetricsReport (likewise, without values)
 """
 
@@ -40,11 +40,11 @@ Arrays: TypeAlias = "Mapping[str, np.ndarray]"
 
 @frozen(kw_only=True)
 class Hello:
-    """A worker introduces itself; sent again whenever it has waited long for an answer.
+    """Registers a worker; sent again until it is answered.
 
     Attributes:
-        pid: Its process.
-        block: For a learner: the last block sent to it, so that a restarted learner counts on from there.
+        pid: Process id of the worker.
+        block: To a learner: the last block sent to it. A restarted learner counts on from there.
     """
 
     pid: int = 0
@@ -53,17 +53,17 @@ class Hello:
 
 @frozen(kw_only=True)
 class Welcome:
-    """The coordinator knows the worker; a learner is told where to go on.
+    """Answers `Hello` of any worker; a learner resumes from it.
 
     Attributes:
-        models: How many models the player has frozen.
-        checkpoint: Its last committed checkpoint, relative to the run folder; empty if none.
+        models: Models that the player has frozen.
+        checkpoint: Its last committed checkpoint, relative to the run folder; empty if there is none.
         checkpoint_hash: SHA-256 of that file.
         elapsed_s: Seconds the run has trained, over all resumes.
         others: Decisions that the other players have learned from.
-        generation: Of the player's weights; with a checkpoint of an earlier one it starts anew.
-        init: Hash of the model from which that generation starts; empty: as at the beginning of the run.
-        version: Of the weights before that generation.
+        generation: Current generation of the player; later than the checkpoint's if a reset was not saved.
+        init: Hash of the model that the generation starts from; empty for the start weights of the run.
+        version: Version of the weights before that generation.
     """
 
     models: int = 0
@@ -78,7 +78,7 @@ class Welcome:
 
 @frozen(kw_only=True)
 class Failure:
-    """A worker ends with an error; `fatal` where restarting it would not cure it."""
+    """Reports the error that ends a worker; `fatal` if a restart would not help."""
 
     error: str
     fatal: bool = False
@@ -86,16 +86,16 @@ class Failure:
 
 @frozen(kw_only=True)
 class Stop:
-    """Finish: say what must be said and leave."""
+    """Stops a worker, which sends its last results first."""
 
     reason: str = ""
 
 
 @frozen(kw_only=True)
 class Heartbeat:
-    """A sign of life that a busy loop cannot fake: the count of useful things done so far.
+    """Reports how much useful work a worker has done; a worker that hangs sends the same count.
 
-    The coordinator answers a learner with one of its own: the decisions that the other players have learned from.
+    The coordinator answers a learner's heartbeat with the decisions that the other players have learned from.
     """
 
     count: int
@@ -103,7 +103,7 @@ class Heartbeat:
 
 @frozen(kw_only=True)
 class FixtureRequest:
-    """A sampler or evaluator asks for work."""
+    """Requests fixtures for a sampler or evaluator."""
 
     kind: str
     count: int = 1
@@ -111,18 +111,18 @@ class FixtureRequest:
 
 @frozen(kw_only=True)
 class Fixtures:
-    """Work; empty when there is none at the moment."""
+    """Answers `FixtureRequest`; empty if there is no work at the moment."""
 
     fixtures: tuple[Fixture, ...]
 
 
 @frozen(kw_only=True)
 class Results:
-    """Matches that ended. Repeated until acknowledged; the coordinator drops what it has already committed.
+    """Results of finished matches. Sent again until acknowledged; the coordinator drops those already committed.
 
     Attributes:
         report: Number of this report, unique per worker process.
-        arrays: ``fixture [n] int64``, ``number [n] int64`` (which match of the fixture), ``ticks [n] int32``,
+        arrays: ``fixture [n] int64``, ``number [n] int64`` (index of the match in its fixture), ``ticks [n] int32``,
             ``outcome [n, teams] float32``.
     """
 
@@ -132,20 +132,20 @@ class Results:
 
 @frozen(kw_only=True)
 class ResultsAck:
-    """What counts of the results is committed to disk; nobody needs them again."""
+    """Acknowledges a report: its results are committed."""
 
     report: int
 
 
 @frozen(kw_only=True)
 class Segments:
-    """Segments of one player. Costs one credit.
+    """A block: segments of one player. Uses one credit.
 
     Attributes:
-        player: Whose.
-        block: Counts up per worker process and player.
-        pid: The process of the worker.
-        arrays: Those of `SegmentBatch.arrays()`; nothing is written to them until a `Credit` has released the block.
+        player: Player that learns from the block.
+        block: Number of the block, counted per worker process and player.
+        pid: Process id of the worker.
+        arrays: Those of `SegmentBatch.arrays()`; not written to until a `Credit` releases the block.
     """
 
     player: str
@@ -156,22 +156,22 @@ class Segments:
 
 @frozen(kw_only=True)
 class SamplerLeft:
-    """A sampler does not take part any more; who notices says so in its name. With its next block it is back."""
+    """A sampler has left the run. Its next block registers it again."""
 
 
 @frozen(kw_only=True)
 class Credit:
-    """The learner allows so many blocks in flight in total and brings newer weights.
+    """Acknowledges blocks, grants further ones, and brings newer weights.
 
     Attributes:
-        player: Whose.
-        acked: The highest block number taken.
-        credits: Blocks that may be sent and not yet taken.
+        player: Player that the learner learns.
+        acked: Highest acknowledged block.
+        credits: Blocks that may be sent and not yet acknowledged.
         version: Current weights version.
-        pid: Process of the sampler whose blocks are counted; to another of its name the counts mean nothing.
-        released: No block up to this number is read any more.
+        pid: Process id of the sampler that sent the blocks; other processes of its name ignore the counts.
+        released: Highest block of which nothing is read any more.
         progress: Share of the training budget used, in [0, 1].
-        weights: The weights, empty when the sampler already has this version or finds them in shared memory.
+        weights: The weights; empty if the sampler has this version or reads shared memory.
     """
 
     player: str
@@ -186,40 +186,46 @@ class Credit:
 
 @frozen(kw_only=True)
 class HelperHeartbeat:
-    """A helper is there; said again and again.
+    """Reports that a helper is running; sent at regular intervals.
 
     Attributes:
-        pid: Its process.
-        meeting: The last one that it was called to; 0 before.
-        alone: Whether that one has come to nothing, or is over.
+        pid: Process id of the helper.
+        group_id: Last process group it was invited to; 0 before the first.
+        connected: Whether it is a member of that group.
     """
 
     pid: int
-    meeting: int = 0
-    alone: bool = True
+    group_id: int = 0
+    connected: bool = False
 
 
 @frozen(kw_only=True)
 class FormGroup:
-    """A learner calls a helper to a meeting, from which they go on as a group (`ludus.group.Group`)."""
+    """Invites a helper to a process group (`ludus.group.Group`).
 
-    meeting: int
+    Attributes:
+        group_id: Id of the group.
+        rank: Rank of the helper.
+        size: Number of processes.
+    """
+
+    group_id: int
     rank: int
     size: int
 
 
 @frozen(kw_only=True)
 class BatchShard:
-    """Segments of a helper's part of the batch of an update that its group now computes.
+    """Segments of a helper's shard of the batch of the next update.
 
     Attributes:
-        meeting: That the group comes from.
+        group_id: Process group that computes the update.
         progress: Share of the training budget used, in [0, 1].
-        more: Of its part follow in other messages.
+        more: Whether further messages with segments of this shard follow.
         arrays: Those of `SegmentBatch.arrays()`.
     """
 
-    meeting: int
+    group_id: int
     progress: float
     more: bool
     arrays: Arrays
@@ -227,14 +233,14 @@ class BatchShard:
 
 @frozen(kw_only=True)
 class FreezeRequest:
-    """The coordinator wants a player's weights as a model, and perhaps the player to start anew after that.
+    """Requests a model of a player's weights, and a player reset if `generation` is the next one.
 
     Attributes:
-        player: Whose.
-        model: Number of the model; one that is there already is enough.
-        generation: Of the weights afterwards; the next one means a new start.
-        init: Hash of the model to start from; empty: as at the beginning of the run.
-        reason: Why.
+        player: Player to freeze.
+        model: Number of the model; ignored if there is one of this number.
+        generation: Generation after the request.
+        init: Hash of the model that the generation starts from; empty for the start weights of the run.
+        reason: Why the rule requests it.
     """
 
     player: str
@@ -246,12 +252,17 @@ class FreezeRequest:
 
 @frozen(kw_only=True)
 class ModelFrozen:
-    """A learner has written a model file and asks the coordinator to make it part of the league.
+    """A learner has written a model file; the coordinator adds it to the league.
 
     Attributes:
-        generation: Of the player's weights from now on; the next one where it starts anew, as it was ordered to.
-        init: Hash of the model from which that generation starts, as ordered.
-        reason: Of the order; empty where it was time.
+        player: Player that owns the model.
+        number: Number of the model.
+        hash: SHA-256 of the file.
+        decisions: Decisions behind the weights.
+        version: Version of the weights.
+        generation: Generation of the player from now on; the next one before a reset.
+        init: Hash of the model that this generation starts from, as requested.
+        reason: Reason of the request; empty without a request.
     """
 
     player: str
@@ -266,10 +277,11 @@ class ModelFrozen:
 
 @frozen(kw_only=True)
 class ModelAck:
-    """The model is committed.
+    """Acknowledges a model: it is committed.
 
     Attributes:
-        models: How many the player has now.
+        number: Number of the model.
+        models: Models that the player has now.
     """
 
     number: int
@@ -278,10 +290,18 @@ class ModelAck:
 
 @frozen(kw_only=True)
 class Checkpoint:
-    """A learner has written its checkpoint files and asks the coordinator to make them the ones to resume from."""
+    """A learner has written a checkpoint; the coordinator makes it the one to resume from.
+
+    Attributes:
+        player: Player that owns the checkpoint.
+        path: Path of the file, relative to the run folder.
+        hash: SHA-256 of the file.
+        version: Version of the weights.
+        decisions: Decisions behind the weights.
+    """
 
     player: str
-    path: str  # relative to the run folder
+    path: str
     hash: str
     version: int
     decisions: int
@@ -289,13 +309,13 @@ class Checkpoint:
 
 @frozen(kw_only=True)
 class CheckpointAck:
-    """The checkpoint is committed; older ones may be deleted."""
+    """Acknowledges a checkpoint: it is committed, and older ones may be deleted."""
 
     path: str
 
 
 @frozen(kw_only=True)
 class MetricsReport:
-    """Numbers of one worker since its last report; none: it has gone."""
+    """Metrics of a worker since its last report; no values if the worker has left."""
 
     values: Mapping[str, float]

@@ -12,7 +12,7 @@ from attrs import evolve, fields
 from ludus._config.run_config import EvaluationSection, PlayerConfig
 from ludus._config.sections import Chosen, Reader
 from ludus._config.structuring import Problem
-from ludus._learning.learner import arrays_of
+from ludus._learning.publisher import checkpoint_arrays
 from ludus._messaging.messages import Checkpoint
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
@@ -69,14 +69,14 @@ def _check_saved(run: RunContext, player: str, saved: Checkpoint) -> None:
     """
     spec = run.spec
     arrays, _ = load_checkpoint(run.run_dir, saved.path, saved.hash)
-    weights = arrays_of(arrays, "weights")
+    weights = checkpoint_arrays(arrays, "weights")
     algorithm = run.player_components(player, spec).algorithm
     try:
         with wrap_errors(f"player {player!r}"):
             make_model_agent(run, player, weights, spec=spec)
             trainer = algorithm.make_trainer(seed=0)  # on the CPU: a GPU is the learner's
             trainer.load_weights(weights)
-            trainer.load_state(arrays_of(arrays, "state"))
+            trainer.load_state(checkpoint_arrays(arrays, "state"))
     except ModelError as error:
         raise ModelError(f"player {player!r} in environment {run.config.environment.name!r}: {error}") from error
 

@@ -11,6 +11,7 @@ from ludus._config.run_config import PlayerConfig, RunConfig, load_config
 from ludus._plugins.error_wrapping import close_environment
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role
+from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Algorithm
 from ludus.environment import EnvironmentSpec, Role
 from ludus.interface import Interface
@@ -68,6 +69,11 @@ class RunContext:
         environment = make_environment(self.config.environment, 1)
         close_environment(environment)
         return environment.spec
+
+    @property
+    def budget(self) -> TrainingBudget:
+        """Return the training budget of the run."""
+        return TrainingBudget(decisions=self.config.run.decisions, seconds=self.config.run.minutes * 60)
 
     def player(self, name: str) -> PlayerConfig:
         """Return the configuration of a player."""

@@ -20,7 +20,7 @@ def make_coordinator(run: RunContext, store: Store, *, link: Link, clock: Callab
     return Coordinator(
         config=config,
         spec=run.spec,
-        league=League(store, **league_members(run), ratings=partial(make, config.league.rating)),
+        league=League(store, **league_members(run), ratings=partial(make, config.league.rating), budget=run.budget),
         matchmakers={name: make_matchmaker(run.plugins, player) for name, player in config.players.items()},
         evaluation=make_evaluation_matchmaker(run.plugins, config),
         rules={rule.name: make(rule) for rule in config.league.rules},

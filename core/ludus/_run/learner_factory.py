@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ludus._config.run_config import RunConfig
-from ludus._learning.data_parallel import Helper, Meeting
+from ludus._learning.data_parallel import GroupFormation, HelperWorker
 from ludus._learning.learner import Learner, LearnerOptions
 from ludus._run.context import RunContext
 from ludus._run.sampler_factory import make_segment_layout
@@ -32,24 +32,23 @@ def make_learner(run: RunContext, player: str, worker: WorkerContext) -> Learner
             max_staleness=config.sampling.max_staleness,
             freeze_every_decisions=run.player(player).freeze_every_decisions,
             checkpoint_s=config.run.checkpoint_s,
-            budget_decisions=config.run.decisions,
-            budget_s=config.run.minutes * 60,
+            budget=run.budget,
             manifest=_manifest(run, player),
         ),
         link=worker.link,
         clock=worker.clock,
         memory=worker.memory,
-        meeting=_meeting(run, player, worker.rendezvous),
+        group_formation=_group_formation(run, player, worker.rendezvous),
     )
 
 
-def make_helper(run: RunContext, name: str, worker: WorkerContext) -> Helper:
+def make_helper(run: RunContext, name: str, worker: WorkerContext) -> HelperWorker:
     """Make a helper of a learner; its name holds its rank, from 1, and the player."""
     _, rank, player = name.split("-", maxsplit=2)
     trainer = make_trainer(run, player, 0, "", rank=int(rank))
     assert isinstance(trainer, GroupTrainer)
-    meeting = _meeting(run, player, worker.rendezvous)
-    return Helper(name=name, meeting=meeting, trainer=trainer, link=worker.link, clock=worker.clock)
+    formation = _group_formation(run, player, worker.rendezvous)
+    return HelperWorker(name=name, formation=formation, trainer=trainer, link=worker.link, clock=worker.clock)
 
 
 def make_trainer(
@@ -90,11 +89,11 @@ def learner_device(config: RunConfig, player: str, rank: int) -> str:
     return f"cuda:{index % torch.cuda.device_count()}"
 
 
-def _meeting(run: RunContext, player: str, rendezvous: Rendezvous | None) -> Meeting | None:
+def _group_formation(run: RunContext, player: str, rendezvous: Rendezvous | None) -> GroupFormation | None:
     if rendezvous is None or run.player(player).learner_processes == 1:
         return None
     # A learner that waits for a helper sends nothing, and may have to repeat the update.
-    return Meeting(player, rendezvous, timeout_s=run.config.run.stall_s / 4)
+    return GroupFormation(player, rendezvous, timeout_s=run.config.run.stall_s / 4)
 
 
 def _manifest(run: RunContext, player: str) -> dict[str, Any]:

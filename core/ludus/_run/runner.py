@@ -41,7 +41,7 @@ from ludus.errors import ConfigError, LudusError, RunError, WorkerError
 from ludus.launcher import Launcher, Link, Session, Worker, WorkerContext, WorkerPool
 from ludus.matchmaker import PlayerView
 from ludus.metrics import MetricSink
-from ludus.signals import noted
+from ludus.signals import on_signal
 
 _MORE = "--minutes or --set run.decisions="
 _REPORTING = 0.05  # of the time at most; reports that take longer come less often
@@ -66,7 +66,12 @@ class Outcome:
 
 
 def train(
-    config: RunConfig, *, plugins: Plugins, run_dir: Path, say: Callable[[str], None], displays: Sequence[Chosen] = ()
+    config: RunConfig,
+    *,
+    plugins: Plugins,
+    run_dir: Path,
+    print_line: Callable[[str], None],
+    displays: Sequence[Chosen] = (),
 ) -> Outcome:
     """Start a new run.
 
@@ -74,7 +79,7 @@ def train(
         config: Its configuration.
         plugins: What is installed.
         run_dir: Its folder.
-        say: Tells the person one line; where it cannot (an OSError), the run goes on.
+        print_line: Tells the person one line; where it cannot (an OSError), the run goes on.
         displays: Metric sinks besides those of the configuration.
 
     Raises:
@@ -100,14 +105,14 @@ def train(
         if not given:
             write_durably(path, text.encode())
         (run_dir / "metrics.jsonl").unlink(missing_ok=True)  # of a start that failed
-        return _Run(config, plugins, run_dir, store, say).go(displays)
+        return _Run(config, plugins, run_dir, store, print_line).go(displays)
 
 
 def resume(
     run_dir: Path,
     *,
     plugins: Plugins,
-    say: Callable[[str], None],
+    print_line: Callable[[str], None],
     overrides: tuple[str, ...] = (),
     displays: Sequence[Chosen] = (),
 ) -> Outcome:
@@ -136,7 +141,7 @@ def resume(
         if limited and (0 < run.minutes <= minutes or 0 < run.decisions <= decisions):
             done = f"{minutes:.3g} minutes and {decisions:,.0f} decisions"
             raise RunError(f"{run_dir}: already over after {done}; nothing to do — give more with {_MORE}")
-        before, started = path.read_bytes(), _Run(config, plugins, run_dir, store, say)
+        before, started = path.read_bytes(), _Run(config, plugins, run_dir, store, print_line)
         if overrides:  # workers read the file
             write_durably(path, dump_config(config).encode())
         try:
@@ -171,12 +176,12 @@ def _usable(run_dir: Path) -> Iterator[None]:
         yield
 
 
-def _unhindered(say: Callable[[str], None]) -> Callable[[str], None]:
+def _unhindered(print_line: Callable[[str], None]) -> Callable[[str], None]:
     """Return what tells the person a line where that is possible: a closed terminal or pipe ends no run."""
 
     def tell(line: str) -> None:
         with suppress(OSError):
-            say(line)
+            print_line(line)
 
     return tell
 
@@ -193,7 +198,7 @@ class _Run:
     plugins: Plugins
     run_dir: Path
     store: Store
-    say: Callable[[str], None] = field(converter=_unhindered)
+    print_line: Callable[[str], None] = field(converter=_unhindered)
     rehearsed: bool = field(init=False, default=False)
     _context: RunContext = field(init=False)
     _signal: str = field(init=False, default="")
@@ -217,8 +222,8 @@ class _Run:
             for chosen in (*self.config.metrics.sinks, *displays):
                 self._sinks.append((chosen.name, make(chosen, run_dir=self.run_dir)))
             if problem := schedule_problem(self.config):
-                self.say(f"{problem} — give one with {_MORE}")
-            with noted(self._note_signal):
+                self.print_line(f"{problem} — give one with {_MORE}")
+            with on_signal(self._note_signal):
                 worker_pool = self._alone() if self.config.run.workers == 0 else self._together(session)
                 try:
                     coordinator = self._drive(worker_pool)
@@ -254,7 +259,9 @@ class _Run:
         if self.config.launcher is None:
             raise WorkerError(f"run.launcher {run.launcher!r} is not installed; run.workers = 0 needs none")
         launcher: Launcher = make(self.config.launcher)
-        start = Session(run_dir=self.run_dir, number=session, stall_s=run.stall_s, restarts=run.restarts, say=self.say)
+        start = Session(
+            run_dir=self.run_dir, number=session, stall_s=run.stall_s, restarts=run.restarts, print_line=self.print_line
+        )
         return launcher.launch(start, plan_workers(self.config, launcher.cores))
 
     def _drive(self, worker_pool: WorkerPool) -> Coordinator:
@@ -276,10 +283,10 @@ class _Run:
         killed = worker_pool.finish(timeout_s=_STOP_S, poll=poll)
         poll()
         for name in killed:
-            self.say(f"{name}: did not stop by itself and was killed")
+            self.print_line(f"{name}: did not stop by itself and was killed")
         if not coordinator.failure:
             for name, why in coordinator.errors.items():  # those that nothing was restarted for
-                self.say(f"{name}: {why}, while it stopped; what it had not saved is lost")
+                self.print_line(f"{name}: {why}, while it stopped; what it had not saved is lost")
         if self._failure is not None:
             raise self._failure
         return coordinator
@@ -314,7 +321,7 @@ class _Run:
                 sink.write(metrics)
         if not force and (standstill := self._standstill.notice(coordinator)):
             logs = f"see {self.run_dir / 'logs'}, or " if self.config.run.workers else ""
-            self.say(f"{standstill}; {logs}stop and `ludus resume {shlex.quote(str(self.run_dir))}`")
+            self.print_line(f"{standstill}; {logs}stop and `ludus resume {shlex.quote(str(self.run_dir))}`")
         self.plugins.emit("ludus_metrics_reported", metrics=metrics)
         # with tens of thousands of models a report takes a second and more: all ratings are fitted anew
         self._report_due_s = now + max(self.config.metrics.interval_s, (time.monotonic() - now) / _REPORTING)
@@ -328,7 +335,7 @@ class _Run:
             if isinstance(sink, JsonLines):
                 raise
             self._sinks = [other for other in self._sinks if other[1] is not sink]
-            self.say(f"metric sink {name!r} failed: {type(error).__name__}: {error} — it gets nothing more")
+            self.print_line(f"metric sink {name!r} failed: {type(error).__name__}: {error} — it gets nothing more")
 
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
@@ -342,7 +349,7 @@ class _Run:
                 if self._signal:
                     break
                 pair = (player.models[-1], opponent)
-                self.say(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
+                self.print_line(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
                 fixtures = coordinator.rating_fixtures(pair[::-1] if player.team else pair, each, reason=_FINAL)
                 played = play_out(
                     environment,
@@ -368,4 +375,4 @@ class _Run:
 
     def _note_signal(self, name: str) -> None:
         self._signal = name
-        self.say(f"{name}: stopping cleanly (again: at once)")
+        self.print_line(f"{name}: stopping cleanly (again: at once)")

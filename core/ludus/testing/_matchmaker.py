@@ -52,6 +52,7 @@ class FakeLeague:
         ratings: Ratings by participant; others have (0, 1) with 0 matches.
         num_teams: Teams of a match.
         elapsed_s: How long the run has trained.
+        progress: Share of the training budget that is used, in [0, 1].
         frozen: When models were frozen, in seconds of training; others: 0.
     """
 
@@ -63,6 +64,7 @@ class FakeLeague:
     ratings: Mapping[str, Rating] = field(factory=dict)
     num_teams: int = 2
     elapsed_s: float = 0.0
+    progress: float = 0.0
     frozen: Mapping[str, float] = field(factory=dict)
 
     def frozen_s(self, model: str) -> float:

@@ -64,6 +64,7 @@ class SyntheticLeague:
     Attributes:
         strategies: By participant; a live one's under its present name.
         elapsed_s: Steps so far.
+        progress: Always 0: there is no training budget.
         met: Fixtures by player and participant.
         played: Training matches so far.
         reasons: Of everything that rules have changed, in order.
@@ -86,6 +87,7 @@ class SyntheticLeague:
     strategies: dict[str, np.ndarray] = field(init=False, factory=dict)
     pools: dict[str, list[str]] = field(init=False, factory=dict)
     elapsed_s: float = field(init=False, default=0.0)
+    progress: float = field(init=False, default=0.0)
     met: Counter[tuple[str, str]] = field(init=False, factory=Counter)
     played: int = field(init=False, default=0)
     reasons: list[str] = field(init=False, factory=list)

@@ -245,7 +245,7 @@ def test_launcher_runs_a_league(tmp_path):
 
 def test_launcher_ends_workers(tmp_path):
     """Those that cannot go on are told of, and what is left ends with the crew."""
-    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, say=lambda line: None)
+    session = Session(run_dir=tmp_path, number=1, stall_s=60.0, restarts=3, print_line=lambda line: None)
     worker_pool = Threads().launch(session, [WorkerSpec(name="sampler-0", threads=1)])  # there is no run.toml
     ((peer, failure),) = worker_pool.receive(20.0)
     assert (peer, failure.fatal) == ("sampler-0", True)

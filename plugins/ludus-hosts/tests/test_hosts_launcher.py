@@ -29,7 +29,7 @@ def session(tmp_path, said):
     """Return a start of a run."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text("# of the run\n", encoding="utf-8")
-    return Session(run_dir=tmp_path / "run", number=1, stall_s=60.0, restarts=3, say=said.append)
+    return Session(run_dir=tmp_path / "run", number=1, stall_s=60.0, restarts=3, print_line=said.append)
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_poo
     def hear():
         received.extend(worker_pool.receive(0.05))
 
-    def say(*messages):
+    def print_line(*messages):
         for message in messages:
             sampler.send(COORDINATOR, message)
 
@@ -108,7 +108,7 @@ def test_what_a_sampler_reported_last_counts_only_while_it_takes_part(worker_poo
             gateway.send(COORDINATOR, Hosts(hosts=hosts))
             eventually(lambda hosts=hosts: worker_pool._hosts == hosts, meanwhile=hear)
             received.clear()
-            say(report, Heartbeat(count=1))
+            print_line(report, Heartbeat(count=1))
             eventually(lambda: ("sampler-box-0", Heartbeat(count=1)) in received, meanwhile=hear)
             assert [message for _, message in received[:-1]] == expected
     finally:
@@ -186,7 +186,7 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
         line = wire.line(free_address, key)
         heard = []
 
-        def say(message):
+        def print_line(message):
             eventually(lambda: line.send([b"", b"", *codec.encode(message)]))
 
         def turn():
@@ -195,15 +195,15 @@ def test_a_launched_run_can_be_joined(session, keys, wire, key, said, free_addre
             while line.socket.poll(0):
                 heard.append(codec.decode(take_message(line.socket)[2:]))
 
-        say(Joining(host="box", token="1"))
+        print_line(Joining(host="box", token="1"))
         eventually(lambda: heard, meanwhile=turn)
         assert heard[0].config == "# of the run\n"
-        say(Joining(host="box", token="1", samplers=2, run=heard[0].run))
+        print_line(Joining(host="box", token="1", samplers=2, run=heard[0].run))
         eventually(lambda: worker_pool._hosts == {"box": 2} and len(heard) > 1, meanwhile=turn)
         assert heard[-1] == Joined(run=worker_pool._sockets.name)
         assert said[-1] == "box takes part with 2 samplers"
         assert worker_pool.send(GATEWAY, Stop())
-        say(Leaving(host="box"))
+        print_line(Leaving(host="box"))
         assert worker_pool.finish(timeout_s=20.0, poll=turn) == []
         assert said[-1] == "box does not take part any more"
     finally:

@@ -83,7 +83,7 @@ class HostFolder:
     def __init__(self, options, joined, eventually):
         self.folder = options.folder
         self.said, self.asked, self.told = [], [], []  # to the person, about models, for others of the run
-        self.site = RemoteHost(options, joined, say=self.said.append, ask=self.asked.append)
+        self.site = RemoteHost(options, joined, print_line=self.said.append, ask=self.asked.append)
         self.samplers = []
         self._eventually = eventually
 
@@ -487,6 +487,6 @@ def test_a_run_that_cannot_be_joined_leaves_nothing(options, joined, scripts, mo
     if problem == "sockets":
         monkeypatch.setattr(_site, "ipc_address", lambda *_: "ipc:///nowhere/x")
     with pytest.raises(LinkError if problem == "sockets" else ConfigError):
-        RemoteHost(options(), what, say=print, ask=print)
+        RemoteHost(options(), what, print_line=print, ask=print)
     assert scripts == []
     place.rmdir()  # it is empty

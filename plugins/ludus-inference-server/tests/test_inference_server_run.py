@@ -57,7 +57,7 @@ def test_in_one_process_equal_seeds_give_equal_runs(tmp_path):
             *settings,
         )
         config = load_config(ROOT / "examples" / "tictactoe.toml", overrides=overrides, plugins=plugins)
-        train(config, plugins=plugins, run_dir=run_dir, say=lambda line: None)
+        train(config, plugins=plugins, run_dir=run_dir, print_line=lambda line: None)
         digests.append(sorted(path.name for path in (run_dir / "models").glob("*.safetensors")))
     assert len(digests[0]) >= 2
     assert digests[0] == digests[1] == digests[2]
@@ -72,7 +72,7 @@ def test_a_gpu_that_is_not_there_is_told_before_anything_is_written(tmp_path):
         overrides = (*SERVER, "sampling.server.device=cuda", f"run.workers={workers}")
         config = load_config(ROOT / "examples" / "tictactoe.toml", overrides=overrides, plugins=plugins)
         with pytest.raises(ConfigError, match=re.escape(expected)):
-            train(config, plugins=plugins, run_dir=run_dir, say=lambda line: None)
+            train(config, plugins=plugins, run_dir=run_dir, print_line=lambda line: None)
         assert not run_dir.exists()
 
 

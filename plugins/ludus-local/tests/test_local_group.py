@@ -1,4 +1,4 @@
-"""Groups of processes: what they exchange, and what happens when one of them is lost."""
+"""Process groups exchange arrays, and report lost processes."""
 
 from __future__ import annotations
 
@@ -19,95 +19,95 @@ TIMEOUT_S = 60.0
 
 
 class Weights:
-    """A trainer as far as those who meet know it."""
+    """A trainer with weights, state and a group."""
 
     def __init__(self, rank):
         self._weights = {"b": np.full((2, 3), rank, np.float32), "a": np.full((), rank, np.float64)}
         self._state = {"seed": np.array(rank + 5), "flags": np.array([rank == 0, True]), "none": np.zeros((0, 2))}
 
     def weights(self):
-        """Return copies."""
+        """Return copies of the weights."""
         return {name: array.copy() for name, array in self._weights.items()}
 
     def state(self):
-        """Return copies."""
+        """Return copies of the state."""
         return {name: array.copy() for name, array in self._state.items()}
 
     def load_weights(self, weights):
-        """Take them over."""
+        """Set the weights."""
         self._weights = weights
 
     def load_state(self, state):
-        """Take it over."""
+        """Set the state."""
         self._state = state
 
     def join(self, group):
-        """Take a group over."""
+        """Set the group."""
         self.group = group
 
 
 def rendezvous(folder, rank):
-    """Return where a process meets others."""
+    """Return the rendezvous of a process."""
     return LocalRendezvous(folder, SharedFolder(folder, f"learner-{rank}"))
 
 
-def called(call):
-    """Return the group of a call."""
-    while (group := call.poll()) is None:
+def wait_for(pending):
+    """Return a pending group once all processes have joined."""
+    while (group := pending.poll()) is None:
         time.sleep(0.01)
     return group
 
 
-def meet(folder, name, *, rank, size=2):
-    """Join a group, as the first of it or as another."""
+def form(folder, name, *, rank, size=2):
+    """Open a group as rank 0, or join it."""
     import torch
 
     torch.set_num_threads(1)
     where = rendezvous(folder, rank)
     while rank:
-        with suppress(LinkError):  # it has not been opened yet
+        with suppress(LinkError):  # not opened yet
             return where.join(name, rank=rank, size=size, timeout_s=TIMEOUT_S)
         time.sleep(0.01)
-    return called(where.call(name, size=size, timeout_s=TIMEOUT_S))
+    return wait_for(where.open(name, size=size, timeout_s=TIMEOUT_S))
 
 
-def exchange(rank, folder, size, said):
-    """Say what the methods of a group come to."""
+def exchange(rank, folder, size, results):
+    """Put the results of all methods of a group into a queue."""
     import torch
-    from ludus._learning.data_parallel import align
+    from ludus._learning.data_parallel import synchronize
 
-    group = meet(folder, "meeting", rank=rank, size=size)
+    group = form(folder, "group-1", rank=rank, size=size)
     mean = [torch.tensor([1.0, 2.0]) * rank, torch.tensor([[4.0]]) * rank]
     group.mean(mean, weight=1 + 2 * rank)
     exact = torch.tensor([0.1 * (rank + 1)], dtype=torch.float64)
     group.mean([exact])
     large = [torch.arange(50_000.0) * (rank + 1), torch.ones(7, 5, requires_grad=True)]
-    group.mean(large)  # does not fit into the memory that they had
+    group.mean(large)  # does not fit into the present files
     assert torch.allclose(large[0], torch.arange(50_000.0) * (size + 1) / 2, rtol=1e-6)
     assert torch.equal(large[1], torch.ones(7, 5))
     copied = [torch.tensor([rank, 7]), torch.tensor([rank == 1])]
     group.copy(copied, source=1)
     group.copy([], source=0)
-    much = [torch.full((3_000_001,), rank, dtype=torch.uint8)]  # more than goes at once
+    much = [torch.full((3_000_001,), rank, dtype=torch.uint8)]  # larger than the capacity
     group.copy(much, source=1)
     assert much[0].all()
     least = [group.least(3 - rank), group.least(float("inf"))]
     group.close()
 
     trainer = Weights(rank)
-    align(trainer, meet(folder, "again", rank=rank, size=size))
+    synchronize(trainer, form(folder, "again", rank=rank, size=size))
     everything = {**trainer.weights(), **trainer.state()}
-    told = {name: (str(array.dtype), array.tolist()) for name, array in everything.items()}
-    said.put((rank, [tensor.tolist() for tensor in (*mean, exact, *copied)], least, told))
+    contents = {name: (str(array.dtype), array.tolist()) for name, array in everything.items()}
+    results.put((rank, [tensor.tolist() for tensor in (*mean, exact, *copied)], least, contents))
     trainer.group.close()
 
 
-def lose(rank, folder, size, said):
-    """Lose the other one in the middle of an exchange, and meet another."""
+def lose(rank, folder, size, results):
+    """Lose a process during an exchange, and form another group."""
     import torch
 
     name, place = {0: ("first", 0), 1: ("first", 1), 2: ("second", 1)}[rank]
-    group = meet(folder, name, rank=place)
+    group = form(folder, name, rank=place)
     if rank == 1:
         os._exit(0)
     if rank == 0:
@@ -116,32 +116,32 @@ def lose(rank, folder, size, said):
             while True:
                 group.mean([torch.ones(10)])
         except LinkError as error:
-            said.put((str(error), time.monotonic() - began))
+            results.put((str(error), time.monotonic() - began))
         group.close()
-        group = meet(folder, "second", rank=0)
+        group = form(folder, "second", rank=0)
     both = [torch.tensor([float(rank)])]
     group.mean(both)
-    said.put((rank, both[0].item()))
+    results.put((rank, both[0].item()))
     group.close()
 
 
-def told(target, size, folder):
-    """Return what processes say, as many things as they are."""
-    said = SPAWN.SimpleQueue()
-    processes = [SPAWN.Process(target=target, args=(rank, folder, size, said)) for rank in range(size)]
+def run_processes(target, size, folder):
+    """Return the results of one process per rank."""
+    results = SPAWN.SimpleQueue()
+    processes = [SPAWN.Process(target=target, args=(rank, folder, size, results)) for rank in range(size)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(120)
     assert [process.exitcode for process in processes] == [0] * size
-    return [said.get() for _ in range(size)]
+    return [results.get() for _ in range(size)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
-def test_processes_exchange_what_a_group_promises(tmp_path, size):
-    """Weighted means, least numbers and copies, to the bit in all; trainers become the first one; no file is left."""
-    (_, *one), *others = sorted(told(exchange, size, tmp_path))
+def test_all_methods_of_a_group(tmp_path, size):
+    """Weighted means, minima and copies are equal to the bit; trainers become that of rank 0; no file is left."""
+    (_, *one), *others = sorted(run_processes(exchange, size, tmp_path))
     assert all(other == one for _, *other in others)
     tensors, least, trainer = one
     ranks = np.arange(size)
@@ -160,59 +160,59 @@ def test_processes_exchange_what_a_group_promises(tmp_path, size):
 
 
 @pytest.mark.slow
-def test_who_is_lost_is_noticed_at_once_and_another_takes_its_place(tmp_path):
-    """Long before the timeout; a process may be in one group after the other."""
-    (error, waited_s), *rest = told(lose, 3, tmp_path)
-    assert "another process of the learner is gone" in error
+def test_a_lost_process_is_noticed_at_once(tmp_path):
+    """Long before the timeout; a process may form one group after another."""
+    (error, waited_s), *rest = run_processes(lose, 3, tmp_path)
+    assert "connection to a process of the group lost" in error
     assert waited_s < TIMEOUT_S / 2
     assert sorted(rest) == [(0, 1.0), (2, 1.0)]
 
 
-def test_a_call_waits_for_nobody(tmp_path):
-    """Who is there comes when called; who leaves again is noticed."""
-    call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
-    assert call.poll() is None
-    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
-    assert call.poll() is None
-    two = rendezvous(tmp_path, 2).join("meeting", rank=2, size=3, timeout_s=TIMEOUT_S)
-    group = call.poll()
+def test_opening_a_group_does_not_block(tmp_path):
+    """Processes that join and leave again are noticed."""
+    pending = rendezvous(tmp_path, 0).open("group-1", size=3, timeout_s=TIMEOUT_S)
+    assert pending.poll() is None
+    one = rendezvous(tmp_path, 1).join("group-1", rank=1, size=3, timeout_s=TIMEOUT_S)
+    assert pending.poll() is None
+    two = rendezvous(tmp_path, 2).join("group-1", rank=2, size=3, timeout_s=TIMEOUT_S)
+    group = pending.poll()
     assert (group.rank, group.size) == (0, 3)
     one.close()
-    with pytest.raises(LinkError, match="another process of the learner is gone"):
+    with pytest.raises(LinkError, match="connection to a process of the group lost"):
         group.least(1)
     group.close()
-    with pytest.raises(LinkError, match="another process of the learner is gone"):
+    with pytest.raises(LinkError, match="connection to a process of the group lost"):
         two.least(1)
     two.close()
     assert not list(tmp_path.iterdir())
 
 
-def test_those_who_do_different_things_do_not_go_together(tmp_path):
-    """Instead of adding up what does not belong together."""
+def test_processes_at_different_operations_raise(tmp_path):
+    """Instead of adding up unrelated values."""
     import torch
 
-    call = rendezvous(tmp_path, 0).call("meeting", size=2, timeout_s=TIMEOUT_S)
-    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=2, timeout_s=TIMEOUT_S)
-    group = called(call)
+    pending = rendezvous(tmp_path, 0).open("group-1", size=2, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).join("group-1", rank=1, size=2, timeout_s=TIMEOUT_S)
+    group = wait_for(pending)
     with ThreadPoolExecutor(2) as pool:
         least, mean = pool.submit(group.least, 1), pool.submit(one.mean, [torch.ones(3)])
     for failed in (least, mean):
-        with pytest.raises(LinkError, match="the processes of the learner do not go together: "):
+        with pytest.raises(LinkError, match="process group out of step: "):
             failed.result()
     group.close()
     one.close()
     assert not list(tmp_path.iterdir())
 
 
-def test_who_was_called_in_vain_hears_of_it(tmp_path):
-    """From the call that was given up, and from one that there never was."""
-    call = rendezvous(tmp_path, 0).call("meeting", size=3, timeout_s=TIMEOUT_S)
-    one = rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
-    assert call.poll() is None
-    call.close()
-    with pytest.raises(LinkError, match="another process of the learner is gone"):
+def test_joining_a_group_that_was_given_up_raises(tmp_path):
+    """Before and after it was closed."""
+    pending = rendezvous(tmp_path, 0).open("group-1", size=3, timeout_s=TIMEOUT_S)
+    one = rendezvous(tmp_path, 1).join("group-1", rank=1, size=3, timeout_s=TIMEOUT_S)
+    assert pending.poll() is None
+    pending.close()
+    with pytest.raises(LinkError, match="connection to a process of the group lost"):
         one.least(1)
     one.close()
-    with pytest.raises(LinkError, match="the learner has given up the meeting"):
-        rendezvous(tmp_path, 1).join("meeting", rank=1, size=3, timeout_s=TIMEOUT_S)
+    with pytest.raises(LinkError, match="the learner has closed the process group group-1"):
+        rendezvous(tmp_path, 1).join("group-1", rank=1, size=3, timeout_s=TIMEOUT_S)
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""A learner and those who help it: who is called when, and what becomes of updates that fail."""
+"""A learner and its helpers: who is invited to a group when, and how failed updates are handled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 from ludus import ContractError
-from ludus._learning import data_parallel as _helpers
-from ludus._learning.data_parallel import Helper, Helpers, Meeting
+from ludus._learning import data_parallel
+from ludus._learning.data_parallel import GroupFormation, HelperPool, HelperWorker
 from ludus._messaging.in_process import InprocEndpoint
 from ludus._messaging.messages import BatchShard, FormGroup, HelperHeartbeat, Stop
 from ludus.algorithm import UpdateResult
@@ -24,7 +24,7 @@ PLAYER = "main"
 
 
 class Summing:
-    """A trainer whose one weight is the mean of all rewards so far, summed over updates."""
+    """A trainer whose weight is the sum over updates of the mean reward of the batch."""
 
     batch_decisions = 8
 
@@ -58,7 +58,7 @@ class Summing:
 
 
 def batch(rewards):
-    """Return one segment of one decision for each reward."""
+    """Return a batch with one segment of one decision per reward."""
     shape = (2, len(rewards))
     return SegmentBatch(
         observation={"obs": np.zeros((*shape, 1), np.float32)},
@@ -74,7 +74,7 @@ def batch(rewards):
 
 
 def wait_for(condition):
-    """Wait until a helper has done in its thread what the learner does not wait for."""
+    """Wait until a condition holds that a helper's thread brings about."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline
@@ -82,26 +82,26 @@ def wait_for(condition):
 
 
 class Team:
-    """A learner's side in this thread, and helpers in threads of their own."""
+    """The helper pool of a learner in this thread, and helpers in threads of their own."""
 
     def __init__(self, folder):
         self.folder, self.now = folder, 0.0
         self.link = InprocEndpoint(f"learner-{PLAYER}")
         self.trainer = Summing()
-        self.begun_anew = []  # of what the trainer had made until then
-        self.helpers = Helpers(
-            self.meeting("learner"), self.link, lambda: self.now, lambda: self.begun_anew.append([*self.trainer.parts])
+        self.retries = []  # shards of the trainer at the time of every retry
+        self.helpers = HelperPool(
+            self.formation("learner"), self.link, lambda: self.now, lambda: self.retries.append([*self.trainer.parts])
         )
         self.running = {}
 
-    def meeting(self, name):
-        return Meeting(PLAYER, LocalRendezvous(self.folder, SharedFolder(self.folder, name)), timeout_s=20.0)
+    def formation(self, name):
+        return GroupFormation(PLAYER, LocalRendezvous(self.folder, SharedFolder(self.folder, name)), timeout_s=20.0)
 
     def helper(self, rank=1):
         """Start a helper."""
         name = f"helper-{rank}-{PLAYER}"
         link, end = self.link.endpoint(name), threading.Event()
-        helper = Helper(name, self.meeting(name), Summing(), link, time.monotonic)
+        helper = HelperWorker(name, self.formation(name), Summing(), link, time.monotonic)
 
         def serve():
             helper.start()
@@ -117,38 +117,38 @@ class Team:
         self.running[rank] = (helper, thread, end)
         return helper
 
-    def end(self, rank=1):
-        """End a helper without a word, as when it is killed."""
+    def kill(self, rank=1):
+        """End a helper without a message, as if it were killed."""
         _, thread, end = self.running.pop(rank)
         end.set()
         thread.join()
-        self.hear()  # or it would be called once more, and waited for
+        self.receive()  # otherwise it would be invited once more
 
-    def sent(self):
-        """Return the parts that will have been sent from now on."""
-        kept, send = [], self.link.send
+    def record_messages(self):
+        """Return a list to which all messages are added that the learner sends from now on."""
+        messages, send = [], self.link.send
 
-        def keep(peer, message):
-            kept.append(message)
+        def record(peer, message):
+            messages.append(message)
             return send(peer, message)
 
-        self.link.send = keep
-        return kept
+        self.link.send = record
+        return messages
 
-    def hear(self):
-        """Take what helpers said."""
+    def receive(self):
+        """Handle the heartbeats of the helpers."""
         for peer, message in self.link.receive(0.0):
-            self.helpers.hear(peer, message)
+            self.helpers.receive_heartbeat(peer, message)
 
-    def gather(self, count):
-        """Go on until so many help."""
+    def form_group(self, count):
+        """Maintain the group until it has `count` helpers."""
         deadline = time.monotonic() + 30
         while len(self.helpers) != count:
             assert time.monotonic() < deadline
-            if self.helpers._call is None:  # a helper may take any time to come
+            if self.helpers._pending is None:  # a helper may take any time to join
                 self.now += 0.01
-            self.hear()
-            self.helpers.gather(self.trainer)
+            self.receive()
+            self.helpers.maintain(self.trainer)
             time.sleep(0.001)
 
     def update(self, *rewards):
@@ -157,26 +157,26 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path):
-    """Return a learner that nobody helps yet."""
+    """Return a learner without helpers."""
     made = Team(tmp_path)
     yield made
     made.helpers.leave(made.trainer)
     for rank in [*made.running]:
-        made.end(rank)
+        made.kill(rank)
 
 
 def test_without_helpers_a_learner_updates_alone(team):
-    """Whole batches."""
+    """It computes whole batches."""
     team.update(1, 2, 3)
     assert (team.trainer.weight, team.trainer.parts) == (2.0, [(3, 0.5)])
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_helpers_get_parts_and_come_to_the_same_weights(team, count):
-    """From where the learner is when they come; the mean is that of the whole batch."""
+def test_helpers_get_shards_and_compute_the_same_weights(team, count):
+    """They start from the learner's weights; the mean is that of the whole batch."""
     team.update(5)
     helpers = [team.helper(rank) for rank in range(1, count + 1)]
-    team.gather(count)
+    team.form_group(count)
     team.update(*range(8))
     assert team.trainer.weight == 5 + 3.5
     for rank in [*team.running]:
@@ -188,12 +188,12 @@ def test_helpers_get_parts_and_come_to_the_same_weights(team, count):
     assert {helper.trainer.parts[-1][1] for helper in helpers} == {0.5}
 
 
-def test_large_parts_come_in_pieces(team, monkeypatch):
-    """As large as a message may be; together they are the part, as read-only as any batch."""
-    monkeypatch.setattr(_helpers, "_PIECE_BYTES", 1)
+def test_large_shards_are_sent_in_several_messages(team, monkeypatch):
+    """Together they are the shard, read-only like any batch."""
+    monkeypatch.setattr(data_parallel, "_MESSAGE_BYTES", 1)
     helper = team.helper()
-    team.gather(1)
-    sent = team.sent()
+    team.form_group(1)
+    sent = team.record_messages()
     team.update(*range(8))
     assert [message.more for message in sent] == [True, True, True, False]
     assert team.trainer.weight == 3.5
@@ -202,140 +202,140 @@ def test_large_parts_come_in_pieces(team, monkeypatch):
     assert not helper.trainer.writes
 
 
-def test_pieces_of_a_part_that_never_came_whole_are_forgotten(team, monkeypatch):
-    """The next part is none of theirs."""
-    monkeypatch.setattr(_helpers, "_PIECE_BYTES", 1)
+def test_incomplete_shards_are_dropped_with_their_group(team, monkeypatch):
+    """The next shard does not contain them."""
+    monkeypatch.setattr(data_parallel, "_MESSAGE_BYTES", 1)
     helper = team.helper()
-    team.gather(1)
-    number = team.helpers._number
-    team.link.send(helper.name, BatchShard(meeting=number, progress=0.0, more=True, arrays=batch([9]).arrays()))
-    team.helpers.call_again(team.trainer)
-    team.gather(1)
+    team.form_group(1)
+    group_id = team.helpers._group_id
+    team.link.send(helper.name, BatchShard(group_id=group_id, progress=0.0, more=True, arrays=batch([9]).arrays()))
+    team.helpers.regroup(team.trainer)
+    team.form_group(1)
     team.update(1, 3)
     assert team.trainer.weight == 2.0
     wait_for(lambda: helper.trainer.parts == [(1, 0.5)])
 
 
-def test_a_lost_helper_costs_nothing_but_time(team):
-    """The learner computes the update again, alone; whoever comes later is taken in."""
+def test_an_update_is_computed_again_without_a_lost_helper(team):
+    """Helpers that start later join."""
     team.helper()
-    team.gather(1)
-    team.end()
+    team.form_group(1)
+    team.kill()
     team.update(1, 3)
     assert (team.trainer.weight, len(team.helpers)) == (2.0, 0)
-    assert team.begun_anew == [[]]
+    assert team.retries == [[]]
     helper = team.helper()
-    team.gather(1)
+    team.form_group(1)
     wait_for(lambda: helper.trainer.weight == 2.0)
     team.update(4, 6)
     assert team.trainer.weight == 7.0
-    assert len(team.begun_anew) == 1
+    assert len(team.retries) == 1
 
 
-def test_one_more_helper_is_taken_in_by_all(team):
-    """And one that has gone is missed by none of the others."""
+def test_groups_grow_and_shrink(team):
+    """A new helper joins all others; a lost one is left out by all."""
     for rank in (1, 2):
         team.helper(rank)
-        team.gather(rank)
+        team.form_group(rank)
         team.update(1, 1, 1, 1, 1, 1)
     assert team.trainer.parts[-1] == (2, 0.5)
-    team.end(1)
+    team.kill(1)
     team.update(1, 1, 1, 1, 1, 1)
     assert team.trainer.parts[-1] == (6, 0.5)
-    team.gather(1)
+    team.form_group(1)
     team.update(1, 1, 1, 1, 1, 1)
     assert (team.trainer.weight, team.trainer.parts[-1]) == (4.0, (3, 0.5))
 
 
-def test_a_learner_goes_on_while_those_it_has_called_come(team):
-    """It waits for nobody, and gives one up that does not come."""
+def test_a_learner_updates_while_helpers_join(team):
+    """It does not block, and gives up a group after a timeout."""
     name = f"helper-1-{PLAYER}"
-    ghost = team.link.endpoint(name)
-    team.helpers.hear(name, HelperHeartbeat(pid=1))
+    silent_helper = team.link.endpoint(name)
+    team.helpers.receive_heartbeat(name, HelperHeartbeat(pid=1))
     for _ in range(3):
-        team.helpers.gather(team.trainer)
+        team.helpers.maintain(team.trainer)
         team.update(1)
-    assert [type(message) for _, message in ghost.receive(0.0)] == [FormGroup]
+    assert [type(message) for _, message in silent_helper.receive(0.0)] == [FormGroup]
     team.now = 11.0
-    team.helpers.gather(team.trainer)
-    team.helpers.hear(name, HelperHeartbeat(pid=2))
+    team.helpers.maintain(team.trainer)
+    team.helpers.receive_heartbeat(name, HelperHeartbeat(pid=2))
     team.now = 12.0
-    team.helpers.gather(team.trainer)
-    assert [message.size for _, message in ghost.receive(0.0)] == [2]
+    team.helpers.maintain(team.trainer)
+    assert [message.size for _, message in silent_helper.receive(0.0)] == [2]
     assert team.trainer.weight == 3.0
 
 
-def test_what_a_helper_said_before_it_was_called_calls_nobody_again(team):
-    """Words wait while a learner computes."""
+def test_heartbeats_from_before_an_invitation_are_ignored(team):
+    """Messages are queued while a learner computes."""
     helper = team.helper()
-    team.gather(1)
+    team.form_group(1)
     group = team.helpers._group
-    team.helpers.hear(helper.name, HelperHeartbeat(pid=team.helpers._called[helper.name], meeting=0, alone=True))
-    team.helpers.gather(team.trainer)
+    team.helpers.receive_heartbeat(helper.name, HelperHeartbeat(pid=team.helpers._members[helper.name], group_id=0))
+    team.helpers.maintain(team.trainer)
     assert team.helpers._group is group
 
 
-def test_what_is_refused_is_refused_by_the_learner_alone(team):
-    """With the whole batch; afterwards they find each other again."""
+def test_refused_batches_are_refused_by_the_learner_alone(team):
+    """The whole batch is tried again; afterwards the group is formed again."""
     team.helper()
-    team.gather(1)
+    team.form_group(1)
     for rewards in ((1, np.nan), (np.nan, 1)):
         with pytest.raises(ContractError, match="not a number"):
             team.update(*rewards)
         assert len(team.helpers) == 0
-        team.gather(1)
+        team.form_group(1)
     team.update(1, 3)
     assert (team.trainer.weight, team.trainer.parts) == (2.0, [(1, 0.5)])
 
 
-def test_a_batch_that_cannot_be_divided_is_the_learners(team):
+def test_a_batch_that_cannot_be_divided_is_computed_alone(team):
     """It has one segment."""
     team.helper()
-    team.gather(1)
+    team.form_group(1)
     team.update(7)
     assert team.trainer.parts == [(1, 0.5)]
-    team.gather(1)
+    team.form_group(1)
 
 
-def test_another_trainer_is_taken_over_by_all(team):
-    """As when the player starts anew."""
+def test_a_new_trainer_is_copied_to_all_helpers(team):
+    """As after a player reset."""
     helper = team.helper()
-    team.gather(1)
-    team.helpers.call_again(team.trainer)
+    team.form_group(1)
+    team.helpers.regroup(team.trainer)
     team.trainer = Summing()
     team.trainer.weight = torch.tensor(40.0, dtype=torch.float64)
     team.update(1, 1)
-    team.gather(1)
+    team.form_group(1)
     wait_for(lambda: helper.trainer.weight == 41.0)
     team.update(1, 3)
     assert team.trainer.weight == 43.0
 
 
-def test_what_fails_again_and_again_is_tried_less_and_less(team):
-    """A learner goes on alone; what goes well ends that."""
+def test_the_retry_delay_doubles_with_every_failure(team):
+    """A successful update resets it."""
     team.helper()
     pauses = []
     for _ in range(3):
-        team.gather(1)
+        team.form_group(1)
         with pytest.raises(ContractError, match="not a number"):
             team.update(np.nan, 1)
         began = team.now
-        team.gather(1)
+        team.form_group(1)
         pauses.append(team.now - began)
     assert [round(pause) for pause in pauses] == [1, 2, 4]
     team.update(1, 1)
     with pytest.raises(ContractError, match="not a number"):
         team.update(np.nan, 1)
     began = team.now
-    team.gather(1)
+    team.form_group(1)
     assert round(team.now - began) == 1
 
 
 @pytest.mark.parametrize("answer", [False, WireError("too large")], ids=str)
-def test_parts_that_cannot_be_sent_are_computed_by_the_learner(team, monkeypatch, answer):
-    """Too large for a message, or nobody takes them."""
+def test_shards_that_cannot_be_sent_are_computed_by_the_learner(team, monkeypatch, answer):
+    """Too large for a message, or the queue is full."""
     team.helper()
-    team.gather(1)
+    team.form_group(1)
 
     def send(peer, message):
         if isinstance(answer, Exception):
@@ -347,33 +347,33 @@ def test_parts_that_cannot_be_sent_are_computed_by_the_learner(team, monkeypatch
     assert (team.trainer.weight, team.trainer.parts, len(team.helpers)) == (2.0, [(2, 0.5)], 0)
 
 
-def test_parts_of_an_earlier_group_are_left_alone(team):
-    """They are of weights that nobody has any more."""
+def test_shards_of_an_earlier_group_are_ignored(team):
+    """They belong to outdated weights."""
     helper = team.helper()
-    team.gather(1)
-    helper.handle("", BatchShard(meeting=1, progress=0.0, more=False, arrays=batch([1]).arrays()))
+    team.form_group(1)
+    helper.handle("", BatchShard(group_id=1, progress=0.0, more=False, arrays=batch([1]).arrays()))
     assert helper.trainer.parts == []
 
 
-def test_one_that_was_stopped_follows_no_call(tmp_path):
-    """There will be nobody."""
+def test_a_stopped_helper_joins_no_group(tmp_path):
+    """It only waits to exit."""
     link = InprocEndpoint("helper-1-main")
     rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
-    helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
+    helper = HelperWorker("helper-1-main", GroupFormation("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
     helper.handle("", Stop())
-    helper.handle("", FormGroup(meeting=1, rank=1, size=2))
+    helper.handle("", FormGroup(group_id=1, rank=1, size=2))
     assert helper.stopped
     assert helper.drained
     assert not helper.work()
 
 
-def test_a_call_that_was_given_up_is_answered(tmp_path):
-    """So that the next one comes."""
+def test_a_helper_reports_that_it_could_not_join(tmp_path):
+    """So that the learner opens the next group."""
     link = InprocEndpoint("helper-1-main")
     rendezvous = LocalRendezvous(tmp_path, SharedFolder(tmp_path, "helper"))
-    helper = Helper("helper-1-main", Meeting("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
-    helper.handle("", FormGroup(meeting=7, rank=1, size=2))
-    ((_, said),) = link.endpoint("learner-main").receive(0.0)
-    assert (said.meeting, said.alone) == (7, True)
+    helper = HelperWorker("helper-1-main", GroupFormation("main", rendezvous, 1.0), Summing(), link, lambda: 0.0)
+    helper.handle("", FormGroup(group_id=7, rank=1, size=2))
+    ((_, heartbeat),) = link.endpoint("learner-main").receive(0.0)
+    assert (heartbeat.group_id, heartbeat.connected) == (7, False)
     with pytest.raises(LinkError):
         rendezvous.join("group-7", rank=1, size=2, timeout_s=1.0)

@@ -50,7 +50,7 @@ def cores(monkeypatch):
 
 def make_crew(folder):
     """Return a crew without workers."""
-    return LocalCrew(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, say=print))
+    return LocalCrew(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, print_line=print))
 
 
 class Scripts:
@@ -78,7 +78,7 @@ def supervise(tmp_path):
 
     def make(script=SLEEP, *, stall_s=60.0, **more):
         said = []
-        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, say=said.append)
+        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, print_line=said.append)
         supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script), **more)
         supervisor.start([SPEC])
         made.append(supervisor)
@@ -389,7 +389,7 @@ def serve(tmp_path):
     def make(service, sampler=SLEEP, *, stall_s=60.0):
         said, scripts = [], {"service-x": Scripts(service), "sampler-0": Scripts(sampler)}
         supervisor = Supervisor(
-            session=Session(run_dir=tmp_path, number=1, stall_s=stall_s, restarts=3, say=said.append),
+            session=Session(run_dir=tmp_path, number=1, stall_s=stall_s, restarts=3, print_line=said.append),
             sockets=tmp_path,
             launch=lambda command: scripts[command.name](command),
         )

@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
     plugins = load_plugins()
     (tmp_path / "run.toml").write_text(RUN)
     config = load_config(tmp_path / "run.toml", plugins=plugins)
-    train(config, plugins=plugins, run_dir=tmp_path / "r", say=lambda line: None)
+    train(config, plugins=plugins, run_dir=tmp_path / "r", print_line=lambda line: None)
     return tmp_path / "r"
 
 

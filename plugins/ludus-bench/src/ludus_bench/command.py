@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from ludus.cli_types import FiniteRange
-from ludus.signals import interrupting
+from ludus.signals import interrupt_on_termination
 
 if TYPE_CHECKING:
     from ludus_bench._setup import Setup
@@ -96,7 +96,7 @@ def bench(context: click.Context) -> None:
 
     Every figure is shown with the limit that was computed in the same run, and the ratio of the two.
     """
-    context.with_resource(interrupting())  # a signal ends processes and removes temporary folders
+    context.with_resource(interrupt_on_termination())  # a signal ends processes and removes temporary folders
 
 
 @bench.command()

@@ -13,7 +13,7 @@ import click
 from ludus.cli_types import FiniteRange
 from ludus.errors import ConfigError
 from ludus.option import name as a_name
-from ludus.signals import noted
+from ludus.signals import on_signal
 
 from ludus_hosts.config import HostsConfig, tcp_address
 
@@ -95,7 +95,7 @@ def join(
                 any_versions=any_versions,
             )
             relay = Relay(options, _tell)
-            with noted(relay.interrupt):
+            with on_signal(relay.interrupt):
                 why = relay.run()
         click.echo(f"left the run: {why}")
         if relay.interrupted or not stay:

@@ -43,7 +43,7 @@ class HostsLauncher(LocalLauncher):
         """
         worker_pool = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
         worker_pool.start([*workers, WorkerSpec(GATEWAY, 1)])
-        session.say(f"machines that `ludus join` are awaited at {self._config.listen}")
+        session.print_line(f"machines that `ludus join` are awaited at {self._config.listen}")
         return worker_pool
 
 
@@ -52,7 +52,7 @@ class HostsCrew(LocalCrew):
 
     def __init__(self, session: Session, modules: dict[str, Sequence[str]]) -> None:
         super().__init__(session, modules)
-        self._say = session.say
+        self._say = session.print_line
         self._hosts: dict[str, int] = {}
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:

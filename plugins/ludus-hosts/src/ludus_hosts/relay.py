@@ -38,7 +38,7 @@ class Relay:
 
     Args:
         options: How this machine takes part.
-        say: Tells the person one line.
+        print_line: Tells the person one line.
 
     Attributes:
         interrupted: Whether a person or signal wants it to leave.
@@ -47,9 +47,9 @@ class Relay:
         LinkError: The address cannot be used.
     """
 
-    def __init__(self, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, print_line: Callable[[str], None]) -> None:
         self.interrupted = False
-        self._options, self._say = options, say
+        self._options, self._say = options, print_line
         self._token = secrets.token_hex(8)
         self._own = Sockets()
         try:
@@ -178,7 +178,7 @@ class Relay:
             raise ConfigError(
                 f"other versions than where the run is: {', '.join(differ)}; install the same, or add --any-versions"
             )
-        self._site = RemoteHost(self._options, joined, say=self._say, ask=self._tell)
+        self._site = RemoteHost(self._options, joined, print_line=self._say, ask=self._tell)
         for socket in self._site.sockets:
             self._own.poller.register(socket, zmq.POLLIN)
         count = len(self._site.workers)

@@ -77,7 +77,7 @@ class RemoteHost:
     Args:
         options: How this machine takes part.
         joined: What the run has told it.
-        say: Tells the person one line.
+        print_line: Tells the person one line.
         ask: Tells the run.
 
     Attributes:
@@ -90,10 +90,10 @@ class RemoteHost:
     """
 
     def __init__(
-        self, options: Options, joined: Joined, *, say: Callable[[str], None], ask: Callable[[Message], None]
+        self, options: Options, joined: Joined, *, print_line: Callable[[str], None], ask: Callable[[Message], None]
     ) -> None:
         self.run, self.over = joined.run, ""
-        self._ways, self._say = joined.ways, say
+        self._ways, self._say = joined.ways, print_line
         (options.folder / "run.toml").write_text(joined.config, encoding="utf-8")
         self._models = Models(options.folder / "models", options.cache_bytes, ask)
         needs = remote_sampler_spec(options.folder)
@@ -113,7 +113,7 @@ class RemoteHost:
             number=secrets.randbelow(2**31),  # its matches differ from those of another time
             stall_s=needs.stall_s,
             restarts=needs.restarts,
-            say=say,
+            print_line=print_line,
         )
         self._supervisor = Supervisor(session=session, sockets=self._sockets)
         try:

@@ -91,7 +91,7 @@ class Supervisor:
         excess = oversubscription(sum(threads), available_cores())
         if not excess or max(threads) == 1:
             return {}
-        self.session.say(excess)
+        self.session.print_line(excess)
         return {} if _WAIT_POLICIES & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
@@ -189,7 +189,7 @@ class Supervisor:
             between = "nobody served" if serves(name) else "nothing committed"
             raise WorkerError(f"{name}: {why} — {process.in_vain} times with {between} in between; see {log}")
         self.restarts += 1
-        self.session.say(f"{name}: {why} — restarted; see {log}")
+        self.session.print_line(f"{name}: {why} — restarted; see {log}")
         process.launched = self._launch(process.spec)
         process.started_s, process.ended_s, process.told = now, 0.0, False
 
@@ -209,7 +209,7 @@ class Supervisor:
             poll()
         for name, status in self._untold.items():
             stopping = " while it stopped" if self._processes[name].asked else ""
-            self.session.say(f"{name}: {_ended(status)}{stopping}; see {self._log(name)}")
+            self.session.print_line(f"{name}: {_ended(status)}{stopping}; see {self._log(name)}")
             self._processes[name].told = True
         self._end(self.alive)
         return killed

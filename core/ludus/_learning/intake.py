@@ -1,0 +1,224 @@
+"""The intake of a learner: receives blocks from samplers, drops stale segments, and grants credits.
+
+Flow control: every sampler may have several blocks in flight, at least its part of an update and one more, so that it
+plays on while an update is computed and the next update finds its data. With many samplers each has fewer, down to one,
+while blocks are queued; otherwise all blocks in flight would be too stale when their turn comes.
+
+A block is acknowledged when an update has used it, or at once while the learner lacks data for its next update. So the
+credits bound the queue, and no sampler can starve the learner of a batch that is larger than all credits together.
+Blocks of a sampler that ignores its credits are dropped once far more of them are queued than were granted. A block is
+*released* when no part of it is queued any more, whenever it was acknowledged; its memory is not written to before.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from attrs import define, evolve, field
+
+from ludus._learning.metrics import LearnerMetrics
+from ludus._learning.segment_queue import SegmentQueue, Sender
+from ludus._learning.staleness import StalenessLimit
+from ludus._learning.state import LearnerState
+from ludus._messaging.messages import Credit, Hello, Segments
+from ludus._sampling.recorder import SegmentLayout
+from ludus.errors import ContractError
+from ludus.launcher import Link
+from ludus.segment import SegmentBatch
+
+_log = logging.getLogger(__name__)
+_SURPLUS_FACTOR = 4  # a restarted sampler, or one with outdated credits, may exceed its credits so far
+
+
+@define
+class SegmentIntake:
+    """Receives blocks of one player.
+
+    Args:
+        player: Name of the player.
+        layout: Layout of the segments.
+        credits: Blocks each sampler may have in flight; more if an update takes more, fewer if they would be too stale.
+        max_staleness: Largest staleness of segments that are learned from, unless the trainer learns off-policy.
+        state: State of the learner.
+        metrics: Metrics of the learner.
+        link: Sends credits.
+        clock: Seconds.
+
+    Attributes:
+        queue: Segments that wait for an update.
+    """
+
+    player: str
+    layout: SegmentLayout
+    credits: int
+    max_staleness: int
+    state: LearnerState
+    metrics: LearnerMetrics
+    link: Link
+    clock: Callable[[], float]
+    queue: SegmentQueue = field(init=False, factory=SegmentQueue)
+    _warned: bool = field(init=False, default=False)
+
+    # -- samplers ----------------------------------------------------------------------------------------------
+
+    def greet(self, worker: str, hello: Hello) -> None:
+        """Register a sampler, or one that was restarted, and grant it credits."""
+        sender = self.queue.senders.get(worker)
+        if sender is None or hello.block == 0 or hello.pid != sender.pid:
+            sender = self.queue.register(worker, hello.pid)
+        # blocks in flight to a learner that died are lost: count on from the last block that the sampler sent
+        if hello.block > sender.received:
+            sender.received = sender.acked = hello.block
+        sender.version = -1
+        self.grant(sender)
+
+    def forget(self, worker: str) -> None:
+        """Remove a sampler that has left; its next block registers it again."""
+        self.queue.senders.pop(worker, None)
+
+    # -- blocks ------------------------------------------------------------------------------------------------
+
+    def receive(self, worker: str, message: Segments) -> None:
+        """Queue the usable segments of a block, and grant credits for it if it is acknowledged at once."""
+        sender = self.queue.find_sender(worker, message.pid)
+        sender.received = max(sender.received, message.block)
+        batch = self._decode(worker, message)
+        if batch is not None:
+            batch = self._drop_stale(batch)
+            sender.block_decisions = max(sender.block_decisions, batch.num_decisions)
+        if batch is None or not batch.num_decisions or self._is_surplus(sender):
+            self.queue.skip(sender, message.block)
+        else:
+            self.queue.add(sender, message.block, batch, part_decisions=self.state.trainer.batch_decisions)
+        if not self.ready:  # dropped blocks too: queued parts are not used before further blocks arrive
+            sender.acked = max(sender.acked, message.block)
+        if sender.acked >= message.block:
+            self.grant(sender)
+
+    def _decode(self, worker: str, message: Segments) -> SegmentBatch | None:
+        """Return the segments of a block, None if it is malformed."""
+        try:
+            self.layout.check(message.arrays)
+            batch = SegmentBatch.from_arrays(dict(message.arrays))
+            batch.check()
+        except ContractError as error:
+            self.metrics.drops["dropped_malformed"] += 1
+            count = self.metrics.drops["dropped_malformed"]
+            if count.bit_count() == 1:  # 1, 2, 4, 8 …
+                _log.warning("dropped malformed block %d, from %s: %s", count, worker, error)
+            return None
+        return batch
+
+    def _drop_stale(self, batch: SegmentBatch) -> SegmentBatch:
+        """Return a batch with the length of unusable segments set to 0: too stale ones, and those before a reset."""
+        staleness = StalenessLimit.measure(batch.version, self.state.version)
+        used = batch.length > 0
+        self.metrics.record_block(batch.num_decisions, staleness[used])
+        before_reset = used & (batch.version < self.state.generation_version)
+        stale = used & ~before_reset & self.staleness_limit.is_exceeded(staleness)
+        if not (stale | before_reset).any():
+            return batch
+        self.metrics.drops["dropped_stale"] += int(stale.sum())
+        self.metrics.drops["dropped_reset"] += int(before_reset.sum())
+        if stale.any():
+            self._warn_stale()
+        return evolve(batch, length=np.where(stale | before_reset, 0, batch.length).astype(np.int32))
+
+    def _warn_stale(self) -> None:
+        """Log once if one block per sampler is more than can be learned from in time."""
+        senders = self.queue.senders
+        in_flight = sum(sender.block_decisions for sender in senders.values())
+        batch_decisions = self.state.trainer.batch_decisions
+        if self._warned or not self.staleness_limit.too_much_in_flight(in_flight, batch_decisions=batch_decisions):
+            return
+        self._warned = True
+        _log.warning(
+            "player %r: segments are dropped as stale: %d samplers have blocks of %d decisions in flight, an update "
+            "takes %d, and max_staleness is %d — use fewer samplers (run.workers) or fewer matches in each "
+            "(sampling.matches), or raise sampling.max_staleness",
+            *(self.player, len(senders), in_flight, batch_decisions, self.max_staleness),
+        )
+
+    def _is_surplus(self, sender: Sender) -> bool:
+        """Return whether far more decisions of a sampler are queued than its credits allow; counts the drop."""
+        allowed = max(self.state.trainer.batch_decisions, self._credits(sender) * sender.block_decisions)
+        surplus = self.queue.queued_decisions(sender.worker) >= _SURPLUS_FACTOR * allowed
+        if surplus:
+            self.metrics.drops["dropped_surplus"] += 1
+        return surplus
+
+    @property
+    def staleness_limit(self) -> StalenessLimit:
+        """Return the staleness limit of the current trainer."""
+        return StalenessLimit.for_trainer(self.state.trainer, self.max_staleness)
+
+    # -- batches -----------------------------------------------------------------------------------------------
+
+    @property
+    def ready(self) -> bool:
+        """Return whether there is enough data for an update."""
+        return self.queue.decisions >= self._wanted_decisions
+
+    @property
+    def _wanted_decisions(self) -> float:
+        """Return the decisions from which on one more part would exceed the batch by more than is missing."""
+        return max(1.0, self.state.trainer.batch_decisions - self.queue.mean_part_decisions / 2)
+
+    def take_batch(self) -> tuple[SegmentBatch, list[Sender]]:
+        """Remove the segments of one update from the queue.
+
+        Returns:
+            The batch, read-only, and the senders to send a credit to after the update.
+        """
+        parts, senders = self.queue.take(self._wanted_decisions)
+        return SegmentBatch.concatenate(parts).read_only(), senders
+
+    # -- credits -----------------------------------------------------------------------------------------------
+
+    def grant_after_update(self, senders: Iterable[Sender]) -> None:
+        """Grant credits to the senders of an update; while data is missing also to those of queued blocks."""
+        if not self.ready:
+            senders = dict.fromkeys([*senders, *self.queue.acknowledge_all()])
+        for sender in senders:
+            self.grant(sender)
+
+    def grant_all(self) -> None:
+        """Grant credits to all registered samplers."""
+        for sender in self.queue.senders.values():
+            self.grant(sender)
+
+    def clear(self) -> None:
+        """Drop all queued segments, and grant credits for them."""
+        for sender in self.queue.clear():
+            self.grant(sender)
+
+    def grant(self, sender: Sender) -> None:
+        """Send a sampler its acknowledgements and credits, and newer weights; skips replaced processes."""
+        if not self.state.welcomed or self.queue.senders.get(sender.worker) is not sender:
+            return
+        version = self.state.version
+        credit = Credit(
+            player=self.player,
+            acked=sender.acked,
+            credits=self._credits(sender),
+            version=version,
+            pid=sender.pid,
+            released=self.queue.released(sender),
+            progress=self.state.progress(self.clock()),
+            weights=self.state.weights if sender.version != version else {},
+        )
+        if self.link.send(sender.worker, credit):
+            sender.version = version
+
+    def _credits(self, sender: Sender) -> int:
+        """Return how many blocks a sampler may have in flight."""
+        if not sender.block_decisions:
+            return self.credits
+        blocks_per_update = self.state.trainer.batch_decisions / len(self.queue.senders) / sender.block_decisions
+        wanted = max(self.credits, math.ceil(blocks_per_update) + 1)
+        if not self.ready:  # no block is queued, so none becomes stale in the queue
+            return wanted
+        return max(1, math.floor(min(wanted, self.staleness_limit.blocks_in_time(blocks_per_update))))

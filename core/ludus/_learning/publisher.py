@@ -1,0 +1,239 @@
+"""The publisher of a learner: publishes weights to samplers, and writes models and checkpoints.
+
+A model or checkpoint counts once the coordinator has committed it. Until its acknowledgement arrives, the message is
+sent again and the files of older checkpoints are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from attrs import define, evolve, field, frozen
+
+from ludus._learning.metrics import LearnerMetrics, LearnerTotals
+from ludus._learning.state import LearnerState
+from ludus._messaging.messages import (
+    Checkpoint,
+    CheckpointAck,
+    FreezeRequest,
+    ModelAck,
+    ModelFrozen,
+)
+from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
+from ludus.algorithm import Trainer
+from ludus.errors import ModelError
+from ludus.launcher import COORDINATOR, Link, SharedMemory
+
+_RESEND_S = 5.0
+_CHECKPOINT_SHARE = 0.05  # the most of the time that goes into checkpoints, apart from those of models
+_KEPT_CHECKPOINTS = 2
+
+
+@frozen
+class PendingReset:
+    """A player reset that starts once the last model of the current generation is committed.
+
+    Args:
+        generation: Number of the generation that begins.
+        trainer: Its trainer.
+    """
+
+    generation: int
+    trainer: Trainer
+
+
+@define
+class Publisher:
+    """Publishes weights, and writes models and checkpoints of one player.
+
+    Args:
+        player: Name of the player.
+        run_dir: Run folder; models and checkpoints are written into its subfolders.
+        freeze_every_decisions: Decisions between two models; 0: only on request of the coordinator.
+        checkpoint_s: Seconds between checkpoints.
+        manifest: Entries of every model's manifest.
+        make_trainer: Makes a trainer from the number of a generation and the hash of the model to start from, empty
+            for the start weights of the run.
+        state: State of the learner.
+        metrics: Metrics of the learner; checkpoints store its totals.
+        link: Sends messages to the coordinator.
+        clock: Seconds.
+        memory: Memory shared with samplers; None without.
+    """
+
+    player: str
+    run_dir: Path
+    freeze_every_decisions: int
+    checkpoint_s: float
+    manifest: Mapping[str, Any]
+    make_trainer: Callable[[int, str], Trainer]
+    state: LearnerState
+    metrics: LearnerMetrics
+    link: Link
+    clock: Callable[[], float]
+    memory: SharedMemory | None
+    _checkpointed_s: float = field(init=False, default=0.0)
+    _checkpoint_duration_s: float = field(init=False, default=0.0)
+    _unacked: dict[str, tuple[float, ModelFrozen | Checkpoint]] = field(init=False, factory=dict)
+    _pending_reset: PendingReset | None = field(init=False, default=None)
+
+    # -- weights -----------------------------------------------------------------------------------------------
+
+    def publish(self) -> None:
+        """Publish the trainer's weights as the newest."""
+        self.state.weights = self.state.trainer.weights()
+        if self.memory is not None:
+            self.memory.publish(self.state.weights, self.state.version)
+
+    # -- checkpoints -------------------------------------------------------------------------------------------
+
+    def restore(self, path: str, digest: str) -> None:
+        """Load a checkpoint into the trainer and the counters; does nothing for an empty path.
+
+        Raises:
+            ModelError: The checkpoint is missing or damaged.
+        """
+        self._checkpointed_s = self.clock()
+        if not path:
+            return
+        arrays, counters = load_checkpoint(self.run_dir, path, digest)
+        self.state.trainer.load_weights(checkpoint_arrays(arrays, "weights"))
+        self.state.trainer.load_state(checkpoint_arrays(arrays, "state"))
+        self.state.restore(counters)
+        self.metrics.totals = LearnerTotals.from_dict(counters)
+
+    def save_if_due(self) -> None:
+        """Freeze a model or write a checkpoint if it is due.
+
+        Raises:
+            RunError: The files cannot be written.
+        """
+        state = self.state
+        if 0 < self.freeze_every_decisions <= state.decisions - state.frozen_decisions:
+            self.freeze()
+            return
+        # a replay buffer of half a gigabyte takes seconds to write: checkpoints must not take most of the time
+        interval_s = max(self.checkpoint_s, self._checkpoint_duration_s / _CHECKPOINT_SHARE)
+        if self.clock() - self._checkpointed_s > interval_s:
+            self.save_checkpoint()
+
+    def save_checkpoint(self) -> None:
+        """Write weights, trainer state and counters.
+
+        Raises:
+            RunError: The file cannot be written. The last committed checkpoint stays.
+        """
+        arrays = {f"weights/{name}": array for name, array in self.state.weights.items()}
+        arrays |= {f"state/{name}": array for name, array in self.state.trainer.state().items()}
+        counters = self.state.counters() | self.metrics.totals.as_dict()
+        started_s = self.clock()
+        with usable(self.run_dir):
+            path, digest = save_checkpoint(self._folder, arrays, counters)
+        self._checkpointed_s = self.clock()
+        self._checkpoint_duration_s = self._checkpointed_s - started_s
+        self._send("checkpoint", Checkpoint(path=path, hash=digest, **self._position))
+
+    def acknowledge_checkpoint(self, ack: CheckpointAck) -> None:
+        """Delete older checkpoints once the newest is committed; the store may refer to one of them before."""
+        _, newest = self._unacked.get("checkpoint", (0.0, None))
+        if isinstance(newest, Checkpoint) and newest.path == ack.path:
+            del self._unacked["checkpoint"]
+            prune_checkpoints(self._folder, _KEPT_CHECKPOINTS)
+
+    @property
+    def _folder(self) -> Path:
+        return self.run_dir / "learners" / self.player
+
+    @property
+    def _position(self) -> dict[str, Any]:
+        """Return the fields that identify a point of training in messages and manifests."""
+        return {"player": self.player, "decisions": self.state.decisions, "version": self.state.version}
+
+    # -- models ------------------------------------------------------------------------------------------------
+
+    def freeze(self, request: FreezeRequest | None = None) -> None:
+        """Write the weights as a model, then a checkpoint.
+
+        Args:
+            request: Request of the coordinator; None for a model that is due by decisions, or at the end.
+
+        Raises:
+            RunError: A file cannot be written.
+        """
+        state = self.state
+        state.models += 1
+        with usable(self.run_dir):
+            digest = save_arrays(self.run_dir / "models", state.weights, {**self.manifest, **self._position})
+        state.frozen_decisions = state.decisions
+        frozen = ModelFrozen(number=state.models, hash=digest, generation=state.generation, **self._position)
+        if request is not None:
+            frozen = evolve(frozen, generation=request.generation, init=request.init, reason=request.reason)
+        self._send(f"model-{state.models}", frozen)
+        self.save_checkpoint()
+
+    def handle_request(self, request: FreezeRequest) -> None:
+        """Freeze a model on request; a player reset waits until that model is committed.
+
+        Raises:
+            ModelError: The reset starts from a model that does not fit. A checkpoint is written before.
+        """
+        state = self.state
+        if request.generation > state.generation and self._pending_reset is None:
+            try:
+                trainer = self.make_trainer(request.generation, request.init)
+            except ModelError as error:
+                self.save_checkpoint()
+                raise ModelError(
+                    f"player {self.player!r} cannot be reset ({request.reason}): {error} — let the rule name only "
+                    "players with the same network as the model"
+                ) from error
+            self._pending_reset = PendingReset(request.generation, trainer)
+            self.freeze(request)
+        elif request.generation == state.generation and request.model > state.models and state.can_freeze:
+            self.freeze(request)
+
+    @property
+    def reset_pending(self) -> bool:
+        """Return whether a player reset waits for the commit of a model; no update is computed until then."""
+        return self._pending_reset is not None
+
+    def acknowledge_model(self, ack: ModelAck) -> PendingReset | None:
+        """Record that a model is committed.
+
+        The league may have had the model before, from an earlier process of this learner; its count is taken over.
+
+        Returns:
+            The player reset to start now; None if there is none.
+        """
+        self._unacked.pop(f"model-{ack.number}", None)
+        if any(isinstance(message, ModelFrozen) for _, message in self._unacked.values()):
+            return None
+        self.state.models = ack.models
+        reset, self._pending_reset = self._pending_reset, None
+        return reset
+
+    # -- acknowledgements --------------------------------------------------------------------------------------
+
+    @property
+    def drained(self) -> bool:
+        """Return whether the coordinator has committed every model and checkpoint."""
+        return not self._unacked
+
+    def resend(self, now_s: float) -> None:
+        """Send messages again that were not acknowledged in time."""
+        for key, (sent_s, message) in list(self._unacked.items()):
+            if now_s - sent_s > _RESEND_S:
+                self._send(key, message)
+
+    def _send(self, key: str, message: ModelFrozen | Checkpoint) -> None:
+        self._unacked[key] = (self.clock(), message)
+        self.link.send(COORDINATOR, message)
+
+
+def checkpoint_arrays(checkpoint: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    """Return the arrays of a group of a checkpoint, ``"weights"`` or ``"state"``, without the group in their names."""
+    prefix = f"{group}/"
+    return {name.removeprefix(prefix): array for name, array in checkpoint.items() if name.startswith(prefix)}
