@@ -102,7 +102,7 @@ def test_player_starts_from_the_model_of_its_init_option(context, tmp_path):
     digest = save_arrays(tmp_path / "models", weights, {})
     run = context(players={"main": {"init": str(tmp_path / "models" / f"{digest}.safetensors")}})
     learner = make_learner(run, "main", CONTEXT)
-    assert (learner.trainer.weights()["policy"] == 7).all()
+    assert (learner.state.trainer.weights()["policy"] == 7).all()
 
 
 def test_learners_and_helpers_get_gpus_in_turn(context, monkeypatch):
