@@ -118,7 +118,7 @@ def test_learners_and_helpers_get_gpus_in_turn(context, monkeypatch):
 def test_learner_without_a_rendezvous_has_no_helpers(context):
     """A launcher without process groups runs every learner as one process."""
     run = context(players={"main": {"learner_processes": 2}})
-    assert make_learner(run, "main", CONTEXT).meeting is None
+    assert make_learner(run, "main", CONTEXT).group_formation is None
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,11 @@ class Learner:
         return self.state.decisions
 
     @property
+    def progress(self) -> float:
+        """Return the share of the training budget that is used, in [0, 1]."""
+        return self.state.progress(self.clock())
+
+    @property
     def count(self) -> int:
         """Return the decisions learned from, as the worker's progress."""
         return self.state.decisions
@@ -259,7 +264,7 @@ class Learner:
         batch, senders = self.intake.take_batch()
         decisions = batch.num_decisions
         try:
-            result = self._helpers.update(state.trainer, batch, progress=state.progress(self.clock()))
+            result = self._helpers.update(state.trainer, batch, progress=self.progress)
         except ContractError as error:
             self._record_failed_update(error)
         else:

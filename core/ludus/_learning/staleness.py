@@ -39,7 +39,7 @@ class StalenessLimit:
 
     def is_exceeded(self, staleness: np.ndarray) -> np.ndarray:
         """Return ``[N] bool``: which segments are too stale."""
-        return staleness > self.max_updates
+        return np.greater(staleness, self.max_updates)
 
     @property
     def max_updates_in_flight(self) -> float:
