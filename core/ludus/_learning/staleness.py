@@ -35,11 +35,13 @@ class StalenessLimit:
     @staticmethod
     def measure(versions: np.ndarray, current_version: int) -> np.ndarray:
         """Return ``[N] int64``: the staleness of segments recorded with these versions."""
-        return np.maximum(current_version - versions, 0)
+        staleness: np.ndarray = np.maximum(current_version - versions, 0)
+        return staleness
 
     def is_exceeded(self, staleness: np.ndarray) -> np.ndarray:
         """Return ``[N] bool``: which segments are too stale."""
-        return np.greater(staleness, self.max_updates)
+        exceeded: np.ndarray = staleness > self.max_updates
+        return exceeded
 
     @property
     def max_updates_in_flight(self) -> float:
