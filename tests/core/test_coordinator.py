@@ -35,7 +35,7 @@ def tell(runner, message, *, peer="sampler-0"):
     """Hand the coordinator one message and return its answers."""
     before = len(runner.sent)
     runner.coordinator.handle(peer, message)
-    runner.coordinator.pump()
+    runner.coordinator.flush()
     return [message for who, to, message in runner.sent[before:] if to == peer]
 
 
@@ -80,7 +80,7 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
     monkeypatch.setattr(MatchLog, "commit", refuse)
     runner.coordinator.handle("sampler-0", results(fixture))
     with pytest.raises(StoreError, match="the disk is full"):
-        runner.coordinator.pump()
+        runner.coordinator.flush()
     assert len(runner.sent) == before
     assert not heard
 
@@ -93,7 +93,7 @@ def test_answers_leave_after_the_commit(league, monkeypatch):
     runner.coordinator.link.send = lambda peer, message: order.append(type(message).__name__) or True
     assert send
     runner.coordinator.handle("sampler-0", FixtureRequest(kind="train"))
-    runner.coordinator.pump()
+    runner.coordinator.flush()
     assert order == ["commit", "Fixtures"]
 
 
@@ -110,7 +110,7 @@ def test_repeated_results_count_once(league):
     (fixture,) = fixtures(runner)
     for _ in range(2):
         assert tell(runner, results(fixture)) == [ResultsAck(report=1)]
-    assert runner.coordinator.matches == fixture.matches == runner.store.num_matches()
+    assert runner.coordinator.counts.training == fixture.matches == runner.store.num_matches()
 
 
 def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
@@ -126,11 +126,11 @@ def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):
     ):
         broken = evolve(sound, arrays={**sound.arrays, **wrong})
         assert tell(runner, broken, peer="sampler-box-0") == [ResultsAck(report=1)]
-    assert (runner.coordinator.finished, runner.coordinator.matches) == ("", 0)
+    assert (runner.coordinator.stop_reason, runner.coordinator.counts.training) == ("", 0)
     assert runner.store.counters()["reports_refused"] == 3
     assert "refused report 2, of sampler-box-0: results: expected outcomes in [0, 1]" in caplog.text
     assert tell(runner, sound) == [ResultsAck(report=1)]  # what was dealt can still be played
-    assert runner.coordinator.matches == fixture.matches
+    assert runner.coordinator.counts.training == fixture.matches
 
 
 def test_plugins_hear_of_matches_and_models(league):
@@ -194,8 +194,10 @@ def test_one_long_match_changes_little(league):
 def test_a_player_of_any_team_changes_seats(league):
     """From fixture to fixture."""
     runner = league(players={"main": {}, "other": {}})
-    for name in runner.coordinator.matchmakers:
-        runner.coordinator.matchmakers[name].next_fixture = lambda *_: Pairing(opponents=("random",), reason="test")
+    for name in runner.coordinator.training.matchmakers:
+        runner.coordinator.training.matchmakers[name].next_fixture = lambda *_: Pairing(
+            opponents=("random",), reason="test"
+        )
     seats = [fixture.participants.index("main@0+") for fixture in fixtures(runner, count=8) if fixture.player == "main"]
     assert seats == [0, 1, 0, 1]
 
@@ -209,7 +211,7 @@ def test_a_role_of_one_team_keeps_its_seat(league):
 def test_a_matchmaker_that_names_too_few_opponents_is_told(league):
     """The line names the player and what was expected."""
     runner = league()
-    runner.coordinator.matchmakers["main"].next_fixture = lambda *_: Pairing(opponents=(), reason="")
+    runner.coordinator.training.matchmakers["main"].next_fixture = lambda *_: Pairing(opponents=(), reason="")
     with pytest.raises(LudusError, match=r"matchmaker of player 'main': named 0 opponents; expected 1"):
         fixtures(runner)
 
@@ -230,7 +232,7 @@ def test_a_pair_is_out_a_limited_number_of_times(league):
     """Idle evaluators do not all rate the same two; the third request finds nothing."""
     runner = league(anchors=("random", "perfect"))
     pair = ("random", "perfect")
-    runner.coordinator.evaluation.next_evaluation = lambda *_: pair
+    runner.coordinator.evaluation.matchmaker.next_evaluation = lambda *_: pair
     assert [len(fixtures(runner, kind="eval", peer="evaluator-0")) for _ in range(3)] == [2, 2, 0]
 
 
@@ -247,11 +249,11 @@ def test_ratings_keep_to_their_budget(league):
     assert not fixtures(runner, kind="eval", peer="evaluator-0")
     for number, fixture in enumerate(rating):
         tell(runner, results(fixture, report=2 + number), peer="evaluator-0")
-    assert runner.coordinator.rated == sum(fixture.matches for fixture in rating)
+    assert runner.coordinator.counts.rating == sum(fixture.matches for fixture in rating)
     runner.close()
     runner.store.close()
     resumed = league(anchors=("random", "perfect"), evaluation={"share": 0.5})
-    assert resumed.coordinator.rated == runner.coordinator.rated
+    assert resumed.coordinator.counts.rating == runner.coordinator.counts.rating
     assert not fixtures(resumed, kind="eval", peer="evaluator-0")
 
 
@@ -338,12 +340,12 @@ def test_weights_that_have_not_moved_are_another_model(league):
 def test_a_model_that_missed_its_pools_enters_them_later(tables, league):
     """A crash between the two leaves nobody outside."""
     runner = league()
-    admit = type(runner.coordinator)._admit
-    type(runner.coordinator)._admit = lambda *_: None
+    admit = type(runner.coordinator.models).admit
+    type(runner.coordinator.models).admit = lambda *_: None
     try:
         freeze(runner, 1)
     finally:
-        type(runner.coordinator)._admit = admit
+        type(runner.coordinator.models).admit = admit
     assert runner.coordinator.league.pool("dummy") == ()
     runner.close()
     runner.store.close()
@@ -368,7 +370,7 @@ def test_a_learner_is_told_where_to_go_on(league):
     tell(runner, saved, peer="learner-main")
     freeze(runner, 1)
     runner.now_s += 7.0
-    runner.coordinator.pump()
+    runner.coordinator.flush()
     (welcome,) = tell(runner, Hello(), peer="learner-main")
     assert welcome == Welcome(
         models=1,
@@ -396,13 +398,13 @@ def test_a_run_does_not_end_by_decisions_that_are_lost(league):
     freeze(runner, 1)
     tell(runner, Checkpoint(player="main", path="p", hash="0" * 64, version=2, decisions=200), peer="learner-main")
     tell(runner, Heartbeat(count=500), peer="learner-main")
-    coordinator.miss(["learner-main", "sampler-0"])
-    assert coordinator.finished == "500 decisions are learned"
-    coordinator.miss(["sampler-0"])
-    assert (coordinator.finished, coordinator.decisions) == ("", 200)
+    coordinator.membership.forget_unsaved(["learner-main", "sampler-0"])
+    assert coordinator.stop_reason == "500 decisions are learned"
+    coordinator.membership.forget_unsaved(["sampler-0"])
+    assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
     tell(runner, Heartbeat(count=500), peer="learner-main")
     tell(runner, Hello(), peer="learner-main")
-    assert (coordinator.finished, coordinator.decisions) == ("", 200)
+    assert (coordinator.stop_reason, coordinator.decisions) == ("", 200)
 
 
 def test_decisions_never_fall_behind_a_model(league):
@@ -442,19 +444,19 @@ def test_schedules_end_with_the_run_whatever_the_shares(league):
 def test_it_finishes_by_decisions(league):
     """Those of all players count."""
     runner = league(run={"decisions": 100}, players={"main": {}, "other": {}})
-    assert not runner.coordinator.finished
+    assert not runner.coordinator.stop_reason
     tell(runner, Heartbeat(count=60), peer="learner-main")
-    assert not runner.coordinator.finished
+    assert not runner.coordinator.stop_reason
     tell(runner, Heartbeat(count=40), peer="learner-other")
-    assert runner.coordinator.finished == "100 decisions are learned"
+    assert runner.coordinator.stop_reason == "100 decisions are learned"
 
 
 def test_it_finishes_by_time(league):
     """The clock counts over all resumes."""
     runner = league(run={"minutes": 1.0, "decisions": 0})
     runner.now_s += 61.0
-    runner.coordinator.pump()
-    assert runner.coordinator.finished == "1 minutes are over"
+    runner.coordinator.flush()
+    assert runner.coordinator.stop_reason == "1 minutes are over"
 
 
 def test_a_worker_that_comes_late_is_told_to_stop(league):
@@ -470,8 +472,8 @@ def test_a_fatal_failure_ends_the_run(league, fatal):
     """Another one is for the supervisor to tell."""
     runner = league()
     tell(runner, Failure(error="no such model", fatal=fatal))
-    assert runner.coordinator.errors == {"sampler-0": "no such model"}
-    assert runner.coordinator.finished == ("no such model" if fatal else "")
+    assert runner.coordinator.membership.errors == {"sampler-0": "no such model"}
+    assert runner.coordinator.stop_reason == ("no such model" if fatal else "")
 
 
 # -- resuming --------------------------------------------------------------------------------------------------------
@@ -487,10 +489,10 @@ def state(runner):
         "payoffs": [league.payoff(name, names).tolist() for name in names],
         "ratings": [league.rating(name) for name in names],
         "decisions": runner.coordinator.decisions,
-        "matches": (runner.coordinator.matches, runner.coordinator.rated),
-        "dealt": dict(runner.coordinator._time.dealt),
-        "length": dict(runner.coordinator._time.length),
-        "turn": dict(runner.coordinator._turn),
+        "matches": (runner.coordinator.counts.training, runner.coordinator.counts.rating),
+        "dealt": dict(runner.coordinator.training.scheduler.assigned),
+        "length": dict(runner.coordinator.training.scheduler.match_ticks),
+        "turn": dict(runner.coordinator.training.seat_turns),
     }
 
 
@@ -500,21 +502,28 @@ def test_a_resumed_league_decides_like_one_that_was_never_stopped(league):
     runner.train(1500)
     runner.finish()
     before = state(runner)
-    rng = runner.coordinator._rng.bit_generator.state
+    rng = runner.coordinator.rng.bit_generator.state
     assert min(before["matches"]) > 0
     assert before["models"]
     runner.close()
     runner.store.close()
     resumed = league(anchors=("random", "perfect"))
     assert state(resumed) == before
-    assert resumed.coordinator._rng.bit_generator.state == rng
+    assert resumed.coordinator.rng.bit_generator.state == rng
     resumed.train(2500)
-    assert resumed.coordinator.matches > before["matches"][0]
+    assert resumed.coordinator.counts.training > before["matches"][0]
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"rng": {}}, {"dealt": {"main": None}}, {"length": 3}, {"turn": {"main": "x"}}, {"asked": "x"}, {"rules": 1}],
+    [
+        {"rng": {}},
+        {"assigned": {"main": None}},
+        {"match_ticks": 3},
+        {"seat_turns": {"main": "x"}},
+        {"rules_applied_at": "x"},
+        {"rules": 1},
+    ],
     ids=str,
 )
 def test_what_a_resumed_league_cannot_go_on_from_is_damage(league, wrong):
@@ -524,7 +533,7 @@ def test_what_a_resumed_league_cannot_go_on_from_is_damage(league, wrong):
     runner.store.commit()
     runner.close()
     runner.store.close()
-    with pytest.raises(sqlite3.DatabaseError, match="a row says nothing that can be used"):
+    with pytest.raises(sqlite3.DatabaseError, match="meta value 'matchmaking' is malformed"):
         league()
 
 
@@ -533,7 +542,7 @@ def test_a_league_goes_on_without_a_player(league):
     players = {"main": {}, "other": {}}
     runner = league(players=players)
     runner.until(lambda: len(runner.coordinator.league.players["other"].models) > 1)
-    gone = runner.coordinator.rating_fixtures(("other@1", "random"), 4, reason="rating")
+    gone = runner.coordinator.evaluation.create(("other@1", "random"), 4, reason="rating")
     runner.finish()
     before = max(m.id for answer in runner.messages(Fixtures) for m in answer.fixtures)
     runner.close()
@@ -556,4 +565,4 @@ def test_equal_leagues_are_equal_message_by_message(league, tmp_path):
     assert state(runs[0]) == state(runs[1])
     assert [m.fixtures for m in runs[0].messages(Fixtures)] == [m.fixtures for m in runs[1].messages(Fixtures)]
     assert [m.progress for m in runs[0].messages(Credit)] == [m.progress for m in runs[1].messages(Credit)]
-    assert runs[0].coordinator.values == runs[1].coordinator.values
+    assert runs[0].coordinator.membership.metrics == runs[1].coordinator.membership.metrics

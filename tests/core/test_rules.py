@@ -37,7 +37,7 @@ def ruled(league):
 
     def make(*changes, **given):
         runner = league(**{"players": {"main": {}, "other": {}}, "league": {"every_matches": 8}, **given})
-        runner.coordinator.rules = {"once": Once(*changes)}
+        runner.coordinator.rule_runner.rules = {"once": Once(*changes)}
         return runner
 
     return make
@@ -45,17 +45,17 @@ def ruled(league):
 
 def asked(runner):
     """Return whether the rules were asked."""
-    return runner.coordinator._asked > 0
+    return runner.coordinator.rule_runner.applied_at > 0
 
 
 def shares(runner, *, count=64):
     """Return whose the playing time of the next fixtures is."""
     before = len(runner.sent)
     runner.coordinator.handle("sampler-0", FixtureRequest(kind="train", count=count))
-    runner.coordinator.pump()
+    runner.coordinator.flush()
     answers = [message for _, _, message in runner.sent[before:] if isinstance(message, Fixtures)]
     fixtures = [fixture for answer in answers for fixture in answer.fixtures]
-    length, ticks = runner.coordinator._time.length, Counter()
+    length, ticks = runner.coordinator.training.scheduler.match_ticks, Counter()
     for fixture in fixtures:
         ticks[fixture.player] += length.get(fixture.player, np.mean([*length.values()] or 1.0))
     return {player: time / ticks.total() for player, time in ticks.items()}
@@ -78,7 +78,7 @@ def test_rules_change_shares(ruled):
 def left(runner, *changes):
     """Change shares as a rule does, commit, and leave the run to its successor."""
     for change in changes:
-        runner.coordinator._change(change)
+        runner.coordinator.rule_runner.apply(change)
     shares(runner)
     runner.close()
     runner.store.close()
@@ -116,7 +116,7 @@ def test_a_player_that_comes_later_is_not_owed_the_past(ruled):
     runner = ruled()
     runner.train(500)
     left(runner)
-    assert min(runner.coordinator._time.dealt.values()) > 0
+    assert min(runner.coordinator.training.scheduler.assigned.values()) > 0
     resumed = ruled(players={"new": {}, "main": {}, "other": {}, "last": {}})
     assert all(share == pytest.approx(0.25, abs=0.05) for share in shares(resumed).values())
     assert len(shares(resumed)) == 4
@@ -127,7 +127,7 @@ def test_a_player_without_a_share_waits(ruled):
     runner = ruled(Share(player="other", share=0.0))
     runner.until(lambda: asked(runner))
     assert shares(runner) == {"main": 1.0}
-    runner.coordinator._change(Share(player="other", share=1.0))
+    runner.coordinator.rule_runner.apply(Share(player="other", share=1.0))
     assert shares(runner)["main"] == pytest.approx(0.5, abs=0.03)
 
 
@@ -141,7 +141,9 @@ def test_somebody_must_train(ruled):
 def test_rules_are_asked_every_so_many_matches(ruled):
     """By training matches, so that a run of one process repeats itself."""
     runner, at = ruled(), []
-    runner.coordinator.rules["once"].decide = lambda league, rng: at.append(runner.coordinator.matches) or ()
+    runner.coordinator.rule_runner.rules["once"].decide = lambda league, rng: (
+        at.append(runner.coordinator.counts.training) or ()
+    )
     runner.until(lambda: len(at) == 5)
     assert all(later - earlier >= 8 for earlier, later in pairwise([0, *at]))
 
@@ -184,7 +186,7 @@ def test_what_no_message_or_database_takes_is_refused_where_it_is_made(record, v
 def test_a_rule_that_raises_is_named(ruled):
     """As one line, not as a traceback."""
     runner = ruled()
-    runner.coordinator.rules["once"].decide = lambda league, rng: 1 / 0
+    runner.coordinator.rule_runner.rules["once"].decide = lambda league, rng: 1 / 0
     with pytest.raises(PluginError, match="rule 'once' failed: ZeroDivisionError: division by zero"):
         runner.until(lambda: asked(runner))
 
@@ -193,10 +195,10 @@ def test_a_rule_that_raises_is_named(ruled):
 def test_a_matchmaker_that_raises_is_named(league, question):
     """The line says whose it is."""
     runner = league()
-    runner.coordinator.matchmakers = {"main": SimpleNamespace(**{question: lambda *_: 1 / 0})}
+    runner.coordinator.training.matchmakers["main"] = SimpleNamespace(**{question: lambda *_: 1 / 0})
     ask = {
-        "next_fixture": lambda: runner.coordinator._training("sampler-0"),
-        "on_model_frozen": lambda: runner.coordinator._admit("main", "main@1"),
+        "next_fixture": runner.coordinator.training.create,
+        "on_model_frozen": lambda: runner.coordinator.models.admit("main", "main@1"),
     }
     with pytest.raises(PluginError, match="matchmaker of player 'main' failed: ZeroDivisionError"):
         ask[question]()
@@ -206,7 +208,7 @@ def test_rules_change_pools(ruled):
     """As matchmakers do."""
     runner = ruled()
     runner.until(lambda: runner.coordinator.league.players["main"].models)
-    runner.coordinator.rules = {"once": Once(PoolChange(pool="best", model="main@1", enters=True))}
+    runner.coordinator.rule_runner.rules = {"once": Once(PoolChange(pool="best", model="main@1", enters=True))}
     runner.until(lambda: runner.coordinator.league.pool("best") == ("main@1",))
 
 
@@ -247,7 +249,7 @@ def test_a_generation_begins_with_the_weights_it_is_told(ruled):
     runner = ruled()
     league = runner.coordinator.league
     runner.until(lambda: league.players["main"].models)
-    runner.coordinator.rules = {"once": Once(Reset(player="other", reason="catch up", init="main@1"))}
+    runner.coordinator.rule_runner.rules = {"once": Once(Reset(player="other", reason="catch up", init="main@1"))}
     runner.until(lambda: runner.learner("other")._generation == 1)
     expected = load_arrays(runner.run_dir / "models", league.models["main@1"].hash)
     got = runner.learner("other").trainer.weights()
@@ -306,7 +308,7 @@ def test_an_order_is_followed_once(ruled):
         runner.learner("main").handle("coordinator", order)
     runner.train(4000)
     assert runner.coordinator.league.players["main"].generation_starts == (0, order.model)
-    assert not runner.coordinator._orders
+    assert not runner.coordinator.rule_runner.requests.pending
 
 
 def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
@@ -315,7 +317,9 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
     config["players"]["other"] = {"algorithm": "ppo", "network": "mlp", "matchmaker": "dummy-uniform"}
     with league_runner(config, tmp_path / "run") as runner:
         runner.until(lambda: "main@1" in runner.coordinator.league.models)
-        runner.coordinator.rules = {"once": Once(Reset(player="other", reason="restarts from main@1", init="main@1"))}
+        runner.coordinator.rule_runner.rules = {
+            "once": Once(Reset(player="other", reason="restarts from main@1", init="main@1"))
+        }
         with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — let the rule"):
             runner.until(lambda: False)
         assert runner.learner("other")._generation == 0
@@ -328,7 +332,7 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     """Before it heard of it, before its model was committed, and before its first checkpoint."""
     runner = ruled(Reset(player="main", reason="x"))
     league = runner.coordinator.league
-    runner.until(lambda: runner.coordinator._orders)
+    runner.until(lambda: runner.coordinator.rule_runner.requests.pending)
     if moment != "ordered":
         runner.until(lambda: any(m.generation for m in runner.messages(ModelFrozen)))
         runner.asleep.add("learner-main")
@@ -350,11 +354,11 @@ def test_a_learner_that_died_follows_an_order_to_freeze_once_it_has_learned_agai
     league = runner.coordinator.league
     runner.until(lambda: league.models)
     runner.until(lambda: league.players["main"].decisions > league.models["main@1"].decisions)
-    runner.coordinator._change(Freeze(player="main", reason="2"))
+    runner.coordinator.rule_runner.apply(Freeze(player="main", reason="2"))
     runner.start("learner-main")
     runner.until(lambda: "main@2" in league.models)
     assert league.models["main@2"].manifest["reason"] == "2"
-    assert not runner.coordinator._orders
+    assert not runner.coordinator.rule_runner.requests.pending
 
 
 def test_a_resumed_league_knows_its_generations(league):

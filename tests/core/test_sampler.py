@@ -166,7 +166,7 @@ def test_results_are_repeated_until_they_are_acknowledged(league):
     reports = {message.report: message.arrays["number"].size for message in told}
     assert len(told) > len(reports)
     stored = [(match.fixture.id, match.number) for match in runner.store.matches(kind="train")]
-    assert len(stored) == len(set(stored)) == runner.coordinator.matches == sum(reports.values())
+    assert len(stored) == len(set(stored)) == runner.coordinator.counts.training == sum(reports.values())
 
 
 def test_few_results_do_not_wait_for_ever(league):
@@ -211,7 +211,7 @@ def test_it_asks_again_when_no_answer_comes(league):
     runner.lost = lambda name, message: isinstance(message, Fixtures) and runner.now_s < 8
     runner.until(lambda: runner.now_s > 7.5)
     assert len(runner.messages(FixtureRequest)) == 4
-    runner.until(lambda: runner.coordinator.matches)
+    runner.until(lambda: runner.coordinator.counts.training)
     runner.train(500)
     assert runner.sampler()._requests <= 1
 

@@ -59,10 +59,10 @@ def coordinator():
     """Return what is asked of the coordinator of that league."""
     return SimpleNamespace(
         league=Standings(),
-        values={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}},
-        trained={"main": 700},
-        ticks={"main": 5600},
-        matches=789,
+        membership=SimpleNamespace(
+            metrics={"learner-main": LEARNER, "sampler-0": SAMPLING, "service-x": {"calls": 3.0}}
+        ),
+        counts=SimpleNamespace(training=789, by_player={"main": 700}, ticks_by_player={"main": 5600}),
         decisions=123456,
     )
 
@@ -134,7 +134,7 @@ def test_the_summary_is_json(coordinator):
 def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
     """Evaluators do not count."""
     runner = league()
-    runner.coordinator.values |= {
+    runner.coordinator.membership.metrics |= {
         "sampler-0": {"decisions_per_s": 100.0, "match_ticks": 10.0},
         "sampler-1": {"decisions_per_s": 50.0, "match_ticks": 20.0, "return_mean": 1.0},
         "evaluator-0": {"decisions_per_s": 7.0},
@@ -199,7 +199,7 @@ def test_a_standstill_is_told_once(league, lost, why):
 
 def test_a_standstill_is_told_of_samplers_that_leave_numbers_out(coordinator):
     """What comes from another host is not always complete; only what is known counts."""
-    coordinator.values = {"sampler-0": {"return_mean": 0.25}}
+    coordinator.membership.metrics = {"sampler-0": {"return_mean": 0.25}}
     coordinator.clock = lambda: 7.0
     standstill = Standstill(patience_s=0.0)
     assert standstill.notice(coordinator).startswith("nothing was played for 0 s: samplers have no matches")

@@ -21,7 +21,7 @@ def standing(league):
     coordinator = league(anchors=("random",)).coordinator
     digest = save_arrays(coordinator.league.store.run_dir / "models", {"w": np.zeros(3)}, {"player": "main"})
     coordinator.league.freeze("main", hash=digest, decisions=1, version=1, manifest={})
-    return coordinator.league, coordinator.spec
+    return coordinator.league, coordinator.training.spec
 
 
 @pytest.mark.parametrize("opponent", ["random", "main@1", "main@1+"])

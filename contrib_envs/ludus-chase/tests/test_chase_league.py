@@ -47,9 +47,9 @@ def late_shares(runner):
     """
     moments = []
     for matches in range(0, MATCHES + 1, 20):
-        runner.until(lambda matches=matches: runner.coordinator.matches >= matches)
+        runner.until(lambda matches=matches: runner.coordinator.counts.training >= matches)
         cat, mouse = (runner.coordinator.league.players[name] for name in ("cat", "mouse"))
-        played = (runner.coordinator.trained.get("mouse", 0), runner.coordinator.matches)
+        played = (runner.coordinator.counts.by_player.get("mouse", 0), runner.coordinator.counts.training)
         moments.append((mouse.share / (mouse.share + cat.share), *played, mouse.decisions / 4, cat.decisions))
     late = moments[len(moments) // 2 :]
     mouse, matches, learned, other = (last - first for first, last in list(zip(late[0], late[-1], strict=True))[1:])

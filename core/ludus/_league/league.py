@@ -14,10 +14,10 @@ import attrs
 import numpy as np
 
 from ludus._config.structuring import did_you_mean
+from ludus._league.matchmaking_state import MatchmakingState
 from ludus._league.participants import inherited, parse, unnumbered
 from ludus._league.payoffs import Payoffs
-from ludus._store.match_log import GraphedCallable
-from ludus._store.records import reading
+from ludus._store.match_log import RecordedResults
 from ludus._store.store import Player, Store
 from ludus._training_budget import TrainingBudget
 from ludus.environment import Seat
@@ -84,13 +84,12 @@ class League:
         for (kind, a, b), count in self.store.payoffs().items():
             self._count(kind, a, b, count)
         self._replay(0)
-        counters, saved = self.store.counters(), self.store.meta("matchmaking", {})
-        with reading():
-            shares = saved.get("shares", {})
-            for name, view in self.players.items():
-                # who has left wants no matches; who is new is not owed what it missed, as one that has waited
-                decisions, share = counters.get(f"decisions/{name}", 0), shares.get(name, 0.0 if shares else view.share)
-                self.players[name] = attrs.evolve(view, decisions=int(decisions), share=float(share))
+        counters, shares = self.store.counters(), MatchmakingState.load(self.store).shares
+        for name, view in self.players.items():
+            # A player that has no share in the state is new or has left the configuration.
+            share = shares.get(name, 0.0 if shares else view.share)
+            decisions = int(counters.get(f"decisions/{name}", 0))
+            self.players[name] = attrs.evolve(view, decisions=decisions, share=share)
         if self.store.writable:
             self.forget_unsaved(self.players)
 
@@ -102,10 +101,14 @@ class League:
         return 1 + max((seat.team for seat in self.seats), default=-1)
 
     @property
+    def decisions(self) -> int:
+        """Return the decisions that all players have learned from."""
+        return sum(view.decisions for view in self.players.values())
+
+    @property
     def progress(self) -> float:
         """Return the share of the training budget that is used, in [0, 1]; 0 without a budget."""
-        decisions = sum(view.decisions for view in self.players.values())
-        return self._budget.progress(decisions=decisions, elapsed_s=self.elapsed_s)
+        return self._budget.progress(decisions=self.decisions, elapsed_s=self.elapsed_s)
 
     def frozen_s(self, model: str) -> float:
         """Return when a model was frozen, in seconds of training."""
@@ -177,7 +180,7 @@ class League:
                 self.store.close_fixture(fixture.id)
         return playable
 
-    def record(self, arrays: Mapping[str, np.ndarray]) -> GraphedCallable:
+    def record(self, arrays: Mapping[str, np.ndarray]) -> RecordedResults:
         """Add results to the log and the payoffs; they may be acknowledged after the store's next commit.
 
         Args:

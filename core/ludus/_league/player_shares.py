@@ -1,4 +1,4 @@
-"""Playing time: whose turn it is to train, by the shares of the players."""
+"""Distributing training between players by their shares."""
 
 from __future__ import annotations
 
@@ -6,48 +6,56 @@ from collections.abc import Iterable, Mapping
 
 from attrs import define, field
 
-_LENGTH_MATCHES = 256  # so many matches before, and as many new ones, count alike for the length of a player's matches
+_AVERAGED_MATCHES = 256  # this many new matches weigh as much as all before in the mean length of a player's matches
 
 
 @define
-class PlayingTime:
-    """What players have had of the playing time, each by its share.
+class ShareScheduler:
+    """Chooses the player that trains next, so that players train for ticks in proportion to their shares.
 
-    Shares are of time and not of matches: who plays long ones would fill all rows.
+    Shares are of ticks and not of matches: else players with long matches would fill all rows of the batches.
 
     Attributes:
-        dealt: By player: ticks handed out, divided by its share then.
-        length: By player: ticks of a training match, of late; the mean of the others' stands for what is not known.
+        assigned: By player: ticks of its fixtures, each divided by its share at that time.
+        match_ticks: By player: running mean of the ticks of a training match; a player without one gets the mean of the
+            other players.
     """
 
-    dealt: dict[str, float]
-    length: dict[str, float] = field(factory=dict)
+    assigned: dict[str, float]
+    match_ticks: dict[str, float] = field(factory=dict)
 
-    def deal(self, shares: Mapping[str, float], *, matches: int) -> str:
-        """Hand the time of some matches out, and return the player that gets it: the one furthest behind.
+    def next_player(self, shares: Mapping[str, float], *, matches: int) -> str:
+        """Return the player that is furthest behind its share, and add the ticks of its next matches.
 
         Args:
             shares: By player, at least one, all above 0.
-            matches: How many it is to play.
+            matches: Number of matches that it will play.
         """
-        known = [self.length[name] for name in shares if name in self.length] or [1.0]
-        cost = {name: self.length.get(name, sum(known) / len(known)) / share for name, share in shares.items()}
-        player = min(shares, key=lambda name: self.dealt[name] + cost[name])
-        self.dealt[player] += matches * cost[player]
+        known = [self.match_ticks[name] for name in shares if name in self.match_ticks] or [1.0]
+        mean = sum(known) / len(known)
+        cost = {name: self.match_ticks.get(name, mean) / share for name, share in shares.items()}
+        player = min(shares, key=lambda name: self.assigned[name] + cost[name])
+        self.assigned[player] += matches * cost[player]
         return player
 
-    def measure(self, player: str, *, matches: int, ticks: int) -> None:
-        """Take in how long matches of a player were, all together."""
-        mean = ticks / matches
-        before = self.length.setdefault(player, mean)
-        self.length[player] = before + (mean - before) * matches / (matches + _LENGTH_MATCHES)
-
-    def rejoin(self, player: str, others: Iterable[str]) -> None:
-        """Let a player in that had no share; it is not owed what it missed.
+    def record_matches(self, player: str, *, matches: int, ticks: int) -> None:
+        """Update the mean length of a player's matches.
 
         Args:
             player: The player.
-            others: Those who have a share.
+            matches: Number of finished matches.
+            ticks: Their ticks in total.
         """
-        behind = self.dealt[player]
-        self.dealt[player] = max(behind, min((self.dealt[name] for name in others), default=behind))
+        mean = ticks / matches
+        before = self.match_ticks.setdefault(player, mean)
+        self.match_ticks[player] = before + (mean - before) * matches / (matches + _AVERAGED_MATCHES)
+
+    def rejoin(self, player: str, others: Iterable[str]) -> None:
+        """Add a player that had no share, without catching up on the ticks that it missed.
+
+        Args:
+            player: The player.
+            others: Players that have a share.
+        """
+        behind = self.assigned[player]
+        self.assigned[player] = max(behind, min((self.assigned[name] for name in others), default=behind))

@@ -16,7 +16,7 @@ from ludus.rule import Change, Freeze, PoolChange, Reset, Share
 
 
 @contextmanager
-def answering(who: str) -> Iterator[None]:
+def wrap_answer_errors(who: str) -> Iterator[None]:
     """Name who is asked in whatever goes wrong, mistakes of the configuration that show only now included.
 
     Raises:

@@ -230,9 +230,9 @@ class _Run:
                 finally:
                     worker_pool.close()
                 reason = self._signal or self._reason
-                if coordinator.failure:
+                if coordinator.membership.failure:
                     self.store.check_folder()  # where it was moved, files are missing for that reason
-                    raise RunError(coordinator.failure)
+                    raise RunError(coordinator.membership.failure)
                 if not self._signal:
                     self._evaluate(coordinator)
                 self._measure(coordinator, force=True)
@@ -272,20 +272,20 @@ class _Run:
         self.rehearsed = True
         while not (self._signal or self._failure):
             poll()
-            coordinator.miss(worker_pool.alive)
-            if reason := coordinator.finished:  # at once: who has just failed for good is not to be restarted
+            coordinator.membership.forget_unsaved(worker_pool.alive)
+            if reason := coordinator.stop_reason:  # at once: who has just failed for good is not to be restarted
                 self._reason = reason  # a learner that is lost while it stops does not change it
                 break
             with self._survivable():
-                worker_pool.check(last_seen_s=coordinator.last_seen_s, errors=coordinator.errors)
+                worker_pool.check(last_seen_s=coordinator.membership.last_seen_s, errors=coordinator.membership.errors)
             self._measure(coordinator)
         coordinator.stop(worker_pool.alive)
         killed = worker_pool.finish(timeout_s=_STOP_S, poll=poll)
         poll()
         for name in killed:
             self.print_line(f"{name}: did not stop by itself and was killed")
-        if not coordinator.failure:
-            for name, why in coordinator.errors.items():  # those that nothing was restarted for
+        if not coordinator.membership.failure:
+            for name, why in coordinator.membership.errors.items():  # those that nothing was restarted for
                 self.print_line(f"{name}: {why}, while it stopped; what it had not saved is lost")
         if self._failure is not None:
             raise self._failure
@@ -296,7 +296,7 @@ class _Run:
         for peer, message in worker_pool.receive(_PATIENCE_S):
             with self._survivable():
                 coordinator.handle(peer, message)
-        coordinator.pump()
+        coordinator.flush()
 
     @contextmanager
     def _survivable(self) -> Iterator[None]:
@@ -340,7 +340,7 @@ class _Run:
     def _evaluate(self, coordinator: Coordinator) -> None:
         """Play each player's newest model against the anchors and its own history, on paired seeds from every seat."""
         matches, league = self.config.evaluation.final_matches, coordinator.league
-        each = -(-matches // (2 if coordinator.rotates else 1))
+        each = -(-matches // (2 if coordinator.evaluation.rotates_teams else 1))
         environment = make_environment(self.config.environment, max(1, min(matches, self.config.evaluation.matches)))
         spec = environment.spec
         cache = make_actor_cache(self._context, "final", spec, environment.num_matches)
@@ -350,7 +350,7 @@ class _Run:
                     break
                 pair = (player.models[-1], opponent)
                 self.print_line(f"{_FINAL}: {pair[0]} against {opponent}, {matches} matches")
-                fixtures = coordinator.rating_fixtures(pair[::-1] if player.team else pair, each, reason=_FINAL)
+                fixtures = coordinator.evaluation.create(pair[::-1] if player.team else pair, each, reason=_FINAL)
                 played = play_out(
                     environment,
                     fixtures,

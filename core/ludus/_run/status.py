@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def measure(coordinator: Coordinator) -> list[Metric]:
     """Return the numbers of this moment."""
-    reported, players = coordinator.values, coordinator.league.players
+    reported, players = coordinator.membership.metrics, coordinator.league.players
     values = {f"sampling/{name}": value for name, value in _sampling(reported).items()} | _services(reported)
-    values["league/matches"] = coordinator.matches
+    values["league/matches"] = coordinator.counts.training
     for player, view in players.items():
         values |= {f"league/{player}/{name}": value for name, value in _standing(coordinator, view).items()}
         values |= {f"learner/{player}/{name}": value for name, value in reported.get(learner_name(player), {}).items()}
@@ -38,8 +38,8 @@ def _standing(coordinator: Coordinator, view: PlayerView) -> dict[str, float]:
         "models": len(view.models),
         "generation": view.generation,
         "share": view.share / shares if shares else 0.0,  # of the ticks of training matches, as wanted
-        "matches": coordinator.trained.get(view.name, 0),
-        "ticks": coordinator.ticks.get(view.name, 0),
+        "matches": coordinator.counts.by_player.get(view.name, 0),
+        "ticks": coordinator.counts.ticks_by_player.get(view.name, 0),
         "decisions": view.decisions,
     }
     rating = league.rating(view.models[-1] if view.models else "")
@@ -66,8 +66,8 @@ class Standstill:
 
     def notice(self, coordinator: Coordinator) -> str:
         """Return what to tell the person, once until something has moved again; an empty string else."""
-        now, sampling = coordinator.clock(), _sampling(coordinator.values)
-        counts = (coordinator.decisions, coordinator.matches)
+        now, sampling = coordinator.clock(), _sampling(coordinator.membership.metrics)
+        counts = (coordinator.decisions, coordinator.counts.training)
         if not sampling or sampling.get("decisions_per_s") or counts != self._counts:
             self._moved_s, self._counts = now, counts
         if now - self._moved_s < self.patience_s:
@@ -90,7 +90,7 @@ def summarize(coordinator: Coordinator) -> dict[str, Any]:
     return {
         "elapsed_s": coordinator.league.elapsed_s,
         "decisions": coordinator.decisions,
-        "matches": coordinator.matches,
+        "matches": coordinator.counts.training,
         "players": {
             player: {
                 "newest": view.models[-1] if view.models else "",

@@ -55,7 +55,7 @@ class FixtureSummary:
 
 
 @frozen
-class GraphedCallable:
+class RecordedResults:
     """What a report added to the log.
 
     Attributes:
@@ -88,7 +88,7 @@ class MatchLog:
             sqlite3.DatabaseError: It is not JSON, or of another type than `default` has.
         """
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        with reading():
+        with reading(f"meta value {key!r}"):
             value = default if row is None else json.loads(row[0])
             if default is not None and type(value) is not type(default):
                 raise TypeError(f"{key}: expected a {type(default).__name__}, got a {type(value).__name__}")
@@ -96,7 +96,7 @@ class MatchLog:
 
     def seats(self) -> tuple[Seat, ...]:
         """Return the seats of a match, in the environment's order."""
-        with reading():
+        with reading("meta value 'seats'"):
             return tuple(Seat(role, int(index), int(team)) for role, index, team in self.meta("seats", []))
 
     def add_counter(self, name: str, value: float) -> None:
@@ -134,7 +134,7 @@ class MatchLog:
         """Return the fixtures that are neither finished nor closed."""
         return self._fixtures("closed = 0")
 
-    def add_results(self, arrays: Mapping[str, np.ndarray]) -> GraphedCallable:
+    def add_results(self, arrays: Mapping[str, np.ndarray]) -> RecordedResults:
         """Add finished matches to the log; what is there already is left as it is.
 
         Refused and duplicate rows are counted in the counters ``results_refused`` and ``results_duplicate``.
@@ -178,7 +178,7 @@ class MatchLog:
         for name, count in (("results_duplicate", duplicates), ("results_refused", refused)):
             if count:
                 self.add_counter(name, count)
-        return GraphedCallable(summaries, payoffs)
+        return RecordedResults(summaries, payoffs)
 
     def _new(self, fixture: Fixture, rows: np.ndarray, numbers: np.ndarray) -> tuple[np.ndarray, bool]:
         """Return which rows are new, the first ones about matches not in the log, and whether they are the last.
@@ -206,7 +206,7 @@ class MatchLog:
     def payoffs(self) -> Counts:
         """Return the sums over the log by (kind, a, b), each ``[3] int64`` wins, draws, losses of a."""
         rows = self._db.execute("SELECT kind, a, b, wins, draws, losses FROM payoffs")
-        with reading():
+        with reading("table payoffs"):
             payoffs = {(kind, a, b): np.array(counts, np.int64) for kind, a, b, *counts in rows}
             if np.min([*payoffs.values()], initial=0) < 0:
                 raise ValueError("a payoff is negative")
@@ -222,7 +222,7 @@ class MatchLog:
         teams = [seat.team for seat in self.seats()]
         cursor = self._db.execute("SELECT fixture, outcome FROM matches ORDER BY fixture, number")
         while rows := cursor.fetchmany(_CHUNK):
-            with reading():
+            with reading(f"table matches, fixtures {rows[0][0]} to {rows[-1][0]},"):
                 fixture = np.array([row[0] for row in rows], np.int64)
                 outcome = np.frombuffer(b"".join(row[1] for row in rows), np.float32).reshape(len(rows), -1)
             starts = _starts(fixture)
@@ -251,7 +251,7 @@ class MatchLog:
         rows: Iterable[Any] = self._db.execute(sql, {"kind": kind, "last": last, "first": first})
         for number, ticks, outcome, *rest in rows if last is None else reversed(list(rows)):
             fixture = fixture_of(rest)
-            with reading():
+            with reading(f"match {number} of fixture {fixture.id} in table matches"):
                 record = MatchRecord(
                     fixture=fixture,
                     number=number,

@@ -37,24 +37,29 @@ def row_of(record: attrs.AttrsInstance) -> list[Any]:
     return [json.dumps(dict(value)) if name in _JSON else value for name, value in values.items()]
 
 
-def record_of(cls: type[R], row: Sequence[Any]) -> R:
+def record_of(cls: type[R], row: Sequence[Any], *, table: str) -> R:
     """Return the record of a row that has one column for each field, in their order.
 
+    Args:
+        cls: The class of the record.
+        row: The row; its first value identifies it in messages.
+        table: The row's table, for messages.
+
     Raises:
-        sqlite3.DatabaseError: It makes none.
+        sqlite3.DatabaseError: The row is malformed.
     """
     names = [attribute.name for attribute in attrs.fields(cls)]
-    with reading():
+    with reading(f"row {row[0]} of table {table}"):
         return cls(**_parsed(names, row))
 
 
 def fixture_of(row: Sequence[Any]) -> Fixture:
-    """Return the fixture of a row of `FIXTURE_COLUMNS`; the hashes of its models are the league's to add.
+    """Return the fixture of a row of `FIXTURE_COLUMNS`, without the hashes of its models.
 
     Raises:
-        sqlite3.DatabaseError: It makes none.
+        sqlite3.DatabaseError: The row is malformed.
     """
-    with reading():
+    with reading(f"row {row[0]} of table fixtures"):
         values = _parsed(FIXTURE_COLUMNS, row)
         name, parameters = values["scenario"]
         values["scenario"] = Scenario(name=name, parameters=parameters)
@@ -62,16 +67,19 @@ def fixture_of(row: Sequence[Any]) -> Fixture:
 
 
 @contextmanager
-def reading() -> Iterator[None]:
-    """Tell of values that this ludus did not write as SQLite does of a damaged file.
+def reading(what: str) -> Iterator[None]:
+    """Raise the error of a damaged database for values that this version of ludus did not write.
+
+    Args:
+        what: The value that is read, for the message: ``"row 12 of table matches"``.
 
     Raises:
-        sqlite3.DatabaseError: A row holds no JSON, or other values than are expected.
+        sqlite3.DatabaseError: The value is not JSON, or of an unexpected type, shape or range.
     """
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
-        raise sqlite3.DatabaseError(f"a row says nothing that can be used ({error})") from error
+        raise sqlite3.DatabaseError(f"{what} is malformed: {error}") from error
 
 
 def _parsed(names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     def counters(self) -> dict[str, float]:
         """Return all counters."""
-        with reading():
+        with reading("table counters"):
             counters = {name: float(value) for name, value in self._db.execute("SELECT name, value FROM counters")}
             if not all(map(math.isfinite, counters.values())):
                 raise ValueError("a counter is not finite")
@@ -175,7 +175,7 @@ class Store(MatchLog, AbstractContextManager["Store"]):
     def checkpoints(self) -> dict[str, Checkpoint]:
         """Return the checkpoint to resume from, by player."""
         rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
-        return {row[0]: record_of(Checkpoint, row) for row in rows}
+        return {row[0]: record_of(Checkpoint, row, table="checkpoints") for row in rows}
 
     def saved_decisions(self) -> dict[str, int]:
         """Return how many decisions checkpoints and models hold by player; what was learned since, a crash loses."""
@@ -184,7 +184,7 @@ class Store(MatchLog, AbstractContextManager["Store"]):
             FROM (SELECT player, decisions FROM checkpoints UNION ALL SELECT player, decisions FROM models)
             GROUP BY player
         """
-        with reading():
+        with reading("table checkpoints or models"):
             return {player: int(decisions) for player, decisions in self._db.execute(sql)}
 
     # --- models and pools -----------------------------------------------------------------------------------------
@@ -202,7 +202,10 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     def models(self) -> tuple[ModelRecord, ...]:
         """Return the models, in the order in which they were frozen."""
-        return tuple(record_of(ModelRecord, row) for row in self._db.execute("SELECT * FROM models ORDER BY rowid"))
+        return tuple(
+            record_of(ModelRecord, row, table="models")
+            for row in self._db.execute("SELECT * FROM models ORDER BY rowid")
+        )
 
     def pool_change(self, change: PoolChange) -> None:
         """Log that a model enters or leaves a pool."""

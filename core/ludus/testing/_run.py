@@ -18,12 +18,12 @@ from gymnasium import spaces
 
 from ludus._config.run_config import load_config, schedule_problem
 from ludus._league.validation import (
-    answering,
     checked_changes,
     checked_evaluation,
     checked_pairing,
     checked_pool_changes,
     checked_rating,
+    wrap_answer_errors,
 )
 from ludus._plugins.error_wrapping import close_environment, format_error
 from ludus._plugins.manager import Plugins, load_plugins
@@ -229,7 +229,7 @@ class _WatchedPolicy:
         """Decide."""
         decision = self.inner.act(inputs, rng=rng, deterministic=deterministic)
         rows = len(next(iter(inputs.observation.values())))
-        with answering(self.who):
+        with wrap_answer_errors(self.who):
             check_decision(decision, self.algorithm, self.role, rows=rows, mask=inputs.action_mask)
         return decision
 
@@ -248,7 +248,7 @@ class _WatchedInterface:
     def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
         """Show the view."""
         shown = self.inner.observe(view, seat_ids)
-        with answering(self.who):
+        with wrap_answer_errors(self.who):
             check_view(shown, self.seen, rows=seat_ids.size)
         return shown
 
@@ -263,7 +263,7 @@ def _check_player(player: PlayerConfig, environment: Environment, context: RunCo
     _check_networks(player, role)
     algorithm = make_algorithm(player, role)
     who = f"algorithm {player.algorithm.name!r}"
-    with answering(who):
+    with wrap_answer_errors(who):
         check_fields(algorithm)
     trainer = algorithm.make_trainer(seed=run.seed, device=run.device)
     weights = trainer.weights()
@@ -279,7 +279,7 @@ def _check_player(player: PlayerConfig, environment: Environment, context: RunCo
     yield f"policy: {numbers:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
     started = time.perf_counter()
     result = trainer.update(batch.read_only(), progress=0.0)
-    with answering(who):
+    with wrap_answer_errors(who):
         expect(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
@@ -294,7 +294,7 @@ def _check_networks(player: PlayerConfig, role: Role) -> None:
         leaves = [random_leaves(spaces.Dict(group), _MATCHES, rng) for group in groups]
         state = module.initial_state(_MATCHES) if isinstance(module, RecurrentNetwork) else {}
         before = {name: leaf.detach().numpy() for name, leaf in state.items()}
-        with answering(who):
+        with wrap_answer_errors(who):
             heads = Eager(module, request).run(leaves[0], privileged=leaves[1], state=before).heads
             for name, size in {**request.heads, **request.critic_heads}.items():
                 if name not in heads or heads[name].shape != (_MATCHES, size):
@@ -411,7 +411,7 @@ def _check_matchmaking(context: RunContext, environment: Environment) -> Iterato
     rng, draws = (generator(config.run.seed, "check", name) for name in ("matchmaking", "fixtures"))
     for name, player in config.players.items():
         matchmaker = make_matchmaker(plugins, player)
-        with answering(f"matchmaker of player {name!r}"):
+        with wrap_answer_errors(f"matchmaker of player {name!r}"):
             pairing = checked_pairing(matchmaker.next_fixture(leagues[0], name, rng), leagues[0], environment.spec)
             drawn = [_drawn(matchmaker, name, league, environment.spec, draws) for league in leagues]
             _check_scenarios(chain.from_iterable(drawn), environment, config.run.seed)
@@ -420,17 +420,17 @@ def _check_matchmaking(context: RunContext, environment: Environment) -> Iterato
         yield f"{name} would first play {', '.join(pairing.opponents) or 'alone'} ({pairing.reason})"
     evaluation = make_evaluation_matchmaker(plugins, config)
     if evaluation is not None:
-        with answering("matchmaker of the evaluation"):
+        with wrap_answer_errors("matchmaker of the evaluation"):
             for league in leagues:
                 checked_evaluation(evaluation.next_evaluation(league, rng), league)
     for chosen in config.league.rules:
         rule = make(chosen)
-        with answering(f"rule {chosen.name!r}"):
+        with wrap_answer_errors(f"rule {chosen.name!r}"):
             first, *_ = [checked_changes(rule.decide(league, rng), league) for league in leagues]
         yield f"rule {chosen.name} would first change {', '.join(map(str, first)) or 'nothing'}"
     chosen = config.league.rating
     table = make(chosen, anchors=leagues[0].anchors, seats=environment.spec.seats)
-    with answering(f"rating {chosen.name!r}"):
+    with wrap_answer_errors(f"rating {chosen.name!r}"):
         rating = checked_rating(table.rating(""))
     yield f"rating {chosen.name}: everybody is {rating.mean:.0f} ± {rating.deviation:.0f} at first"
 

@@ -119,7 +119,7 @@ class LeagueRunner:
         self.now_s += 0.01
         for peer, message in self._center.receive(0.0):
             self.coordinator.handle(peer, message)
-        self.coordinator.pump()
+        self.coordinator.flush()
         for name, (worker, link) in self._workers.items():
             if name in self.asleep:
                 continue

@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 
 from ludus._league.participants import inherited, parse, unnumbered
 from ludus._league.payoffs import Payoffs
-from ludus._league.player_shares import PlayingTime
+from ludus._league.player_shares import ShareScheduler
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
 from ludus.rule import Change, Freeze, Reset, Rule, Share
 from ludus.testing._worlds import World
@@ -95,11 +95,11 @@ class SyntheticLeague:
     _payoffs: Payoffs = field(init=False)
     _rng: np.random.Generator = field(init=False)
     _frozen_s: dict[str, float] = field(init=False, factory=dict)
-    _time: PlayingTime = field(init=False)
+    _scheduler: ShareScheduler = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
-        self._time = PlayingTime(dealt=dict.fromkeys(self.setup, 0.0))
+        self._scheduler = ShareScheduler(assigned=dict.fromkeys(self.setup, 0.0))
         self._payoffs, self.players = Payoffs(lambda name: inherited(name, self._views)), self._views
         self.anchors = tuple(self.anchor_strategies)
         self.strategies |= self.anchor_strategies
@@ -153,7 +153,7 @@ class SyntheticLeague:
     def step(self) -> str:
         """Train one player, rate, ask the rules, and return whose turn it was."""
         shares = {name: view.share for name, view in self._views.items() if view.share}
-        name = self._time.deal(shares, matches=1)
+        name = self._scheduler.next_player(shares, matches=1)
         self.elapsed_s += 1
         self._train(name)
         every, view = self.setup[name].freeze_every, self._views[name]
@@ -240,7 +240,7 @@ class SyntheticLeague:
             match change:
                 case Share(player=player, share=share):
                     if share and not self._views[player].share:
-                        self._time.rejoin(player, [name for name, view in self._views.items() if view.share])
+                        self._scheduler.rejoin(player, [name for name, view in self._views.items() if view.share])
                     self._views[player] = attrs.evolve(self._views[player], share=share)
                 case Freeze(player=player, reason=reason):
                     self.reasons.append(f"{self.freeze(player)}: {reason}")

@@ -1,0 +1,127 @@
+"""The workers of a run as the coordinator sees them: their state, and what a restarted one resumes from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from attrs import define, evolve, field
+
+from ludus._league.fixtures import EvaluationFixtures
+from ludus._league.league import League
+from ludus._league.models import FreezeRequests
+from ludus._league.outbox import Outbox
+from ludus._messaging.messages import Checkpoint, CheckpointAck, Failure, Heartbeat, MetricsReport, Stop, Welcome
+
+
+@define
+class Membership:
+    """Welcomes workers and takes their heartbeats, metrics, checkpoints and errors.
+
+    Args:
+        learners: Player by worker name of its learner.
+        league: The league.
+        evaluation: Rating fixtures, which are reassigned when their worker leaves.
+        requests: Freeze requests, which are repeated to learners.
+        outbox: Queue of the answers.
+
+    Attributes:
+        last_seen_s: Time of the last message by worker.
+        metrics: Last reported metrics by worker.
+        errors: Last error by worker.
+        failure: The first error that a restart would not cure; empty if none.
+        stopping: Whether workers were asked to stop.
+    """
+
+    learners: Mapping[str, str]
+    league: League
+    evaluation: EvaluationFixtures
+    requests: FreezeRequests
+    outbox: Outbox
+    last_seen_s: dict[str, float] = field(init=False, factory=dict)
+    metrics: dict[str, dict[str, float]] = field(init=False, factory=dict)
+    errors: dict[str, str] = field(init=False, factory=dict)
+    failure: str = field(init=False, default="")
+    _stop: Stop | None = field(init=False, default=None)
+
+    @property
+    def stopping(self) -> bool:
+        """Return whether workers were asked to stop."""
+        return self._stop is not None
+
+    def stop(self, workers: Iterable[str], *, reason: str) -> None:
+        """Ask workers to stop; workers that connect later are asked when they do."""
+        self._stop = Stop(reason=reason)
+        for worker in workers:
+            self.outbox.send(worker, self._stop)
+
+    def welcome(self, worker: str) -> None:
+        """Answer a worker that has started or restarted."""
+        if self._stop is not None:
+            self.outbox.send(worker, self._stop)
+        self.evaluation.reassign(worker)
+        player = self.learners.get(worker)
+        if player is None:
+            self.outbox.acknowledge(worker, Welcome(elapsed_s=self.league.elapsed_s))
+        else:
+            self.outbox.acknowledge(worker, self._resume_point(player))
+            self.requests.send(player)
+
+    def _resume_point(self, player: str) -> Welcome:
+        """Return what a learner resumes from: its last checkpoint and the present generation of its weights."""
+        self.league.forget_unsaved([player])
+        view = self.league.players[player]
+        answer = Welcome(
+            elapsed_s=self.league.elapsed_s,
+            models=len(view.models),
+            others=self.league.decisions - view.decisions,
+            generation=view.generation,
+        )
+        if view.generation:
+            last = self.league.models[f"{player}@{view.generation_starts[-1]}"]
+            answer = evolve(answer, init=last.manifest["init"], version=last.version)
+        if saved := self.league.store.checkpoints().get(player):
+            answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash)
+        return answer
+
+    def heartbeat(self, worker: str, message: Heartbeat) -> None:
+        """Update the decisions of a learner's player, and answer with those of the other players."""
+        player = self.learners.get(worker)
+        if player is None:
+            return
+        view = self.league.players[player]
+        # A restarted learner may be behind its newest model; counting less would make the next model seem overdue.
+        decisions = max(message.count, view.frozen_decisions)
+        if message.count and decisions != view.decisions:  # a count of 0: the learner is not welcomed yet
+            self.league.set_decisions(player, decisions)
+            self.outbox.needs_commit = True
+        others = self.league.decisions - self.league.players[player].decisions
+        self.outbox.send(worker, Heartbeat(count=others))
+        self.requests.send(player)
+
+    def report_metrics(self, worker: str, message: MetricsReport) -> None:
+        """Keep a worker's metrics; without values the worker has left."""
+        if message.values:
+            self.metrics[worker] = dict(message.values)
+        else:
+            self.metrics.pop(worker, None)
+            self.evaluation.reassign(worker)
+
+    def save_checkpoint(self, worker: str, message: Checkpoint) -> None:
+        """Make a checkpoint the one that its learner resumes from."""
+        self.league.store.put_checkpoint(message)
+        self.outbox.acknowledge(worker, CheckpointAck(path=message.path))
+
+    def fail(self, worker: str, message: Failure) -> None:
+        """Keep a worker's error."""
+        self.errors[worker] = message.error
+        if message.fatal:
+            self.failure = self.failure or message.error
+
+    def forget_unsaved(self, alive: Collection[str]) -> None:
+        """Reset the decisions of players whose learners do not run to what is saved: the rest is lost.
+
+        Args:
+            alive: Workers that run.
+        """
+        if lost := [player for learner, player in self.learners.items() if learner not in alive]:
+            self.league.forget_unsaved(lost)

@@ -1,0 +1,138 @@
+"""Adding frozen models to the league, and requests to freeze them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from attrs import define, field
+
+from ludus._league.league import League
+from ludus._league.outbox import Outbox
+from ludus._league.validation import checked_pool_changes, wrap_answer_errors
+from ludus._messaging.messages import FreezeRequest, ModelAck, ModelFrozen
+from ludus._store.model_files import load_manifest
+from ludus.launcher import learner_name
+from ludus.matchmaker import Matchmaker, PlayerView
+from ludus.rule import Freeze, Reset
+
+
+@define
+class FreezeRequests:
+    """Requests of rules that learners have not fulfilled yet, at most one per player.
+
+    A request is repeated until it is fulfilled. Learners ignore repetitions.
+    """
+
+    league: League
+    outbox: Outbox
+    _by_player: dict[str, FreezeRequest] = field(init=False, factory=dict)
+
+    @property
+    def pending(self) -> Mapping[str, FreezeRequest]:
+        """Return the request of every player that has one."""
+        return self._by_player
+
+    def add(self, change: Freeze | Reset) -> None:
+        """Request a model of a player, and a reset after it for a `Reset`; ignored while another request is pending."""
+        player = change.player
+        if player in self._by_player:
+            return
+        view = self.league.players[player]
+        generation, init = view.generation, ""
+        if isinstance(change, Reset):
+            generation, init = generation + 1, self.league.models[change.init].hash if change.init else ""
+        self._by_player[player] = FreezeRequest(
+            player=player, model=len(view.models) + 1, generation=generation, init=init, reason=change.reason
+        )
+        self.send(player)
+
+    def send(self, player: str) -> None:
+        """Queue the pending request of a player, if there is one, for its learner."""
+        if request := self._by_player.get(player):
+            self.outbox.send(learner_name(player), request)
+
+    def complete(self, view: PlayerView) -> None:
+        """Remove the request of a player once the league has the requested model and generation."""
+        request = self._by_player.get(view.name)
+        if request is not None and len(view.models) >= request.model and view.generation >= request.generation:
+            del self._by_player[view.name]
+
+
+@define
+class ModelRegistry:
+    """Adds frozen models to the league and to pools.
+
+    Args:
+        league: The league.
+        matchmakers: By player; they choose the pools of its models.
+        requests: Pending freeze requests.
+        outbox: Queue of answers and events.
+    """
+
+    league: League
+    matchmakers: Mapping[str, Matchmaker]
+    requests: FreezeRequests
+    outbox: Outbox
+
+    def register(self, learner: str, message: ModelFrozen) -> None:
+        """Add a model whose file is on the disk; a repeated message adds nothing.
+
+        Raises:
+            LudusError: The manifest cannot be read, or the matchmaker failed. The model is in the league all the same
+                in the second case.
+        """
+        player = message.player
+        is_new = self._is_new(message)
+        if is_new:
+            self._add(message)
+        view = self.league.players[player]
+        self.requests.complete(view)
+        self.outbox.acknowledge(learner, ModelAck(number=message.number, models=len(view.models)))
+        if is_new:  # last, because plugin code may raise
+            self.admit(player, view.models[-1])
+
+    def _is_new(self, message: ModelFrozen) -> bool:
+        # Equal weights after more decisions are another model: the learner has counted it.
+        models = [self.league.models[model] for model in self.league.players[message.player].models]
+        known = {(model.hash, model.manifest.get("generation", 0), model.decisions) for model in models}
+        return (message.hash, message.generation, message.decisions) not in known
+
+    def _add(self, message: ModelFrozen) -> None:
+        models = self.league.players[message.player].models
+        manifest = load_manifest(self.league.store.run_dir / "models", message.hash)
+        manifest |= {
+            "parent": self.league.models[models[-1]].hash if models else None,
+            "generation": message.generation,
+            "init": message.init,
+            "reason": message.reason,
+            "elapsed_s": self.league.elapsed_s,
+        }
+        # The league chooses the number: a learner and its successor may have sent the same one.
+        participant = self.league.freeze(
+            message.player,
+            hash=message.hash,
+            decisions=message.decisions,
+            version=message.version,
+            manifest=manifest,
+        )
+        self.outbox.emit("ludus_model_frozen", player=message.player, model=participant, manifest=manifest)
+
+    def admit(self, player: str, participant: str) -> None:
+        """Apply the pool changes that a player's matchmaker makes for its new model.
+
+        Raises:
+            LudusError: The matchmaker failed, or its answer is invalid.
+        """
+        if player in self.matchmakers:
+            with wrap_answer_errors(f"matchmaker of player {player!r}"):
+                changes = self.matchmakers[player].on_model_frozen(self.league, player, participant)
+                changes = checked_pool_changes(changes, self.league)
+            self.league.apply(changes)
+            self.outbox.needs_commit = True
+
+    def admit_missed(self) -> None:
+        """Admit models that were committed just before a crash and are in the log of no pool."""
+        logged = {record.change.model for record in self.league.store.pool_log()}
+        for participant, model in self.league.models.items():
+            if participant not in logged:
+                self.admit(model.player, participant)
