@@ -21,7 +21,7 @@ exactly one seat, at least one seat, or any subset, which may be empty for some 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from attrs import define, field, frozen
@@ -43,6 +43,7 @@ __all__ = [
     "Scenario",
     "Seat",
     "Tick",
+    "allocate_tick",
     "checked_scenarios",
 ]
 
@@ -74,14 +75,20 @@ def checked_scenarios(
     if scenarios is not None and len(scenarios) != count:
         raise ContractError(f"expected one scenario for each of {count} matches, got {len(scenarios)}")
     for scenario in scenarios or ():
-        if scenario.name != "default" and scenario.name not in known:
-            raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
-        taken = known.get(scenario.name, ())
-        for name in scenario.parameters:
-            if taken is not None and name not in taken:
-                takes = f"the parameters {', '.join(taken)}" if taken else "no parameters"
-                raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
+        _check_scenario(scenario, known)
     return scenarios or ()
+
+
+def _check_scenario(scenario: Scenario, known: Mapping[str, Collection[str] | None]) -> None:
+    if scenario.name != "default" and scenario.name not in known:
+        raise ContractError(f"unknown scenario {scenario.name!r}; there are {', '.join(('default', *known))}")
+    accepted = known.get(scenario.name, ())
+    if accepted is None:
+        return
+    for name in scenario.parameters:
+        if name not in accepted:
+            takes = f"the parameters {', '.join(accepted)}" if accepted else "no parameters"
+            raise ContractError(f"scenario {scenario.name} takes {takes}; got {name!r}")
 
 
 @frozen(kw_only=True)
@@ -231,6 +238,61 @@ class Tick:
     terminated: np.ndarray
     truncated: np.ndarray
     outcome: np.ndarray
+
+    def clear(self, indices: np.ndarray | slice) -> None:
+        """Set rewards, reward parts, `terminated` and `truncated` of the matches at `indices` to 0; for `reset`."""
+        for role in self.roles.values():
+            role.reward[indices] = 0
+            for part in role.reward_parts.values():
+                part[indices] = 0
+        self.terminated[indices] = False
+        self.truncated[indices] = False
+
+
+def allocate_tick(
+    spec: EnvironmentSpec,
+    num_matches: int,
+    *,
+    masked_roles: Collection[str] = (),
+    reward_parts: Mapping[str, Collection[str]] | None = None,
+    allocate: Callable[[tuple[int, ...], Any], np.ndarray] | None = None,
+) -> Tick:
+    """Allocate the arrays of a tick, all zero, in the shapes and dtypes of the spec.
+
+    Args:
+        spec: The environment's.
+        num_matches: B.
+        masked_roles: Names of the roles that get an action mask.
+        reward_parts: Names of the reward parts of each role; None means no parts.
+        allocate: Returns a zeroed array of a shape and dtype; None means `numpy.zeros`.
+    """
+    import numpy as np  # noqa: PLC0415 - plugin modules import this module, and must not import numpy
+
+    from ludus.spaces import label_sizes, leaf_spaces  # noqa: PLC0415 - as above
+
+    zeros = np.zeros if allocate is None else allocate
+
+    def leaves(space: Space[Any] | None, seats: tuple[int, int]) -> Leaves:
+        return {name: zeros((*seats, *(leaf.shape or ())), leaf.dtype) for name, leaf in leaf_spaces(space).items()}
+
+    roles = {}
+    for role in spec.roles:
+        seats = (num_matches, role.num_seats)
+        masked, parts = role.name in masked_roles, (reward_parts or {}).get(role.name, ())
+        roles[role.name] = RoleTick(
+            observation=leaves(role.observation_space, seats),
+            acting=zeros(seats, bool),
+            action_mask=zeros((*seats, sum(label_sizes(role.action_space))), bool) if masked else None,
+            reward=zeros(seats, np.float32),
+            reward_parts={part: zeros(seats, np.float32) for part in parts},
+            privileged=leaves(role.privileged_space, seats),
+        )
+    return Tick(
+        roles=roles,
+        terminated=zeros((num_matches,), bool),
+        truncated=zeros((num_matches,), bool),
+        outcome=zeros((num_matches, spec.num_teams), np.float32),
+    )
 
 
 class Environment(Protocol):

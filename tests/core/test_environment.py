@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus import EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick
-from ludus.environment import Seat, checked_scenarios
+from ludus.environment import Seat, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
 
 SPACE = spaces.Discrete(3)
@@ -173,3 +173,68 @@ def test_playable_is_recognized_by_its_methods():
 
     assert isinstance(Played(), Playable)
     assert not isinstance(Drawn(), Playable)
+
+
+def arena():
+    """Return a spec of two roles: one of labels with a privileged leaf, one with real actions and two seats."""
+    hero = Role(
+        name="hero",
+        observation_space=spaces.Dict({"map": spaces.Box(0, 1, (3, 4), np.int8), "age": spaces.Discrete(5)}),
+        action_space=spaces.MultiDiscrete([2, 3]),
+        teams=(0,),
+        privileged_space=spaces.Dict({"plan": spaces.MultiBinary(2)}),
+    )
+    box = spaces.Box(-1, 1, (2,), np.float32)
+    crowd = Role(name="crowd", observation_space=box, action_space=box, teams=(1, 1))
+    return EnvironmentSpec(name="arena", roles=(hero, crowd), turn="simultaneous")
+
+
+def test_allocated_ticks_have_the_shapes_of_the_spec():
+    """Masks and reward parts exist for the named roles only, and everything is 0."""
+    tick = allocate_tick(arena(), 7, masked_roles=("hero",), reward_parts={"crowd": ("win", "hit")})
+    hero, crowd = tick.roles["hero"], tick.roles["crowd"]
+    arrays = {
+        "map": (hero.observation["map"], (7, 1, 3, 4), np.int8),
+        "age": (hero.observation["age"], (7, 1), np.int64),
+        "plan": (hero.privileged["plan"], (7, 1, 2), np.int8),
+        "mask": (hero.action_mask, (7, 1, 5), bool),
+        "obs": (crowd.observation["obs"], (7, 2, 2), np.float32),
+        "acting": (crowd.acting, (7, 2), bool),
+        "reward": (crowd.reward, (7, 2), np.float32),
+        "hit": (crowd.reward_parts["hit"], (7, 2), np.float32),
+        "terminated": (tick.terminated, (7,), bool),
+        "truncated": (tick.truncated, (7,), bool),
+        "outcome": (tick.outcome, (7, 2), np.float32),
+    }
+    for name, (array, shape, dtype) in arrays.items():
+        assert (name, array.shape, array.dtype, array.any()) == (name, shape, dtype, False)
+    assert list(tick.roles) == ["hero", "crowd"]
+    assert list(crowd.reward_parts) == ["win", "hit"]
+    assert (crowd.action_mask, crowd.privileged, hero.reward_parts) == (None, {}, {})
+
+
+def test_ticks_are_allocated_by_the_given_function():
+    """An environment can place the arrays in memory of its own."""
+    made = []
+
+    def allocate(shape, dtype):
+        made.append(np.zeros(shape, dtype))
+        return made[-1]
+
+    tick = allocate_tick(arena(), 2, allocate=allocate)
+    assert any(array is tick.outcome for array in made)
+    assert any(array is tick.roles["hero"].observation["map"] for array in made)
+
+
+def test_clearing_a_tick_leaves_other_matches_alone():
+    """Rewards, reward parts and endings become 0 at the given match indices; observations and outcomes stay."""
+    tick = allocate_tick(arena(), 3, reward_parts={"hero": ("win",)})
+    hero = tick.roles["hero"]
+    cleared = (hero.reward, hero.reward_parts["win"], tick.roles["crowd"].reward, tick.terminated, tick.truncated)
+    kept = (hero.observation["map"], hero.acting, tick.outcome)
+    for array in (*cleared, *kept):
+        array[:] = 1
+    tick.clear(np.array([0, 2]))
+    assert [array.reshape(3, -1).all(axis=1).tolist() for array in cleared] == [[False, True, False]] * 5
+    assert not any(array[[0, 2]].any() for array in cleared)
+    assert all(array.all() for array in kept)

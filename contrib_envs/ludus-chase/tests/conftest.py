@@ -7,7 +7,7 @@ import pytest
 from ludus.environment import Scenario
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, parse_action
 from ludus_chase.config import ChaseConfig
-from ludus_chase.environment import make_environment
+from ludus_chase.environment import Chase
 from ludus_chase.world import CHEESES, DOWN, THINGS
 
 ALL = slice(None)
@@ -17,7 +17,7 @@ class Scene:
     """One match without a preparation: the cat in the south-east, the mice in the north-west, all things far away."""
 
     def __init__(self, *, scenario=None, tidy=True, **options):
-        self.environment = make_environment(ChaseConfig(**options), num_matches=1)
+        self.environment = Chase(ChaseConfig(**options), num_matches=1)
         parameters = {"preparation": 0, **(scenario or {})}
         self.tick = self.environment.reset(
             np.array([7], np.uint64), scenarios=[Scenario(name="custom", parameters=parameters)]

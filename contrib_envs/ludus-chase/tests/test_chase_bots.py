@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
-from ludus_chase.environment import make_environment
+from ludus_chase.environment import Chase
 from ludus_chase.plugin import ludus_register_agents
 from ludus_chase.table import main, points_of_mice
 
@@ -79,7 +79,7 @@ def test_agents_are_registered():
 
 def test_the_random_agent_takes_all_legal_actions():
     """And none else."""
-    environment = make_environment(ChaseConfig(), num_matches=64)
+    environment = Chase(ChaseConfig(), num_matches=64)
     agent, rng = make_agent("random", environment, "cat"), np.random.default_rng(0)
     seen = environment.reset(np.arange(64, dtype=np.uint64)).roles["cat"]
     taken = {int(action) for _ in range(20) for action in decide(agent, seen, rng)[:, 0, 0]}

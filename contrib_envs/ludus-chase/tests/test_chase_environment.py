@@ -15,7 +15,7 @@ from ludus.interface import Spaces
 from ludus.testing import check_environment
 from ludus_chase.actions import CAT_ACTIONS, MOUSE_ACTIONS, action_name, parse_action
 from ludus_chase.config import ChaseConfig, NearestConfig
-from ludus_chase.environment import make_environment
+from ludus_chase.environment import Chase
 from ludus_chase.layout import CAT_LEAVES, INDEX, MOUSE_LEAVES, table
 from ludus_chase.nearest import make_nearest
 from ludus_chase.plugin import ludus_register_environments
@@ -45,7 +45,7 @@ def test_the_contract_is_kept(options, steps):
 
 def test_the_spec_says_what_the_game_is():
     """One cat against a team of four mice; 18 actions and 16 directions; 50 + 750 + 300 ticks."""
-    spec = make_environment(ChaseConfig(), num_matches=1).spec
+    spec = Chase(ChaseConfig(), num_matches=1).spec
     assert [(role.name, role.teams) for role in spec.roles] == [("cat", (0,)), ("mouse", (1, 1, 1, 1))]
     assert all(role.action_space.nvec.tolist() == [18, 16] for role in spec.roles)
     assert (spec.turn, spec.tick_s, spec.max_ticks) == ("asynchronous", 0.2, 1100)
@@ -55,7 +55,7 @@ def test_the_spec_says_what_the_game_is():
 
 def test_mice_that_act_at_random_never_win(play):
     """As in the paper: hardly ever is a cheese pushed."""
-    environment = make_environment(ChaseConfig(tick_ms=400), num_matches=64)
+    environment = Chase(ChaseConfig(tick_ms=400), num_matches=64)
     points = [tick.outcome[tick.terminated, 1] for tick in play(environment, seed=1, steps=400)]
     points = np.concatenate(points)
     assert len(points) == 64
@@ -64,7 +64,7 @@ def test_mice_that_act_at_random_never_win(play):
 
 def test_random_play_keeps_its_books(play):
     """Cheese, items, health and statuses stay consistent whatever happens."""
-    environment = make_environment(ChaseConfig(hit_damage=100.0, hit_reach=6.0), num_matches=32)
+    environment = Chase(ChaseConfig(hit_damage=100.0, hit_reach=6.0), num_matches=32)
     statuses = set()
     for _ in play(environment, seed=3, steps=400):
         world = environment._world
@@ -100,7 +100,7 @@ def test_the_layout_is_printed():
 
 def test_names_match_widths():
     """Each number of each leaf has a name of its own."""
-    environment = make_environment(ChaseConfig(), num_matches=1)
+    environment = Chase(ChaseConfig(), num_matches=1)
     for role, leaves in (("mouse", MOUSE_LEAVES), ("cat", CAT_LEAVES)):
         space = environment.spec.role(role).observation_space
         for leaf, (rows, names) in leaves.items():
@@ -112,7 +112,7 @@ def test_names_match_widths():
 @pytest.mark.parametrize("keep", [{}, {"cheeses": 1, "holes": 9}])
 def test_masks_are_neither_scaled_nor_normalised(role, keep):
     """They are binary leaves, which interfaces and algorithms leave alone; also of the nearest ones only."""
-    seen = make_environment(ChaseConfig(), num_matches=1).spec.role(role)
+    seen = Chase(ChaseConfig(), num_matches=1).spec.role(role)
     interface = make_nearest(NearestConfig(keep=keep))
     space = interface.bind(Spaces(seen.observation_space, seen.action_space)).observation
     groups = [name for name, leaf in space.items() if len(leaf.shape) == 2]
@@ -237,7 +237,7 @@ def test_the_mini_image_shows_what_the_team_knows(scene):
 
 def test_the_parts_are_those_of_the_tables():
     """12 of the cat, 17 of the mice and the 4 fading halves besides."""
-    environment = make_environment(ChaseConfig(), num_matches=1)
+    environment = Chase(ChaseConfig(), num_matches=1)
     roles = environment.reset(np.zeros(1, np.uint64)).roles
     assert list(roles["cat"].reward_parts) == list(CAT_PARTS)
     assert list(roles["mouse"].reward_parts) == list(MOUSE_PARTS)
@@ -277,7 +277,7 @@ def test_the_cat_finds_rockets_and_holes_once(scene):
 
 def test_parts_sum_to_the_reward(play):
     """For all seats, on all ticks."""
-    environment = make_environment(ChaseConfig(hit_reach=6.0), num_matches=16)
+    environment = Chase(ChaseConfig(hit_reach=6.0), num_matches=16)
     total = 0.0
     for tick in play(environment, seed=5, steps=200):
         for role in tick.roles.values():
@@ -292,7 +292,7 @@ def test_parts_sum_to_the_reward(play):
 @pytest.mark.parametrize("name", list(SCENARIOS))
 def test_scenarios_change_what_they_say(name):
     """And nothing else."""
-    environment = make_environment(ChaseConfig(), num_matches=1)
+    environment = Chase(ChaseConfig(), num_matches=1)
     environment.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name=name)])
     values = dict(zip(PARAMETERS, environment._world.handicap[0].tolist(), strict=True))
     expected = {parameter: default for parameter, (default, _, _) in PARAMETERS.items()} | SCENARIOS[name]
@@ -323,7 +323,7 @@ def test_scenarios_start_where_they_say(scene):
 )
 def test_wrong_scenarios_are_refused(scenario, message):
     """With what was expected."""
-    environment = make_environment(ChaseConfig(), num_matches=1)
+    environment = Chase(ChaseConfig(), num_matches=1)
     with pytest.raises(ContractError, match=re.escape(message)):
         environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
 
@@ -331,7 +331,7 @@ def test_wrong_scenarios_are_refused(scenario, message):
 def test_as_many_scenarios_as_rows_are_expected():
     """One for each."""
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
-        make_environment(ChaseConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
+        Chase(ChaseConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
 
 def test_every_parameter_has_a_place():

@@ -423,9 +423,9 @@ def test_absent_mice_take_no_part(scene):
 def test_resets_leave_other_matches_alone(play):
     """Row by row."""
     from ludus_chase.config import ChaseConfig
-    from ludus_chase.environment import make_environment
+    from ludus_chase.environment import Chase
 
-    environment = make_environment(ChaseConfig(), num_matches=2)
+    environment = Chase(ChaseConfig(), num_matches=2)
     for tick in play(environment, seed=1, steps=30):
         before = tick.roles["mouse"].observation["self"][0].copy()
     tick = environment.reset(np.array([9], np.uint64), indices=np.array([1]))

@@ -7,7 +7,7 @@ import pytest
 from ludus.environment import Scenario
 from ludus_duel.actions import ACTIONS, NUMBER
 from ludus_duel.config import DuelConfig
-from ludus_duel.environment import make_environment
+from ludus_duel.environment import Duel
 from ludus_duel.view import INDEX
 
 
@@ -15,7 +15,7 @@ class Ring:
     """One match, advanced by the names of what the seats do; a seat that is bound does nothing."""
 
     def __init__(self, *, distance=200.0, scenario=None, **options):
-        self.environment = make_environment(DuelConfig(**options), num_matches=1)
+        self.environment = Duel(DuelConfig(**options), num_matches=1)
         parameters = {"distance": distance, **(scenario or {})}
         self.tick = self.environment.reset(
             np.array([1], np.uint64), scenarios=[Scenario(name="custom", parameters=parameters)]

@@ -11,12 +11,12 @@ from ludus.runs import score
 from ludus_duel.actions import ACTIONS, NUMBER
 from ludus_duel.bot import DuelBot
 from ludus_duel.config import BotConfig, DuelConfig, RandomConfig
-from ludus_duel.environment import make_environment
+from ludus_duel.environment import Duel
 from ludus_duel.plugin import ludus_register_agents
 from ludus_duel.random_agent import RandomAgent
 from ludus_duel.scenario import SCENARIOS
 
-SPEC = make_environment(DuelConfig(), num_matches=1).spec
+SPEC = Duel(DuelConfig(), num_matches=1).spec
 
 
 def bot(strength):
@@ -46,7 +46,7 @@ class Constant:
 
 def fight(one, other, *, matches, seed=0):
     """Return the points ``[matches]`` of `one`; it sits in seat 0 in the even rows and in seat 1 in the others."""
-    environment, rng = make_environment(DuelConfig(), num_matches=matches), np.random.default_rng(seed)
+    environment, rng = Duel(DuelConfig(), num_matches=matches), np.random.default_rng(seed)
     tick = environment.reset(np.arange(matches, dtype=np.uint64) + np.uint64(seed))
     seats, points = np.arange(matches) % 2, np.full(matches, np.nan)
     for agent in (one, other):

@@ -14,7 +14,7 @@ from ludus.errors import ContractError
 from ludus.testing import check_environment
 from ludus_duel.actions import ACTIONS, NUMBER, parse_action
 from ludus_duel.config import DuelConfig
-from ludus_duel.environment import make_environment
+from ludus_duel.environment import Duel
 from ludus_duel.moves import WINDOWS, actions_open
 from ludus_duel.plugin import ludus_register_environments
 from ludus_duel.scenario import SCENARIOS
@@ -49,7 +49,7 @@ def test_the_contract_is_kept(options, steps):
 
 def test_the_spec_says_what_the_game_is():
     """Two seats, 36 actions, 160 numbers, 600 ticks of 100 ms."""
-    spec = make_environment(DuelConfig(), num_matches=1).spec
+    spec = Duel(DuelConfig(), num_matches=1).spec
     fighter = spec.role("fighter")
     assert (fighter.teams, fighter.action_space.n, fighter.observation_space.shape) == ((0, 1), 36, (160,))
     assert (spec.turn, spec.tick_s, spec.max_ticks) == ("asynchronous", 0.1, 600)
@@ -60,7 +60,7 @@ def test_numbers_may_be_written_without_a_point():
     """Whole numbers play the same match as real ones."""
     for whole in ({"health": 20}, {"stamina": 100}):
         configs = DuelConfig(**whole), DuelConfig(**{name: float(value) for name, value in whole.items()})
-        plays = (random_play(make_environment(config, num_matches=2), seed=3, steps=80) for config in configs)
+        plays = (random_play(Duel(config, num_matches=2), seed=3, steps=80) for config in configs)
         for one, other in zip(*plays, strict=True):
             fighters = one.roles["fighter"], other.roles["fighter"]
             assert np.array_equal(*(fighter.observation["obs"] for fighter in fighters))
@@ -70,14 +70,14 @@ def test_numbers_may_be_written_without_a_point():
 @pytest.mark.parametrize(("given", "taken", "zero_sum"), [(0.0, 0.0, True), (0.1, 0.1, True), (0.1, 0.0, False)])
 def test_zero_sum_is_declared_where_it_is_true(given, taken, zero_sum):
     """Equal weights of hits given and taken cancel out."""
-    spec = make_environment(DuelConfig(hit_given=given, hit_taken=taken), num_matches=1).spec
+    spec = Duel(DuelConfig(hit_given=given, hit_taken=taken), num_matches=1).spec
     assert spec.zero_sum == zero_sum
     assert spec.reward_range == (-1 - taken, 1 + given)
 
 
 def test_the_seed_decides_the_distance():
     """Between 350 and 450 cm, in whole centimetres, the middle of the arena between them."""
-    environment = make_environment(DuelConfig(), num_matches=200)
+    environment = Duel(DuelConfig(), num_matches=200)
     seen = environment.reset(np.arange(200, dtype=np.uint64)).roles["fighter"].observation["obs"][:, 0]
     distances = seen[:, INDEX["distance"]] * 1000
     assert 350 <= distances.min() < 360
@@ -129,7 +129,7 @@ def test_an_unknown_action_is_refused(ring, action):
 )
 def test_what_holds_on_every_tick(seed, name, tick_ms):
     """Health never returns, distances keep their bounds, who acts has a choice, what is seen is in range."""
-    environment = make_environment(DuelConfig(tick_ms=tick_ms), num_matches=4)
+    environment = Duel(DuelConfig(tick_ms=tick_ms), num_matches=4)
     health = np.full((4, 2), 2.0)
     for tick in random_play(environment, seed=seed, steps=150, scenarios=[Scenario(name=name)] * 4):
         fighter = tick.roles["fighter"]
@@ -150,7 +150,7 @@ def test_what_holds_on_every_tick(seed, name, tick_ms):
 def test_every_action_is_legal_somewhere():
     """No action is dead: random matches offer all of them."""
     offered = np.zeros(len(ACTIONS), bool)
-    for tick in random_play(make_environment(DuelConfig(), num_matches=64), seed=0, steps=400):
+    for tick in random_play(Duel(DuelConfig(), num_matches=64), seed=0, steps=400):
         fighter = tick.roles["fighter"]
         offered |= fighter.action_mask[fighter.acting].any(axis=0)
     assert offered.all()
@@ -168,7 +168,7 @@ def test_exchanging_the_seats_exchanges_everything():
     """Two matches with the same actions and mirrored starts show the same, bit for bit, with the seats exchanged."""
     parameters = {"health_0": 0.4, "stamina_0": 0.2, "stamina_1": 0.9, "distance": 210.0, "room_0": 100.0}
     mirrored = {"health_1": 0.4, "stamina_1": 0.2, "stamina_0": 0.9, "distance": 210.0, "room_0": 690.0}
-    environment = make_environment(DuelConfig(), num_matches=2)
+    environment = Duel(DuelConfig(), num_matches=2)
     starts = [Scenario(name="custom", parameters=p) for p in (parameters, mirrored)]
     tick = environment.reset(np.zeros(2, np.uint64), scenarios=starts)
     rng = np.random.default_rng(5)
@@ -203,7 +203,7 @@ def test_what_is_shown_of_the_opponent_is_what_the_opponent_shows_of_itself():
     """Every number ``opponent-x`` of a seat is ``own-x`` of the other; nothing is hidden."""
     own = [number for name, number in INDEX.items() if name.startswith("own-") and name != "own-room"]
     other = [INDEX[name.replace("own-", "opponent-", 1)] for name in layout() if INDEX[name] in own]
-    for tick in random_play(make_environment(DuelConfig(), num_matches=8), seed=3, steps=60):
+    for tick in random_play(Duel(DuelConfig(), num_matches=8), seed=3, steps=60):
         seen = tick.roles["fighter"].observation["obs"]
         assert np.array_equal(seen[:, 0][:, own], seen[:, 1][:, other])
         assert np.array_equal(seen[:, 1][:, own], seen[:, 0][:, other])
@@ -211,7 +211,7 @@ def test_what_is_shown_of_the_opponent_is_what_the_opponent_shows_of_itself():
 
 def test_the_mask_is_part_of_the_observation():
     """The last 36 numbers."""
-    for tick in random_play(make_environment(DuelConfig(), num_matches=8), seed=4, steps=60):
+    for tick in random_play(Duel(DuelConfig(), num_matches=8), seed=4, steps=60):
         fighter = tick.roles["fighter"]
         assert np.array_equal(fighter.observation["obs"][..., -36:] > 0, fighter.action_mask)
 
@@ -344,7 +344,7 @@ def test_throws_and_bashes_are_hits(ring):
 
 def test_matches_are_reset_one_by_one():
     """The others go on."""
-    environment = make_environment(DuelConfig(), num_matches=2)
+    environment = Duel(DuelConfig(), num_matches=2)
     for tick in random_play(environment, seed=1, steps=30):
         before = tick.roles["fighter"].observation["obs"][0].copy()
     tick = environment.reset(np.array([9], np.uint64), indices=np.array([1]))
@@ -368,7 +368,7 @@ def test_matches_are_reset_one_by_one():
 )
 def test_scenarios_start_as_they_say(name, parameters, shown):
     """Seen from seat 0."""
-    environment = make_environment(DuelConfig(), num_matches=1)
+    environment = Duel(DuelConfig(), num_matches=1)
     tick = environment.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name=name, parameters=parameters)])
     seen = tick.roles["fighter"].observation["obs"][0, 0]
     assert {each: round(float(seen[INDEX[each]]), 4) for each in shown} == shown
@@ -386,7 +386,7 @@ def test_scenarios_start_as_they_say(name, parameters, shown):
 )
 def test_wrong_scenarios_are_refused(scenario, message):
     """With what was expected."""
-    environment = make_environment(DuelConfig(), num_matches=1)
+    environment = Duel(DuelConfig(), num_matches=1)
     with pytest.raises(ContractError, match=message):
         environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
 
@@ -394,7 +394,7 @@ def test_wrong_scenarios_are_refused(scenario, message):
 def test_as_many_scenarios_as_rows_are_expected():
     """One for each."""
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
-        make_environment(DuelConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
+        Duel(DuelConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
 
 # -- terminal ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ludus.agent import Agent
 from ludus_pong2p.config import FollowerConfig, Pong2pConfig, RandomConfig
-from ludus_pong2p.environment import Pong2p, make_environment
+from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.follower import FollowerAgent
 from ludus_pong2p.memory import BallTracker
 from ludus_pong2p.plugin import ludus_register_agents
@@ -18,7 +18,7 @@ PERFECT = {"delay": 0, "speed": 1.0, "error": 0.0}
 
 def make(matches: int = 1, **options) -> Pong2p:
     """Return the environment with these options."""
-    return make_environment(Pong2pConfig(**options), num_matches=matches)
+    return Pong2p(Pong2pConfig(**options), num_matches=matches)
 
 
 def follower(**options) -> FollowerAgent:

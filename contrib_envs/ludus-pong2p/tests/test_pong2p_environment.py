@@ -7,7 +7,7 @@ import pytest
 from ludus import ContractError, EnvironmentSpec, Scenario
 from ludus.testing import check_environment
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.environment import Pong2p, make_environment
+from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.plugin import ludus_register_environments
 
 STAY, UP, DOWN = 0, 1, 2
@@ -16,7 +16,7 @@ FAST = {"ball_speed": 19.0, "ball_speed_max": 19.0, "paddle_length": 1.0}  # the
 
 def make(matches: int = 1, **options) -> Pong2p:
     """Return the environment with these options."""
-    return make_environment(Pong2pConfig(**options), num_matches=matches)
+    return Pong2p(Pong2pConfig(**options), num_matches=matches)
 
 
 def seeds(matches: int) -> np.ndarray:

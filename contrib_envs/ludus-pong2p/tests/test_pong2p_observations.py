@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from ludus import Scenario
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.environment import Pong2p, make_environment
+from ludus_pong2p.environment import Pong2p
 from ludus_pong2p.image import SHAPE
 from ludus_pong2p.sight import own_paddle_and_ball
 from ludus_pong2p.vector import NAMES
@@ -17,7 +17,7 @@ NUMBER = {name: i for i, name in enumerate(NAMES)}
 
 def make(matches: int = 1, **options) -> Pong2p:
     """Return the environment with these options."""
-    return make_environment(Pong2pConfig(**options), num_matches=matches)
+    return Pong2p(Pong2pConfig(**options), num_matches=matches)
 
 
 def step(environment: Pong2p, left: object, right: object) -> dict:

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from ludus import Playable, Scenario
 from ludus_pong2p.config import Pong2pConfig
-from ludus_pong2p.environment import Pong2p, make_environment
+from ludus_pong2p.environment import Pong2p
 
 
 def make(**options) -> Pong2p:
     """Return the environment with two matches."""
-    return make_environment(Pong2pConfig(**options), num_matches=2)
+    return Pong2p(Pong2pConfig(**options), num_matches=2)
 
 
 def plain(text: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 
 from ludus_board import opening, terminal
@@ -59,39 +59,18 @@ class BoardEnvironment:
 
     def __init__(self, rules: Rules, *, num_matches: int) -> None:
         self._rules = rules
-        self._spec = _spec(rules)
-        self._num_matches = num_matches
+        self.spec = _spec(rules)
+        self.num_matches = num_matches
         self._all_rows = np.arange(num_matches)
         self._cells = rules.shape[0] * rules.shape[1]
         self._stones = np.zeros((num_matches, 2), np.int64)
         self._plies = np.zeros(num_matches, np.int64)
         self._seat = np.zeros(num_matches, np.int64)  # who moves next
         self._running = np.zeros(num_matches, bool)
-        player = RoleTick(
-            observation={"obs": np.zeros((num_matches, 2, *rules.shape, 2), np.int8)},
-            acting=np.zeros((num_matches, 2), bool),
-            action_mask=np.ones((num_matches, 2, rules.num_actions), bool),
-            reward=np.zeros((num_matches, 2), np.float32),
-        )
-        self._tick = Tick(
-            roles={"player": player},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros((num_matches, 2), np.float32),
-        )
-        self._player = player
-        self._obs = player.observation["obs"].reshape(-1)  # views, for flat indices
-        self._mask = player.action_mask.reshape(-1)  # type: ignore[union-attr]
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B, the number of matches stepped at once."""
-        return self._num_matches
+        self._tick = allocate_tick(self.spec, num_matches, masked_roles=("player",))
+        self._player = self._tick.roles["player"]
+        self._obs = self._player.observation["obs"].reshape(-1)  # views, for flat indices
+        self._mask = self._player.action_mask.reshape(-1)  # type: ignore[union-attr]
 
     def reset(
         self,
@@ -112,8 +91,7 @@ class BoardEnvironment:
         self._seat[indices] = 0
         self._running[indices] = True
         self._player.observation["obs"][indices] = 0
-        self._player.reward[indices] = 0
-        self._tick.terminated[indices] = False
+        self._tick.clear(indices)
         if plies is None:
             self._player.acting[indices] = (True, False)
             self._player.action_mask[indices] = True  # type: ignore[index]
@@ -152,7 +130,7 @@ class BoardEnvironment:
         if not legal.all():
             at = int(np.argmin(legal))
             raise ContractError(
-                f"{self._spec.name}: seat {self._seat[rows[at]]} of role 'player' in row {rows[at]} chose the illegal "
+                f"{self.spec.name}: seat {self._seat[rows[at]]} of role 'player' in row {rows[at]} chose the illegal "
                 f"action {moves[at]} ({self._place_name(int(moves[at]))}) on ply {self._plies[rows[at]]}; choose among "
                 f"those that action_mask allows"
             )

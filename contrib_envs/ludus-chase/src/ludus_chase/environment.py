@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
-from ludus.spaces import leaf_spaces
 
 from ludus_chase import actions, engine, terminal
 from ludus_chase.blows import Game
@@ -29,15 +28,10 @@ from ludus_chase.tuning import rates_of
 from ludus_chase.view import View
 from ludus_chase.world import FREE, MICE, World
 
-__all__ = ["Chase", "make_environment"]
+__all__ = ["Chase"]
 
 _ALL = slice(None)
 _WIDTH = 18 + 16
-
-
-def make_environment(config: ChaseConfig, *, num_matches: int) -> Chase:
-    """Return a batch of matches."""
-    return Chase(config, num_matches=num_matches)
 
 
 def _spec(config: ChaseConfig, plan: Plan, max_ticks: int) -> EnvironmentSpec:
@@ -62,19 +56,6 @@ def _spec(config: ChaseConfig, plan: Plan, max_ticks: int) -> EnvironmentSpec:
     )
 
 
-def _role_tick(role: Role, parts: Sequence[str], matches: int) -> RoleTick:
-    shape = (matches, role.num_seats)
-    observed, hidden = leaf_spaces(role.observation_space), leaf_spaces(role.privileged_space)
-    return RoleTick(
-        observation={name: np.zeros((*shape, *(leaf.shape or ())), leaf.dtype) for name, leaf in observed.items()},
-        acting=np.zeros(shape, bool),
-        action_mask=np.zeros((*shape, _WIDTH), bool),
-        reward=np.zeros(shape, np.float32),
-        reward_parts={part: np.zeros(shape, np.float32) for part in parts},
-        privileged={name: np.zeros((*shape, *(leaf.shape or ())), leaf.dtype) for name, leaf in hidden.items()},
-    )
-
-
 class Chase:
     """One cat, seat 0, against four mice, seats 1 to 4.
 
@@ -86,9 +67,9 @@ class Chase:
     def __init__(self, config: ChaseConfig, *, num_matches: int) -> None:
         self._config, self._rates = config, rates_of(config)
         self._plan = Plan(columns=config.columns, rows=config.rows)
-        self._num_matches = num_matches
+        self.num_matches = num_matches
         rates = self._rates
-        self._spec = _spec(config, self._plan, rates.preparation + rates.push + rates.escape)
+        self.spec = _spec(config, self._plan, rates.preparation + rates.push + rates.escape)
         self._world = World.blank(num_matches)
         seeds = np.zeros(num_matches, np.uint64)
         self._house = build(self._plan, seeds, first=FIRST_FREE_LOT, extra_doors=config.extra_doors)
@@ -100,13 +81,8 @@ class Chase:
             world=self._world,
             events=Events(num_matches),
         )
-        parts = {"cat": tuple(CAT_PARTS), "mouse": tuple(MOUSE_PARTS)}
-        self._tick = Tick(
-            roles={role.name: _role_tick(role, parts[role.name], num_matches) for role in self._spec.roles},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros((num_matches, 2), np.float32),
-        )
+        parts = {"cat": CAT_PARTS, "mouse": MOUSE_PARTS}
+        self._tick = allocate_tick(self.spec, num_matches, masked_roles=parts, reward_parts=parts)
         self._cat, self._mouse = self._tick.roles["cat"], self._tick.roles["mouse"]
         self._view, self._guide = View(self._game, self._tick.roles), Guide(self._world)
         self._image = self._make_image()
@@ -116,16 +92,6 @@ class Chase:
         if not self._config.mini_image:
             return None
         return Image(self._plan, cat=self._cat.observation["image"], mouse=self._mouse.observation["image"])
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B, the number of matches stepped at once."""
-        return self._num_matches
 
     def reset(
         self,
@@ -148,10 +114,7 @@ class Chase:
         if self._image is not None:
             self._image.draw_house(house, at)
         self._look(at, gains=False)
-        for role in self._tick.roles.values():
-            for array in (role.reward, *role.reward_parts.values()):
-                array[at] = 0
-        self._tick.terminated[at] = False
+        self._tick.clear(at)
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -180,7 +143,7 @@ class Chase:
             ContractError: One of them is illegal.
         """
         first = 0
-        for role in self._spec.roles:
+        for role in self.spec.roles:
             seen, seats = self._tick.roles[role.name], slice(first, first + role.num_seats)
             chosen = np.where(seen.acting[:, :, None], given[role.name], 0)
             inside = (chosen >= 0) & (chosen < (18, 16))

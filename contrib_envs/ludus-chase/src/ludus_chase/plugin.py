@@ -13,7 +13,7 @@ def ludus_register_environments() -> list[Component]:
     return [
         Component(
             name="chase",
-            factory="ludus_chase.environment:make_environment",
+            factory="ludus_chase.environment:Chase",
             config="ludus_chase.config:ChaseConfig",
             summary="one cat against four mice: push five cheeses into holes, break a wall, escape; 18 x 16 actions",
         )

@@ -13,7 +13,7 @@ from ludus.environment import EnvironmentSpec, RoleTick
 
 from ludus_chase.bot import make_bot, make_random
 from ludus_chase.config import BotConfig, ChaseConfig
-from ludus_chase.environment import make_environment
+from ludus_chase.environment import Chase
 
 __all__ = ["NAMES", "points_of_mice", "table"]
 
@@ -32,7 +32,7 @@ def points_of_mice(
         matches: Of each pair, all in one batch, on the same seeds for every pair.
         seed: Of the agents, and that of the first match.
     """
-    environment, rng = make_environment(config, num_matches=matches * len(pairs)), np.random.default_rng(seed)
+    environment, rng = Chase(config, num_matches=matches * len(pairs)), np.random.default_rng(seed)
     sides = dict(zip(("cat", "mouse"), (np.repeat(names, matches) for names in zip(*pairs, strict=True)), strict=True))
     agents = {
         (role, name): _agent(name, environment.spec, role)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, checked_scenarios
+from ludus.environment import Role, Scenario, Tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import is_continuous, label_sizes
 
@@ -43,8 +43,8 @@ class Copies:
         if num_matches < 1 or workers < 0:
             raise ContractError(f"expected num_matches ≥ 1 and workers ≥ 0, got {num_matches} and {workers}")
         game = make_game(factory, options)
-        self._spec = game.spec
-        self._num_matches = num_matches
+        self.spec = game.spec
+        self.num_matches = num_matches
         self._rows: GameSlice | WorkerPool
         if workers:
             masked = game.masked_roles
@@ -52,7 +52,7 @@ class Copies:
             self._rows = WorkerPool(
                 factory,
                 options,
-                layout=functools.partial(allocate, self._spec, masked, num_matches=num_matches),
+                layout=functools.partial(allocate, self.spec, masked, num_matches=num_matches),
                 num_matches=num_matches,
                 workers=min(workers, num_matches),
                 timeout_s=timeout_s,
@@ -60,21 +60,11 @@ class Copies:
             self._arrays = self._rows.arrays
         else:
             games = [game, *(make_game(factory, options) for _ in range(1, num_matches))]
-            self._arrays = allocate(self._spec, game.masked_roles, num_matches=num_matches)
+            self._arrays = allocate(self.spec, game.masked_roles, num_matches=num_matches)
             self._rows = GameSlice(games, self._arrays)
         self._legality = [
-            _Legality(role, self._arrays) for role in self._spec.roles if not is_continuous(role.action_space)
+            _Legality(role, self._arrays) for role in self.spec.roles if not is_continuous(role.action_space)
         ]
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B."""
-        return self._num_matches
 
     def reset(
         self,
@@ -89,10 +79,10 @@ class Copies:
             ContractError: The numbers of rows, seeds and scenarios differ, or the game has no such scenario, or the
                 default one is given parameters.
         """
-        numbers = range(self._num_matches) if indices is None else indices.tolist()
+        numbers = range(self.num_matches) if indices is None else indices.tolist()
         if len(numbers) != len(seeds):
             raise ContractError(f"expected one seed for each of {len(numbers)} rows, got {len(seeds)}")
-        known = dict.fromkeys(self._spec.scenarios)  # what parameters they take is for the game to say
+        known = dict.fromkeys(self.spec.scenarios)  # what parameters they take is for the game to say
         chosen = checked_scenarios(scenarios, len(numbers), known=known) or [Scenario()] * len(numbers)
         self._rows.reset([Start(*start) for start in zip(numbers, seeds.tolist(), chosen, strict=True)])
         return self._arrays.tick
@@ -108,7 +98,7 @@ class Copies:
             given = actions.get(role)
             if given is None or given.shape != mine.shape:
                 got = "nothing" if given is None else f"shape {given.shape}"
-                raise ContractError(f"{self._spec.name}: expected actions {mine.shape} of role {role!r}, got {got}")
+                raise ContractError(f"{self.spec.name}: expected actions {mine.shape} of role {role!r}, got {got}")
             np.copyto(mine, given, casting="same_kind")
         for legality in self._legality:
             legality.check()

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from attrs import define
-from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick
-from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces
+from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick
+from ludus.spaces import action_dtype, action_width
 
 __all__ = ["Arrays", "GameSlice", "Row", "ScalarGame", "Start", "allocate", "make_game"]
 
@@ -129,23 +129,11 @@ def allocate(spec: EnvironmentSpec, masked_roles: frozenset[str], *, num_matches
             return np.zeros(shape, dtype)
         return np.frombuffer(buffer, dtype, size, offset).reshape(shape)
 
-    roles, actions = {}, {}
-    for role in spec.roles:
-        batch, space = (num_matches, role.num_seats), role.action_space
-        actions[role.name] = take((*batch, action_width(space)), action_dtype(space))
-        leaves = leaf_spaces(role.observation_space)
-        roles[role.name] = RoleTick(
-            observation={name: take((*batch, *(leaf.shape or ())), leaf.dtype) for name, leaf in leaves.items()},
-            acting=take(batch, np.bool_),
-            action_mask=take((*batch, sum(label_sizes(space))), np.bool_) if role.name in masked_roles else None,
-            reward=take(batch, np.float32),
-        )
-    tick = Tick(
-        roles=roles,
-        terminated=take((num_matches,), np.bool_),
-        truncated=take((num_matches,), np.bool_),
-        outcome=take((num_matches, spec.num_teams), np.float32),
-    )
+    actions = {
+        role.name: take((num_matches, role.num_seats, action_width(role.action_space)), action_dtype(role.action_space))
+        for role in spec.roles
+    }
+    tick = allocate_tick(spec, num_matches, masked_roles=masked_roles, allocate=take)
     return Arrays(actions=actions, tick=tick, num_bytes=used, layout=" ".join(layout))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 
 from ludus_duel import actions, terminal
@@ -17,12 +17,7 @@ from ludus_duel.scenario import SCENARIOS, starts
 from ludus_duel.tables import ticks_of
 from ludus_duel.view import SIZE, View
 
-__all__ = ["Duel", "make_environment"]
-
-
-def make_environment(config: DuelConfig, *, num_matches: int) -> Duel:
-    """Return a batch of matches."""
-    return Duel(config, num_matches=num_matches)
+__all__ = ["Duel"]
 
 
 def _spec(config: DuelConfig, max_ticks: int) -> EnvironmentSpec:
@@ -58,38 +53,17 @@ class Duel:
     def __init__(self, config: DuelConfig, *, num_matches: int) -> None:
         self._config = config
         self._limit = ticks_of(1000 * config.time_limit_s, config)
-        self._spec = _spec(config, self._limit)
-        self._num_matches = num_matches
+        self.spec = _spec(config, self._limit)
+        self.num_matches = num_matches
         self._all_rows = np.arange(num_matches)
         self._first = np.arange(2 * num_matches) * len(ACTIONS)  # where masks begin
         self._fight = Fight(config, num_matches)
-        self._view = View(self._fight, num_matches)
         self._ticks = np.zeros(num_matches, np.int64)
         self._going = np.zeros(num_matches, bool)
-        shape = (num_matches, 2)
-        self._fighter = RoleTick(
-            observation={"obs": self._view.leaf},
-            acting=np.zeros(shape, bool),
-            action_mask=self._view.mask,
-            reward=np.zeros(shape, np.float32),
-            reward_parts={part: np.zeros(shape, np.float32) for part in ("win", "hit_given", "hit_taken")},
-        )
-        self._tick = Tick(
-            roles={"fighter": self._fighter},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros(shape, np.float32),
-        )
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B, the number of matches stepped at once."""
-        return self._num_matches
+        parts = ("win", "hit_given", "hit_taken")
+        self._tick = allocate_tick(self.spec, num_matches, masked_roles=("fighter",), reward_parts={"fighter": parts})
+        self._fighter = self._tick.roles["fighter"]
+        self._view = View(self._fight, self._fighter)
 
     def reset(
         self,
@@ -114,9 +88,7 @@ class Duel:
         )
         self._ticks[indices] = 0
         self._going[indices] = True
-        for array in (self._fighter.reward, *self._fighter.reward_parts.values()):
-            array[indices] = 0
-        self._tick.terminated[indices] = False
+        self._tick.clear(indices)
         self._show()
         return self._tick
 
@@ -142,7 +114,7 @@ class Duel:
         Raises:
             ContractError: One of them is illegal.
         """
-        chosen = np.where(self._fighter.acting, np.asarray(given).reshape(self._num_matches, 2), 0).ravel()
+        chosen = np.where(self._fighter.acting, np.asarray(given).reshape(self.num_matches, 2), 0).ravel()
         legal = self._view.mask.reshape(-1).take(self._first + chosen, mode="clip")
         known = (chosen >= 0) & (chosen < len(ACTIONS))
         acting = self._fighter.acting.ravel()

@@ -13,7 +13,7 @@ def ludus_register_environments() -> list[Component]:
     return [
         Component(
             name="duel",
-            factory="ludus_duel.environment:make_environment",
+            factory="ludus_duel.environment:Duel",
             config="ludus_duel.config:DuelConfig",
             summary="asynchronous melee duel: stances, feints, parries, guard breaks, dodges; 160 numbers, 36 actions",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+from ludus.environment import RoleTick
 
 from ludus_duel.actions import ACTIONS, SIDES
 from ludus_duel.fight import Fight
@@ -73,7 +74,7 @@ class View:
 
     Args:
         fight: What is to be seen.
-        num_matches: B.
+        fighter: Arrays to write to.
 
     Attributes:
         leaf: ``[B, 2, 160] float32``: in [-1, 1].
@@ -81,14 +82,15 @@ class View:
         opens: ``[B, 2] bool``: whether the seat has a choice.
     """
 
-    def __init__(self, fight: Fight, num_matches: int) -> None:
+    def __init__(self, fight: Fight, fighter: RoleTick) -> None:
+        assert fighter.action_mask is not None
+        self.leaf, self.mask = fighter.observation["obs"], fighter.action_mask
+        num_matches = len(self.leaf)
         count = 2 * num_matches
         self._fight = fight
         self._fighters = np.zeros((num_matches, 2, _FIGHTER), np.float32)
         self._between = np.zeros((len(_BETWEEN_NAMES), count), np.float32)
         self._body = np.zeros((len(_BODY_NAMES), count), np.float32)
-        self.leaf = np.zeros((num_matches, 2, SIZE), np.float32)
-        self.mask = np.zeros((num_matches, 2, len(ACTIONS)), bool)
         self.opens = np.zeros((num_matches, 2), bool)
         self._second = fight.config.tick_ms / 1000
         self._stances = self._stance_table()

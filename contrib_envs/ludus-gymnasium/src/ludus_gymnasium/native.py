@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, checked_scenarios
+from ludus.environment import Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
 from ludus.spaces import label_sizes
 from ludus_copies import fold_seed
@@ -69,36 +69,14 @@ class NativeEnvironment:
         )
         self._vector.reset(seed=0)
         self._transplant = _TRANSPLANTS[str(gymnasium.spec(id).vector_entry_point)]
-        self._spec = make_spec(self._scalar)
+        self.spec = make_spec(self._scalar)
         (self._choices,) = label_sizes(self._scalar.action_space)
         self._wins_from = wins_from(self._scalar, win_return)
-        self._num_matches = num_matches
+        self.num_matches = num_matches
         self._running = np.zeros(num_matches, np.bool_)
         self._all_running = False
         self._return = np.zeros(num_matches)
-        space = self._scalar.observation_space
-        role = RoleTick(
-            observation={"obs": np.zeros((num_matches, 1, *(space.shape or ())), space.dtype)},
-            acting=np.zeros((num_matches, 1), np.bool_),
-            action_mask=None,
-            reward=np.zeros((num_matches, 1), np.float32),
-        )
-        self._tick = Tick(
-            roles={ROLE: role},
-            terminated=np.zeros(num_matches, np.bool_),
-            truncated=np.zeros(num_matches, np.bool_),
-            outcome=np.zeros((num_matches, 1), np.float32),
-        )
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B."""
-        return self._num_matches
+        self._tick = allocate_tick(self.spec, num_matches)
 
     def reset(
         self,
@@ -113,14 +91,14 @@ class NativeEnvironment:
             ContractError: A scenario other than the default, or a parameter, is asked for.
         """
         checked_scenarios(scenarios, len(seeds), known={})
-        numbers = np.arange(self._num_matches) if indices is None else indices
+        numbers = np.arange(self.num_matches) if indices is None else indices
         tick, role = self._tick, self._tick.roles[ROLE]
         folded = map(fold_seed, seeds.tolist())
         role.observation["obs"][numbers, 0] = self._transplant(
             self._scalar.unwrapped, self._vector.unwrapped, rows=numbers, seeds=folded
         )
-        for array in (role.reward, tick.terminated, tick.truncated, tick.outcome, self._return):
-            array[numbers] = 0
+        tick.clear(numbers)
+        self._return[numbers] = 0
         self._running[numbers] = True
         self._all_running = bool(self._running.all())
         role.acting[numbers] = True

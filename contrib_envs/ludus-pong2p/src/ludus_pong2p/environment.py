@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import Space, spaces
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick
+from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick, allocate_tick
 from ludus.errors import ContractError
 
 from ludus_pong2p import image, terminal, vector
@@ -17,15 +17,10 @@ from ludus_pong2p.scenario import SCENARIOS, starts
 from ludus_pong2p.serve import first_receiver
 from ludus_pong2p.vector import VectorView
 
-__all__ = ["FRAMES_PER_SECOND", "Pong2p", "make_environment"]
+__all__ = ["FRAMES_PER_SECOND", "Pong2p"]
 
 FRAMES_PER_SECOND = 30.0
 _DIRECTIONS = np.array([0.0, -1.0, 1.0])  # of the actions
-
-
-def make_environment(config: Pong2pConfig, *, num_matches: int) -> Pong2p:
-    """Return a batch of matches."""
-    return Pong2p(config, num_matches=num_matches)
 
 
 def _spec(config: Pong2pConfig) -> EnvironmentSpec:
@@ -58,6 +53,17 @@ def _observation_space(observation: str) -> Space[np.ndarray]:
     return spaces.Dict(leaves) if observation == "both" else leaves[observation]  # type: ignore[return-value]
 
 
+def _make_views(config: Pong2pConfig, player: RoleTick) -> list[VectorView | ImageView]:
+    """Return what writes the leaves of the observation."""
+    leaves, views = player.observation, list[VectorView | ImageView]()
+    if config.observation != "image":
+        leaf = leaves["vector" if len(leaves) == 2 else "obs"]
+        views.append(VectorView(leaf, speed=config.ball_speed_max, points=config.points))
+    if config.observation != "vector":
+        views.append(ImageView(leaves["image" if len(leaves) == 2 else "obs"], points=config.points))
+    return views
+
+
 class Pong2p:
     """Two seats, one per team, each of which sees the field from its own side: itself on the left.
 
@@ -72,57 +78,19 @@ class Pong2p:
 
     def __init__(self, config: Pong2pConfig, *, num_matches: int) -> None:
         self._config = config
-        self._spec = _spec(config)
-        self._num_matches = num_matches
+        self.spec = _spec(config)
+        self.num_matches = num_matches
         self._all_rows = np.arange(num_matches)
         self._court = Court(config, num_matches)
         self._scores = np.zeros((2, num_matches), np.int64)
         self._ticks = np.zeros(num_matches, np.int64)
         self._going = np.zeros(num_matches)  # 1 while the match is played, for use as a factor
-        self._views = self._make_views()
-        self._player = self._make_player()
-        self._tick = Tick(
-            roles={"player": self._player},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros((num_matches, 2), np.float32),
-        )
-
-    def _make_views(self) -> dict[str, VectorView | ImageView]:
-        wanted, points = self._config.observation, self._config.points
-        views: dict[str, VectorView | ImageView] = {}
-        if wanted != "image":
-            views["vector"] = VectorView(self._num_matches, speed=self._config.ball_speed_max, points=points)
-        if wanted != "vector":
-            views["image"] = ImageView(self._num_matches, points=points)
-        return views
-
-    def _make_player(self) -> RoleTick:
-        leaves: Leaves = {name: view.leaf for name, view in self._views.items()}
-        if len(leaves) == 1:
-            leaves = {"obs": leaves.popitem()[1]}
-        shape = (self._num_matches, 2)
-        reward = np.zeros(shape, np.float32)
-        parts = {"point": reward}
-        if self._config.hit:
-            parts = {"point": np.zeros(shape, np.float32), "hit": np.zeros(shape, np.float32)}
-        return RoleTick(
-            observation=leaves,
-            acting=np.zeros(shape, bool),
-            action_mask=None,
-            reward=reward,
-            reward_parts=parts,
-        )
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B, the number of matches stepped at once."""
-        return self._num_matches
+        parts = ("point", "hit") if config.hit else ()
+        self._tick = allocate_tick(self.spec, num_matches, reward_parts={"player": parts})
+        self._player = self._tick.roles["player"]
+        if not config.hit:
+            self._player.reward_parts = {"point": self._player.reward}
+        self._views = _make_views(config, self._player)
 
     def reset(
         self,
@@ -145,10 +113,8 @@ class Pong2p:
         self._ticks[indices] = 0
         self._going[indices] = 1.0
         self._player.acting[indices] = True
-        for array in (self._player.reward, *self._player.reward_parts.values()):
-            array[indices] = 0
-        self._tick.terminated[indices] = self._tick.truncated[indices] = False
-        for view in self._views.values():
+        self._tick.clear(indices)
+        for view in self._views:
             view.start(self._court, self._scores, indices)
         return self._tick
 
@@ -168,7 +134,7 @@ class Pong2p:
             self._court.advance(directions * self._going, self._going)
             self._score()
         self._truncate()
-        for view in self._views.values():
+        for view in self._views:
             view.show(self._court, self._scores)
         return self._tick
 
@@ -181,7 +147,7 @@ class Pong2p:
         Raises:
             ContractError: The action of a seat that acts is unknown.
         """
-        chosen = np.asarray(actions).reshape(self._num_matches, 2)
+        chosen = np.asarray(actions).reshape(self.num_matches, 2)
         wrong = self._player.acting & ((chosen < 0) | (chosen >= len(_DIRECTIONS)))
         if wrong.any():
             row, seat = np.argwhere(wrong)[0]
@@ -198,7 +164,7 @@ class Pong2p:
         seats, rows = self._court.conceded.nonzero()
         if not rows.size:
             return
-        points = np.zeros((self._num_matches, 2), np.float32)
+        points = np.zeros((self.num_matches, 2), np.float32)
         points[rows, seats], points[rows, 1 - seats] = -1.0, 1.0
         self._pay("point", points)
         self._scores[1 - seats, rows] += 1

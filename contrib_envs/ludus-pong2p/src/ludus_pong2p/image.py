@@ -31,17 +31,13 @@ class ImageView:
     """Draws the image observations of all matches.
 
     Args:
-        num_matches: B.
-        points: That win a match.
-
-    Attributes:
-        leaf: ``[B, 2, 42, 42, 2] uint8``.
+        leaf: ``[B, 2, 42, 42, 2] uint8``, the array to write to.
+        points: Points that win a match.
     """
 
-    def __init__(self, num_matches: int, *, points: int) -> None:
-        self._points = points
-        self.leaf = np.zeros((num_matches, 2, *SHAPE), np.uint8)
-        self._flat = self.leaf.reshape(-1)
+    def __init__(self, leaf: np.ndarray, *, points: int) -> None:
+        num_matches = len(leaf)
+        self._points, self._leaf, self._flat = points, leaf, leaf.reshape(-1)
         self._scores = np.zeros((2, num_matches), np.int64)  # as drawn
         self._now = np.zeros((num_matches, 2, _PATCH**2), np.int64)  # where balls are drawn, as indices of `_flat`
         self._before = self._now.copy()
@@ -53,13 +49,13 @@ class ImageView:
 
         What was before is the same as what is.
         """
-        self.leaf[rows] = 0
+        self._leaf[rows] = 0
         where, ball = self._balls(court, rows)
         self._now[rows], self._before[rows], self._ball[rows] = where, where, ball
         self._flat[where] = self._flat[where + 1] = ball
         own, opponents = self._paddles(court, rows)
-        self.leaf[rows, :, _TOP:, 0] = own[..., None]
-        self.leaf[rows, :, _TOP:, -1] = opponents[..., None]
+        self._leaf[rows, :, _TOP:, 0] = own[..., None]
+        self._leaf[rows, :, _TOP:, -1] = opponents[..., None]
         self._draw_scores(scores, rows)
 
     def show(self, court: Court, scores: np.ndarray) -> None:
@@ -77,7 +73,7 @@ class ImageView:
         flat[where] = ball
         self._before, self._now, self._ball = self._now, where, ball
         for column, paddles in zip((0, -1), self._paddles(court, every), strict=True):
-            pixels = self.leaf[:, :, _TOP:, column]
+            pixels = self._leaf[:, :, _TOP:, column]
             pixels[..., 1] = pixels[..., 0]
             pixels[..., 0] = paddles
         changed = (scores != self._scores).any(axis=0).nonzero()[0]
@@ -104,8 +100,8 @@ class ImageView:
         """Draw the bars of the given rows in both channels."""
         length = scores[:, rows].T[..., None] * (_BAR / self._points)
         own = _pixels(np.clip(length - np.arange(_BAR), 0.0, 1.0))[..., None]  # [n, 2, 20, 1]
-        self.leaf[rows, :, 0, _BORDER : _BORDER + _BAR] = own
-        self.leaf[rows, :, 0, -_BORDER - _BAR : -_BORDER] = own[:, ::-1, ::-1]
+        self._leaf[rows, :, 0, _BORDER : _BORDER + _BAR] = own
+        self._leaf[rows, :, 0, -_BORDER - _BAR : -_BORDER] = own[:, ::-1, ::-1]
         self._scores[:, rows] = scores[:, rows]
 
 

@@ -13,7 +13,7 @@ def ludus_register_environments() -> list[Component]:
     return [
         Component(
             name="pong2p",
-            factory="ludus_pong2p.environment:make_environment",
+            factory="ludus_pong2p.environment:Pong2p",
             config="ludus_pong2p.config:Pong2pConfig",
             summary="two-player Pong, batched in numpy; vector or image observations, each seat from its own side",
         )

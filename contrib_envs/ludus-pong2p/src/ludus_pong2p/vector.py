@@ -29,18 +29,14 @@ class VectorView:
     """Writes the vector observations of all matches.
 
     Args:
-        num_matches: B.
-        speed: The highest a ball can have, in units per frame.
-        points: That win a match.
-
-    Attributes:
-        leaf: ``[B, 2, 10] float32``.
+        leaf: ``[B, 2, 10] float32``, the array to write to.
+        speed: Highest speed of a ball in units per frame.
+        points: Points that win a match.
     """
 
-    def __init__(self, num_matches: int, *, speed: float, points: int) -> None:
-        self._speed, self._points = speed, points
-        self._numbers = np.zeros((2, len(NAMES), num_matches))
-        self.leaf = np.zeros((num_matches, 2, len(NAMES)), np.float32)
+    def __init__(self, leaf: np.ndarray, *, speed: float, points: int) -> None:
+        self._leaf, self._speed, self._points = leaf, speed, points
+        self._numbers = np.zeros((2, len(NAMES), len(leaf)))
 
     def start(self, court: Court, scores: np.ndarray, rows: np.ndarray) -> None:
         """Show new matches in the given rows ``[n] int64`` and leave the others as they are; see `show`."""
@@ -48,7 +44,7 @@ class VectorView:
         left[6:8, rows] = court.half[:, rows] * (2 / SIDE)
         right[6:8, rows] = left[7:5:-1, rows]
         self._update(court, scores)
-        self.leaf[rows] = self._numbers[:, :, rows].transpose(2, 0, 1)
+        self._leaf[rows] = self._numbers[:, :, rows].transpose(2, 0, 1)
 
     def show(self, court: Court, scores: np.ndarray) -> None:
         """Show all matches.
@@ -58,7 +54,7 @@ class VectorView:
             scores: ``[2, B] int64``.
         """
         self._update(court, scores)
-        self.leaf[:] = self._numbers.transpose(2, 0, 1)
+        self._leaf[:] = self._numbers.transpose(2, 0, 1)
 
     def _update(self, court: Court, scores: np.ndarray) -> None:
         left, right = self._numbers

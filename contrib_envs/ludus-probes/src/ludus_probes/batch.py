@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from gymnasium import Space
-from ludus.environment import EnvironmentSpec, Leaves, Role, RoleTick, Scenario, Tick, checked_scenarios
+from ludus.environment import EnvironmentSpec, RoleTick, Scenario, Tick, allocate_tick, checked_scenarios
 from ludus.errors import ContractError
-from ludus.spaces import leaf_spaces, legal_actions
+from ludus.spaces import legal_actions
 
 from ludus_probes import terminal
 
@@ -65,28 +64,14 @@ class ProbeEnvironment:
 
     def __init__(self, game: Game, *, num_matches: int) -> None:
         self._game = game
-        self._num_matches = num_matches
+        self.spec = game.spec
+        self.num_matches = num_matches
         self._role = game.spec.role(ROLE)
-        self._player = _make_player(self._role, num_matches)
-        self._tick = Tick(
-            roles={ROLE: self._player},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros((num_matches, game.spec.num_teams), np.float32),
-        )
+        self._tick = allocate_tick(game.spec, num_matches)
+        self._player = self._tick.roles[ROLE]
         self._running = np.zeros(num_matches, bool)
         self._ticks = np.zeros(num_matches, np.int64)
         game.bind(self._player, self._tick.outcome)
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """Return what is known before a match starts."""
-        return self._game.spec
-
-    @property
-    def num_matches(self) -> int:
-        """Return B, the number of matches stepped at once."""
-        return self._num_matches
 
     def reset(
         self,
@@ -106,9 +91,7 @@ class ProbeEnvironment:
         self._running[at] = True
         self._ticks[at] = 0
         self._player.acting[at] = True
-        self._player.reward[at] = 0.0
-        self._tick.terminated[at] = False
-        self._tick.truncated[at] = False
+        self._tick.clear(at)
         return self._tick
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:
@@ -139,7 +122,7 @@ class ProbeEnvironment:
         legal = legal_actions(self._role.action_space, chosen, mask)
         if not legal.all():
             index, seat = map(int, np.argwhere(~legal)[0])
-            row = int(np.arange(self._num_matches)[at][index])
+            row = int(np.arange(self.num_matches)[at][index])
             raise ContractError(
                 f"{self.spec.name}: seat {seat} of role {ROLE!r} in row {row} chose the illegal action "
                 f"{chosen[index, seat].tolist()}; choose from {self._role.action_space}, among what action_mask allows"
@@ -160,18 +143,3 @@ class ProbeEnvironment:
             ValueError: The text is not an action; the message says what is.
         """
         return terminal.parse_action(self._game.words, self._role.action_space, text)
-
-
-def _make_player(role: Role, num_matches: int) -> RoleTick:
-    shape = (num_matches, role.num_seats)
-    return RoleTick(
-        observation=_blank(role.observation_space, shape),
-        acting=np.zeros(shape, bool),
-        action_mask=None,
-        reward=np.zeros(shape, np.float32),
-        privileged=_blank(role.privileged_space, shape),
-    )
-
-
-def _blank(space: Space[object] | None, shape: tuple[int, int]) -> Leaves:
-    return {name: np.zeros((*shape, *(leaf.shape or ())), leaf.dtype) for name, leaf in leaf_spaces(space).items()}

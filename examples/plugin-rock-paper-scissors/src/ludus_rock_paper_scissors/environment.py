@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
+from ludus import ContractError, EnvironmentSpec, Role, Scenario, Tick
+from ludus.environment import allocate_tick
 
 from ludus_rock_paper_scissors.config import Config
 
@@ -52,20 +53,9 @@ class Game:
         self._lead = np.zeros((num_matches, 2), np.int64)  # [B, 2] rounds won minus rounds lost
         self._last = np.full((num_matches, 2), -1)  # [B, 2] last choice, -1 before the first
         self._running = np.zeros(num_matches, bool)  # [B]
-        # These arrays are made once and overwritten by every step, which is what the contract expects.
-        seats = (num_matches, 2)
-        self._player = RoleTick(
-            observation={"obs": np.zeros((*seats, 8), np.float32)},
-            acting=np.zeros(seats, bool),
-            action_mask=None,  # every choice is always legal
-            reward=np.zeros(seats, np.float32),
-        )
-        self._tick = Tick(
-            roles={"player": self._player},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros(seats, np.float32),
-        )
+        # These arrays are allocated once and overwritten by every step, as the contract expects.
+        self._tick = allocate_tick(self.spec, num_matches)
+        self._player = self._tick.roles["player"]
 
     def reset(
         self,
@@ -86,9 +76,7 @@ class Game:
         self._lead[chosen] = 0
         self._last[chosen] = -1
         self._running[chosen] = True
-        self._player.reward[chosen] = 0.0
-        self._tick.terminated[chosen] = False
-        self._tick.outcome[chosen] = 0.0
+        self._tick.clear(chosen)
         return self._show()
 
     def step(self, actions: Mapping[str, np.ndarray]) -> Tick:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
-from ludus.environment import checked_scenarios
+from ludus import ContractError, EnvironmentSpec, Role, Scenario, Tick
+from ludus.environment import allocate_tick, checked_scenarios
 
 from ludus_dummy.config import CountConfig
 
@@ -30,19 +30,8 @@ class Count:
         self._ticks = np.zeros(num_matches, np.int64)
         self._running = np.zeros(num_matches, bool)
         self._rows = np.arange(num_matches)
-        seats = (num_matches, 2)
-        self._player = RoleTick(
-            observation={"obs": np.zeros((*seats, config.target + 1), np.float32)},
-            acting=np.zeros(seats, bool),
-            action_mask=np.zeros((*seats, config.most), bool),
-            reward=np.zeros(seats, np.float32),
-        )
-        self._tick = Tick(
-            roles={"player": self._player},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros(seats, np.float32),
-        )
+        self._tick = allocate_tick(self.spec, num_matches, masked_roles=("player",))
+        self._player = self._tick.roles["player"]
 
     def reset(
         self,
@@ -65,9 +54,7 @@ class Count:
         self._count[indices] = counts
         self._ticks[indices] = 0
         self._running[indices] = True
-        self._player.reward[indices] = 0.0
-        self._tick.terminated[indices] = False
-        self._tick.truncated[indices] = False
+        self._tick.clear(indices)
         self._tick.outcome[indices] = 0.0
         return self._show()
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from gymnasium import spaces
-from ludus import ContractError, EnvironmentSpec, Role, RoleTick, Scenario, Tick
-from ludus.environment import checked_scenarios
+from ludus import ContractError, EnvironmentSpec, Role, Scenario, Tick
+from ludus.environment import allocate_tick, checked_scenarios
 
 from ludus_dummy.config import GuessConfig
 
@@ -28,25 +28,7 @@ class Guess:
         self.num_matches = num_matches
         self.spec = _spec(config)
         self._round = np.full(num_matches, config.rounds, np.int64)
-        self._tick = Tick(
-            roles={name: self._new_role_tick() for name in (_HIDER, _SEEKER)},
-            terminated=np.zeros(num_matches, bool),
-            truncated=np.zeros(num_matches, bool),
-            outcome=np.zeros((num_matches, 2), np.float32),
-        )
-
-    def _new_role_tick(self) -> RoleTick:
-        matches = self.num_matches
-        return RoleTick(
-            observation={
-                "left": np.zeros((matches, 1, 1), np.float32),
-                "last": np.zeros((matches, 1, self.config.places), np.int8),
-            },
-            acting=np.zeros((matches, 1), bool),
-            action_mask=None,
-            reward=np.zeros((matches, 1), np.float32),
-            privileged={"score": np.zeros((matches, 1, 1), np.float32)},
-        )
+        self._tick = allocate_tick(self.spec, num_matches)
 
     def reset(
         self,
@@ -65,9 +47,8 @@ class Guess:
         self._round[chosen] = 0
         for role in self._tick.roles.values():
             role.observation["last"][chosen] = 0
-            role.reward[chosen] = 0.0
             role.privileged["score"][chosen] = 0.0
-        self._tick.terminated[chosen] = False
+        self._tick.clear(chosen)
         self._tick.outcome[chosen] = 0.0
         return self._show()
 
