@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import attrs
-from ludus._config.run_config import (
+from ludus._config.sections import (
     AnchorConfig,
     EvaluationSection,
     LeagueSection,

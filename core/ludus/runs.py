@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
-from ludus._config.run_config import RunConfig, choose_components, load_config, parse_config, read_rating
+from ludus._config.run_config import load_config, parse_config, read_rating, select_components
+from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make, make_agent, make_environment
 from ludus._run.metrics import read_metrics
-from ludus._run.status import evenly, milestones
+from ludus._run.status import earlier_models, spread_evenly
 from ludus._sampling.evaluation import play_matches
 from ludus._seeding import match_seeds
-from ludus._store.database import DATABASE, sound
+from ludus._store.database import DATABASE, wrap_database_errors
 from ludus._store.model_files import check_model, is_hash, load_arrays, load_checkpoint, load_manifest
 from ludus._store.records import PoolRecord
 from ludus._store.store import Store
@@ -41,7 +42,7 @@ from ludus.records import Fixture, FixtureRecord, MatchRecord, ModelRecord
 if TYPE_CHECKING:
     import numpy as np
 
-    from ludus._config.sections import Chosen
+    from ludus._config.section_reader import SelectedComponent
     from ludus._messaging.messages import Checkpoint
     from ludus.agent import Agent
     from ludus.environment import Environment, EnvironmentSpec, Seat
@@ -59,16 +60,16 @@ __all__ = [
     "Score",
     "change_pool",
     "check_model",
-    "evenly",
+    "earlier_models",
     "load_agent",
     "load_checkpoint",
     "load_manifest",
     "match_seeds",
-    "milestones",
     "open_game",
     "open_run",
     "play_matches",
     "score",
+    "spread_evenly",
 ]
 
 
@@ -109,7 +110,7 @@ class Run(AbstractContextManager["Run"]):
         self._store = Store.read(folder)
         try:
             rating = read_rating(folder / "run.toml", overrides=overrides, plugins=self.plugins)
-            with sound(folder / DATABASE):
+            with wrap_database_errors(folder / DATABASE):
                 self._league = self.league = League.of(self._store, partial(make, rating))
         except BaseException:
             self._store.close()
@@ -151,7 +152,7 @@ class Run(AbstractContextManager["Run"]):
 
     def _sound(self) -> AbstractContextManager[None]:
         """Tell of damage as a `StoreError`, which reading may raise at any row."""
-        return sound(self.folder / DATABASE)
+        return wrap_database_errors(self.folder / DATABASE)
 
     def meta(self, key: str) -> Any:
         """Return a value noted when the run began (``"environment"``, ``"created_s"``, ``"seed"``), None if missing."""
@@ -261,7 +262,7 @@ class Run(AbstractContextManager["Run"]):
         league = self._league
         known = name.partition("@")[0] in league.players or name in league.anchors
         if not known and name in self.plugins.components("agent"):
-            [chosen] = choose_components(self.plugins, [("agent", name)])
+            [chosen] = select_components(self.plugins, [("agent", name)])
             return make_agent(chosen, environment.spec, role)
         participant = league.resolve(name)
         model = league.models.get(participant)
@@ -295,7 +296,7 @@ def change_pool(folder: str | Path, change: PoolChange) -> bool:
         RunError: The run is going on, or the folder holds none.
         StoreError: The model is unknown, or the league is damaged.
     """
-    with sound(Path(folder) / DATABASE), Store.open(Path(folder)) as store:
+    with wrap_database_errors(Path(folder) / DATABASE), Store.open(Path(folder)) as store:
         league = League.of(store)
         before = list(league.pool(change.pool))
         league.apply([change])
@@ -341,8 +342,8 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
 class Game:
     """An installed environment and agents that play it, without a run. Made by `open_game`."""
 
-    _environment: Chosen
-    _agents: Mapping[str, Chosen]
+    _environment: SelectedComponent
+    _agents: Mapping[str, SelectedComponent]
 
     def make_environment(self, num_matches: int) -> Environment:
         """Make a batch of the environment; the caller closes it.
@@ -380,5 +381,5 @@ def open_game(
         ConfigError: With one line for every mistake.
     """
     wanted = [("environment", environment), *(("agent", agent) for agent in agents)]
-    first, *others = choose_components(load_plugins(), wanted, options=options, overrides=overrides)
+    first, *others = select_components(load_plugins(), wanted, options=options, overrides=overrides)
     return Game(first, {agent.name: agent for agent in others})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ludus._run import worker_factory
 from ludus._run.context import RunContext
-from ludus._run.threads import prepare_to_compute
+from ludus._run.threads import configure_process
 from ludus._run.worker_plan import plan_remote_samplers
 from ludus.launcher import RemoteSamplerSpec, Worker, WorkerContext, WorkerEnv, WorkerSpec
 
@@ -27,7 +27,7 @@ def make_worker(spec: WorkerSpec, env: WorkerEnv, context: WorkerContext) -> Wor
     Raises:
         LudusError: The configuration of the run is wrong on this host, or a component fails.
     """
-    prepare_to_compute(spec.threads)
+    configure_process(spec.threads)
     return worker_factory.make_worker(RunContext.load(env), spec.name, context)
 
 

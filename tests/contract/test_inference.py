@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ludus._config.sections import Reader, Section
+from ludus._config.section_reader import ConfigReader, SectionReader
 from ludus._plugins.manager import load_plugins
 from ludus.testing import check_inference
 
@@ -19,6 +19,6 @@ EVERY = [
 @pytest.mark.parametrize("name", EVERY)
 def test_every_inference_runtime(name):
     """It answers what torch answers, for any rows, slot by slot."""
-    chosen = Section(Reader(PLUGINS), {}, ()).take("inference", name)
+    chosen = SectionReader(ConfigReader(PLUGINS), {}, ()).take("inference", name)
     factory = chosen.component.load_factory()
     check_inference(lambda module, request: factory(chosen.config, module=module, request=request))

@@ -436,12 +436,14 @@ def test_role_that_does_not_exist(path):
     assert found == [f"configuration: {path}:players.main.role: expected one of player, got 'dog'"]
 
 
-def test_role_that_nobody_plays(tmp_path):
-    """It is told which one and what to add; a player or an anchor is enough."""
+def test_role_without_a_player_or_anchor(tmp_path):
+    """The finding names the role and how to fill it; one player or one anchor is enough."""
     path, alone = tmp_path / "run.toml", GUESS.partition("[players.seeker]")[0]
     path.write_text(alone)
     add = 'add [players.NAME] with role = "seeker", or an anchor, [anchors.NAME]'
-    assert findings(path)["fail"] == [f"configuration: {path}:players: role 'seeker' has nobody who plays it: {add}"]
+    assert findings(path)["fail"] == [
+        f"configuration: {path}:players: role 'seeker' has no player and no anchor: {add}"
+    ]
     path.write_text(alone + '[anchors.random]\nagent = "dummy-random"\n')
     assert findings(path)["fail"] == []
     path.write_text(GUESS.partition("[anchors.random]")[0])

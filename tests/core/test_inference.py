@@ -10,7 +10,7 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus._config.run_config import parse_config
-from ludus._config.sections import Chosen
+from ludus._config.section_reader import SelectedComponent
 from ludus._plugins.manager import load_plugins
 from ludus._run.factories import make_inference
 from ludus.errors import ConfigError, ContractError, PluginError, UnsupportedNetwork
@@ -140,7 +140,7 @@ def fail(config, *, module, request):
 def chosen(name):
     """Return a component whose factory is a function of this module, as a configuration would choose it."""
     component = SimpleNamespace(service=None, load_factory=lambda: {"picky": factory, "faulty": fail}[name])
-    return Chosen(kind="inference", name=name, config=None, component=component)
+    return SelectedComponent(kind="inference", name=name, config=None, component=component)
 
 
 def configure(**sampling):

@@ -8,7 +8,7 @@ import resource
 import tracemalloc
 
 import pytest
-from ludus._run.metrics import JsonLines, read_metrics
+from ludus._run.metrics import JsonLinesSink, read_metrics
 from ludus.errors import RunError
 from ludus.metrics import Metric
 
@@ -28,7 +28,7 @@ def test_metrics_come_back_in_order(path):
     """What one process writes another reads."""
     first = [metric("learner/main_agent/entropy", 0.25), metric("samples", 7.0)]
     second = [metric("samples", 9.0, decisions=200, elapsed_s=2.5)]
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write(first)
     sink.write(second)
     sink.close()
@@ -37,7 +37,7 @@ def test_metrics_come_back_in_order(path):
 
 def test_one_write_is_one_line_in_the_documented_form(path):
     """The format is for other tools as well."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0), metric("b", 2.0)])
     sink.close()
     assert [json.loads(line) for line in path.read_text().splitlines()] == [
@@ -48,7 +48,7 @@ def test_one_write_is_one_line_in_the_documented_form(path):
 def test_metrics_of_several_moments_keep_their_own(path):
     """A write may hold metrics of more than one moment."""
     metrics = [metric("a", 1.0), metric("a", 2.0, decisions=101), metric("b", 3.0, decisions=101)]
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write(metrics)
     sink.close()
     assert list(read_metrics(path)) == metrics
@@ -58,7 +58,7 @@ def test_metrics_of_several_moments_keep_their_own(path):
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_values_that_are_not_finite_are_null(path, value):
     """JSON has no NaN; unknown values come back as NaN."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write([metric("a", value)])
     sink.close()
     assert '"a": null' in path.read_text()
@@ -68,7 +68,7 @@ def test_values_that_are_not_finite_are_null(path, value):
 
 def test_an_empty_write_leaves_no_line(path):
     """Nothing to say, nothing said."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write([])
     sink.close()
     assert path.read_bytes() == b""
@@ -76,7 +76,7 @@ def test_an_empty_write_leaves_no_line(path):
 
 def test_what_is_written_can_be_read_before_closing(path):
     """A dashboard follows the file while the run goes on."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0)])
     assert len(list(read_metrics(path))) == 1
     sink.close()
@@ -85,7 +85,7 @@ def test_what_is_written_can_be_read_before_closing(path):
 def test_reopening_appends(path):
     """A resumed run goes on in the same file."""
     for value in (1.0, 2.0):
-        sink = JsonLines(path)
+        sink = JsonLinesSink(path)
         sink.write([metric("a", value)])
         sink.close()
         sink.close()
@@ -96,20 +96,20 @@ def test_reopening_appends(path):
 @pytest.mark.parametrize("lines", [0, 1, 2000])
 def test_a_torn_last_line_is_left_out_and_then_cut_off(path, lines, torn):
     """A crash in the middle of a write costs that line only."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     for _ in range(lines):
         sink.write([metric("a", 1.0)])
     sink.close()
     whole = path.read_bytes()
     path.write_bytes(whole + torn)
     assert len(list(read_metrics(path))) == lines
-    JsonLines(path).close()
+    JsonLinesSink(path).close()
     assert path.read_bytes() == whole
 
 
 def test_metrics_that_do_not_fit_leave_nothing_behind(path):
     """A disk that is nearly full takes a part of a line; what is written once there is room must not be glued to it."""
-    sink = JsonLines(path)
+    sink = JsonLinesSink(path)
     sink.write([metric("a", 1.0)])
     whole, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 10, limits[1]))
@@ -129,7 +129,7 @@ def test_reopening_a_long_stream_reads_its_end_only(path):
     line = b'{"t": 1, "d": 2, "m": {}}\n'
     path.write_bytes(line * 100_000 + b"torn")
     tracemalloc.start()
-    JsonLines(path).close()
+    JsonLinesSink(path).close()
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert path.stat().st_size == len(line) * 100_000

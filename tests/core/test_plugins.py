@@ -303,7 +303,7 @@ def test_names_that_match_nothing_are_told(installed):
     plugins = installed.load(allow=["one"], block=["oen", "nobody"])
     assert plugins.unmatched == ("oen", "nobody")
     unknown = "is to be allowed or blocked, but no installed plugin has that name"
-    assert [line.partition(" (see ")[0] for line in plugins.misnamed()] == [
+    assert [line.partition(" (see ")[0] for line in plugins.unmatched_names()] == [
         f"'oen' {unknown} — did you mean 'one'?",
         f"'nobody' {unknown}",
     ]

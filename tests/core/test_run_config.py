@@ -9,9 +9,18 @@ from types import ModuleType
 import attrs
 import pytest
 from attrs import frozen
+from ludus._config.matchmaker_parts import select_matchmaker_part
 from ludus._config.run_config import (
+    dump_config,
+    find_unused_schedules,
+    load_config,
+    parse_config,
+    read_rating,
+    select_components,
+)
+from ludus._config.section_reader import SelectedComponent
+from ludus._config.sections import (
     AnchorConfig,
-    Chosen,
     EvaluationSection,
     LeagueSection,
     MetricsSection,
@@ -19,13 +28,6 @@ from ludus._config.run_config import (
     RunConfig,
     RunSection,
     SamplingSection,
-    choose_components,
-    dump_config,
-    load_config,
-    matchmaker_part,
-    parse_config,
-    read_rating,
-    schedule_problem,
 )
 from ludus._config.toml import apply_overrides
 from ludus._plugins.manager import PluginReport, Plugins
@@ -154,17 +156,17 @@ SCHEDULED = {
 
 def test_options_that_follow_a_budget_that_is_not_there_are_named(plugins):
     """By their paths, and only those that are set."""
-    assert schedule_problem(parse(plugins, data=SCHEDULED)) == (
+    assert find_unused_schedules(parse(plugins, data=SCHEDULED)) == (
         "there is no training budget (run.minutes, run.decisions), so these have no effect: "
         "players.one.other.clip_epsilon_final, players.two.fade.fade"
     )
-    assert not schedule_problem(parse(plugins))
+    assert not find_unused_schedules(parse(plugins))
 
 
 @pytest.mark.parametrize("limit", ["run.minutes=0.5", "run.decisions=100"])
 def test_a_budget_of_either_kind_is_followed(plugins, limit):
     """Then there is nothing to say."""
-    assert not schedule_problem(parse(plugins, limit, data=SCHEDULED))
+    assert not find_unused_schedules(parse(plugins, limit, data=SCHEDULED))
 
 
 def test_every_option_is_documented():
@@ -222,19 +224,19 @@ def test_tables_of_other_matchmakers_are_parts(plugins):
     """A mixture's parts are configured in the player's section."""
     player = parse(plugins, "players.main.pfsp.clip_epsilon=0.4").players["main"]
     assert player.parts["pfsp"].config == AlgoConfig(clip_epsilon=0.4)
-    assert matchmaker_part(player, plugins, "pfsp") is player.parts["pfsp"]
+    assert select_matchmaker_part(player, plugins, "pfsp") is player.parts["pfsp"]
 
 
 def test_part_without_table_has_defaults(plugins):
     """A part that is not configured is made with its defaults, on demand."""
-    part = matchmaker_part(parse(plugins).players["main"], plugins, "pfsp")
+    part = select_matchmaker_part(parse(plugins).players["main"], plugins, "pfsp")
     assert part.config == AlgoConfig()
 
 
 def test_the_chosen_matchmaker_is_its_own_part(plugins):
     """Asking for the chosen one by name gives it with its options."""
     player = parse(plugins, "players.main.mix.parts.pfsp=1").players["main"]
-    assert matchmaker_part(player, plugins, "mix") is player.matchmaker
+    assert select_matchmaker_part(player, plugins, "mix") is player.matchmaker
 
 
 def test_tables_of_chosen_components_are_no_parts(plugins):
@@ -250,7 +252,7 @@ def test_tables_of_chosen_components_are_no_parts(plugins):
 def test_part_that_cannot_be_made(plugins, name, problem):
     """A part that lacks an option or is not installed is one line."""
     with pytest.raises(ConfigError) as error:
-        matchmaker_part(parse(plugins).players["main"], plugins, name)
+        select_matchmaker_part(parse(plugins).players["main"], plugins, name)
     assert problem in str(error.value)
 
 
@@ -261,7 +263,7 @@ def test_evaluation_may_choose_a_matchmaker(plugins):
     ).evaluation
     assert evaluation.matchmaker is not None
     assert evaluation.matchmaker.config == MixConfig(parts={"pfsp": 1.0})
-    assert matchmaker_part(evaluation, plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
+    assert select_matchmaker_part(evaluation, plugins, "pfsp").config == AlgoConfig(clip_epsilon=0.3)
 
 
 def test_options_for_evaluation_without_a_matchmaker_of_its_own(plugins):
@@ -285,7 +287,7 @@ def test_anchors(plugins):
 
 def test_a_rule_stands_in_the_list_once(plugins):
     """It has one table of options, and would be asked once."""
-    with pytest.raises(ConfigError, match=r"league\.rules: 'fair' stands there twice; expected every rule once"):
+    with pytest.raises(ConfigError, match=r"league\.rules: 'fair' is listed twice; expected every rule once"):
         parse(plugins, 'league.rules=["fair", "strict", "fair"]')
 
 
@@ -418,17 +420,17 @@ def test_dump_loads_to_an_equal_config(plugins, tmp_path):
 
 def test_chosen_from_the_command_line(plugins):
     """Components can be chosen without a file, their options by name."""
-    game, bot = choose_components(
+    game, bot = select_components(
         plugins, [("environment", "game"), ("agent", "bot")], overrides=["bot.clip_epsilon=0.1"]
     )
-    assert isinstance(game, Chosen)
+    assert isinstance(game, SelectedComponent)
     assert bot.config == AlgoConfig(clip_epsilon=0.1)
 
 
 def test_chosen_from_the_command_line_wrongly(plugins):
     """Options of what was not chosen, and unknown names, are one line each."""
     with pytest.raises(ConfigError) as error:
-        choose_components(plugins, [("environment", "gane")], overrides=["bot.clip_epsilon=0.1"])
+        select_components(plugins, [("environment", "gane")], overrides=["bot.clip_epsilon=0.1"])
     assert len(error.value.problems) == 2
     assert "did you mean 'game'?" in error.value.problems[0]
     assert error.value.problems[1] == (

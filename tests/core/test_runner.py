@@ -22,7 +22,7 @@ from ludus._learning.learner import LearnerOptions
 from ludus._messaging.in_process import InProcessPool
 from ludus._messaging.messages import Failure, FixtureRequest
 from ludus._plugins.manager import load_plugins
-from ludus._run import runner as _runner
+from ludus._run import session as _session
 from ludus._run.metrics import read_metrics
 from ludus._run.runner import resume, train
 from ludus._store.model_files import load_arrays
@@ -79,7 +79,7 @@ def test_speed_does_not_change_a_run(run, tmp_path, monkeypatch):
     """On a machine that is a thousand times slower the run is the same."""
     run(tmp_path / "fast", anchors=("random", "perfect"))
     monotonic = time.monotonic
-    monkeypatch.setattr("ludus._run.runner._STOP_S", math.inf)
+    monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() * 1000)
     run(tmp_path / "slow", anchors=("random", "perfect"))
     fast, slow = traces(tmp_path / "fast"), traces(tmp_path / "slow")
@@ -102,8 +102,8 @@ def test_slow_reports_come_less_often(run, tmp_path, monkeypatch):
         return clock[0]
 
     monkeypatch.setattr(time, "monotonic", passing)
-    monkeypatch.setattr("ludus._run.runner._STOP_S", math.inf)
-    monkeypatch.setattr("ludus._run.runner.measure", slow)
+    monkeypatch.setattr("ludus._run.session._STOP_TIMEOUT_S", math.inf)
+    monkeypatch.setattr("ludus._run.reporting.collect_metrics", slow)
     run(tmp_path / "run", anchors=("random",))
     *regular, _last = started
     assert len(regular) > 2
@@ -330,7 +330,7 @@ def test_a_failed_start_gives_its_folder_back(run, tmp_path, monkeypatch):
     """The corrected run begins where the broken one was, and there is nothing of that."""
     folder = tmp_path / "run"
     with monkeypatch.context() as broken:
-        broken.setattr("ludus._run.runner.prepare_to_compute", lambda threads: 1 / 0)
+        broken.setattr("ludus._run.session.configure_process", lambda threads: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             run(folder, run={"seed": 5})
     assert (folder / "run.toml").exists()
@@ -346,7 +346,7 @@ def test_a_foreign_file_is_not_replaced(run, tmp_path, text):
     """A run.toml that says something else belongs to somebody."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.toml").write_text(text)
-    with pytest.raises(RunError, match=r"run\.toml says something else than this run: train it as it is"):
+    with pytest.raises(RunError, match=r"run\.toml differs from the configuration of this run: train it as it is"):
         run(tmp_path / "run", run={"decisions": 64})
     assert (tmp_path / "run" / "run.toml").read_text() == text
 
@@ -421,12 +421,12 @@ def test_a_run_in_which_nothing_moves_says_so(run, tmp_path, monkeypatch):
         def receive(self, timeout_s):
             return [(peer, said) for peer, said in super().receive(timeout_s) if not isinstance(said, FixtureRequest)]
 
-    monkeypatch.setattr(_runner, "InProcessPool", Deaf)
+    monkeypatch.setattr(_session, "InProcessPool", Deaf)
     limits = {"decisions": 0, "minutes": 0.1, "stall_s": 1.0}
     _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
     (line,) = said
     assert line == (
-        f"nothing was played for 1 s: samplers have no matches, or do not get on with them; "
+        f"nothing was played for 1 s: samplers have no matches, or make no progress in them; "
         f"stop and `ludus resume {tmp_path / 'run'}`"
     )
 
@@ -443,8 +443,8 @@ def test_an_environment_that_waits_for_ever_is_told(run, tmp_path, monkeypatch):
     _, said = run(tmp_path / "run", run=limits, evaluation={"final_matches": 0})
     (line,) = said
     assert re.fullmatch(
-        r"no seat has acted and no match has ended for 1 s: the environment plays [\d,]+ ticks/s, and has to let "
-        r"somebody act or end its matches; stop and `ludus resume .*run`",
+        r"no seat has acted and no match has ended for 1 s: the environment plays [\d,]+ ticks/s; expected seats "
+        r"that act, or matches that end; stop and `ludus resume .*run`",
         line,
     )
 
@@ -492,7 +492,7 @@ def test_a_metric_sink_that_fails_is_left_out(run, tmp_path, monkeypatch, broken
     monkeypatch.setattr(MemorySink, broken, fail)
     outcome, said = run(tmp_path / "run", metrics={"sinks": ["dummy-memory"], "interval_s": 0.1})
     assert outcome.reason == "2,000 decisions are learned"
-    assert said.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets nothing more") == 1
+    assert said.count(f"metric sink 'dummy-memory' failed: {kind.__name__}: no server — it gets no more metrics") == 1
     assert len(list(read_metrics(tmp_path / "run" / "metrics.jsonl"))) > 1
 
 
@@ -552,7 +552,7 @@ def test_a_worker_that_has_failed_for_good_is_not_restarted(run, tmp_path, monke
         def finish(self, *, timeout_s, poll):
             return []
 
-    monkeypatch.setattr(_runner, "InProcessPool", Failing)
+    monkeypatch.setattr(_session, "InProcessPool", Failing)
     with pytest.raises(RunError, match="no room"):
         run(tmp_path / "run")
     assert looked == []
@@ -567,7 +567,7 @@ def test_a_worker_that_fails_as_the_folder_was_moved_is_not_the_reason(run, tmp_
                 (tmp_path / "run").rename(tmp_path / "moved")
             raise WorkerError("sampler-0: could not be started")
 
-    monkeypatch.setattr(_runner, "InProcessPool", Failing)
+    monkeypatch.setattr(_session, "InProcessPool", Failing)
     with pytest.raises(RunError, match="was moved or removed while the run wrote it"):
         run(tmp_path / "run")
 
@@ -581,9 +581,9 @@ def test_a_worker_that_fails_while_it_stops_is_told(run, tmp_path, monkeypatch):
             self.endpoint("learner-main").send(COORDINATOR, failure)
             return super().finish(**given)
 
-    monkeypatch.setattr(_runner, "InProcessPool", Failing)
+    monkeypatch.setattr(_session, "InProcessPool", Failing)
     _, said = run(tmp_path / "run", evaluation={"final_matches": 0})
-    assert said == ["learner-main: no memory, while it stopped; what it had not saved is lost"]
+    assert said == ["learner-main: no memory, while it stopped; its unsaved work is lost"]
 
 
 def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monkeypatch):
@@ -609,7 +609,7 @@ def test_a_learner_that_dies_at_the_limit_is_restarted_first(run, tmp_path, monk
             if not deaths and learner.decisions >= 2000:
                 deaths.append((learner.name, "dead"))
 
-    monkeypatch.setattr(_runner, "InProcessPool", Mortal)
+    monkeypatch.setattr(_session, "InProcessPool", Mortal)
     outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
     assert deaths == [("learner-main", "restarted")]
     assert outcome.reason == "2,000 decisions are learned"
@@ -630,7 +630,7 @@ def test_a_learner_that_is_lost_while_it_stops_does_not_change_why(run, tmp_path
             self._workers[0][0].start()
             return super().finish(**given)
 
-    monkeypatch.setattr(_runner, "InProcessPool", Mortal)
+    monkeypatch.setattr(_session, "InProcessPool", Mortal)
     outcome, _ = run(tmp_path / "run", players={"main": {"freeze_every_decisions": 0}})
     assert outcome.reason == "2,000 decisions are learned"
     assert outcome.summary["decisions"] < 2000

@@ -288,7 +288,7 @@ def test_an_anchor_comes_before_an_installed_agent_of_its_name(run, monkeypatch)
     """It has the options that the run gives it."""
     with closing(run.make_environment(1)) as environment:
         monkeypatch.setattr(run.plugins, "components", lambda _kind: {"random": None})
-        monkeypatch.setattr("ludus.runs.choose_components", lambda *_: pytest.fail("the installed one is taken"))
+        monkeypatch.setattr("ludus.runs.select_components", lambda *_: pytest.fail("the installed one is taken"))
         assert run.agent("random", "player", environment=environment)
 
 

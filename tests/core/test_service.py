@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 from ludus._config.run_config import load_config
-from ludus._config.sections import Chosen
+from ludus._config.section_reader import SelectedComponent
 from ludus._messaging.messages import MetricsReport
 from ludus._plugins.manager import load_plugins
 from ludus._run.context import RunContext
 from ludus._run.factories import make_inference, make_service
 from ludus._run.sampler_factory import make_sampler
 from ludus._run.service_factory import make_service_worker
-from ludus._run.status import measure
+from ludus._run.status import collect_metrics
 from ludus._run.worker_plan import plan_workers, service_name
 from ludus.component import Component
 from ludus.errors import PluginError
@@ -66,7 +66,7 @@ CONTEXT = WorkerContext(link=Line(), clock=time.monotonic)
 def chosen(service=f"{MODULE}:Serving", factory=f"{MODULE}:Placed"):
     """Return a runtime with a service, as a run has chosen it."""
     component = Component(name="placed", factory=factory, service=service)
-    return Chosen(kind="inference", name="placed", config=None, component=component)
+    return SelectedComponent(kind="inference", name="placed", config=None, component=component)
 
 
 @pytest.fixture(autouse=True)
@@ -149,7 +149,7 @@ def test_values_of_a_service_are_metrics(config, tmp_path):
     """Under its name."""
     with league_runner(config.data, tmp_path / "run") as runner:
         runner.coordinator.handle("service-placed", MetricsReport(values={"calls": 3.0}))
-        values = {metric.name: metric.value for metric in measure(runner.coordinator)}
+        values = {metric.name: metric.value for metric in collect_metrics(runner.coordinator)}
     assert values["service-placed/calls"] == 3.0
 
 

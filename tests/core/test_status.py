@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ludus._league.statistics import score
 from ludus._messaging.messages import Credit, Fixtures
-from ludus._run.status import Standstill, evenly, measure, summarize
+from ludus._run.status import StallWatchdog, collect_metrics, spread_evenly, summarize
 from ludus.matchmaker import PlayerView, Rating
 
 LEARNER = {
@@ -67,9 +67,9 @@ def coordinator():
     )
 
 
-def test_metrics_hold_everything(coordinator):
-    """Rates, learning curves, ratings and scores with their intervals; each with decisions and time."""
-    metrics = measure(coordinator)
+def test_metrics_of_a_league(coordinator):
+    """They hold rates, learning curves, ratings and scores with their intervals, each with decisions and time."""
+    metrics = collect_metrics(coordinator)
     values = {metric.name: metric.value for metric in metrics}
     expected = {f"learner/main/{name}": value for name, value in LEARNER.items()}
     expected |= {f"sampling/{name}": value for name, value in SAMPLING.items()}
@@ -94,26 +94,26 @@ def test_metrics_hold_everything(coordinator):
     assert {(metric.decisions, metric.elapsed_s) for metric in metrics} == {(123456, 61.0)}
 
 
-def test_anchors_may_be_called_like_a_bound_of_another(coordinator):
-    """Each has its score, and both bounds."""
+def test_anchor_named_like_a_bound_of_another(coordinator):
+    """Each anchor has its own score and bounds."""
     league = coordinator.league
     league.anchors, league.counts["random_low"] = ("random", "random_low"), (10, 0, 40)
-    values = {metric.name: metric.value for metric in measure(coordinator)}
+    values = {metric.name: metric.value for metric in collect_metrics(coordinator)}
     for anchor in league.anchors:
         name = f"league/main/score_v_{anchor}"
         assert values[f"{name}/low"] < values[name] < values[f"{name}/high"]
 
 
 @pytest.mark.parametrize(
-    ("count", "most", "chosen"), [(0, 4, []), (1, 4, [0]), (3, 4, [0, 1, 2]), (61, 4, [0, 20, 40, 60])]
+    ("count", "most", "indices"), [(0, 4, []), (1, 4, [0]), (3, 4, [0, 1, 2]), (61, 4, [0, 20, 40, 60])]
 )
-def test_milestones_are_spread_evenly(count, most, chosen):
-    """First and last are among them."""
-    assert evenly(count, most) == chosen
+def test_spread_evenly(count, most, indices):
+    """The indices include the first and the last."""
+    assert spread_evenly(count, most) == indices
 
 
-def test_the_summary_is_json(coordinator):
-    """For programs; what is unknown is null, and a model that was never rated has no rating."""
+def test_summary_is_json(coordinator):
+    """An unknown score is null, and unrated models have no rating."""
     data = json.loads(json.dumps(summarize(coordinator)), parse_constant=pytest.fail)
     player = data["players"]["main"]
     assert (data["matches"], player["newest"], player["models"]) == (789, "main@3", 3)
@@ -131,8 +131,8 @@ def test_the_summary_is_json(coordinator):
     }
 
 
-def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
-    """Evaluators do not count."""
+def test_sampling_metrics_are_combined_over_samplers(league):
+    """Rates are added up and other values averaged; evaluators do not count."""
     runner = league()
     runner.coordinator.membership.metrics |= {
         "sampler-0": {"decisions_per_s": 100.0, "match_ticks": 10.0},
@@ -140,7 +140,7 @@ def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
         "evaluator-0": {"decisions_per_s": 7.0},
         "learner-main": {"entropy": 0.5},
     }
-    values = {metric.name: metric.value for metric in measure(runner.coordinator)}
+    values = {metric.name: metric.value for metric in collect_metrics(runner.coordinator)}
     sampling = {name: value for name, value in values.items() if name.startswith("sampling/")}
     assert sampling == {
         "sampling/decisions_per_s": 150.0,
@@ -152,8 +152,8 @@ def test_rates_add_up_over_samplers_and_the_rest_is_averaged(league):
     assert "league/main/rating" not in values
 
 
-def test_a_league_is_measured(league):
-    """Models, ratings and records against the anchors come from its log."""
+def test_summary_of_a_trained_league(league):
+    """Models, ratings and scores against the anchors come from its log."""
     runner = league()
     runner.until(lambda: list(runner.store.matches(kind="eval")))
     player = summarize(runner.coordinator)["players"]["main"]
@@ -167,39 +167,42 @@ def test_a_league_is_measured(league):
 
 
 @pytest.mark.parametrize(
-    ("lost", "why"),
-    [(Credit, "every sampler waits for a learner"), (Fixtures, "samplers have no matches, or do not get on with them")],
+    ("lost", "reason"),
+    [
+        (Credit, "every sampler waits for a learner"),
+        (Fixtures, "samplers have no matches, or make no progress in them"),
+    ],
     ids=["credits", "fixtures"],
 )
-def test_a_standstill_is_told_once(league, lost, why):
-    """Nobody can play on without credits or fixtures; it is told again only after something has moved."""
-    runner, told = league(run={"decisions": 0}), []
-    standstill = Standstill(patience_s=2.0)
+def test_stall_is_reported_once(league, lost, reason):
+    """Without credits or fixtures nothing is played; a stall is reported again only after progress."""
+    runner, warnings = league(run={"decisions": 0}), []
+    watchdog = StallWatchdog(timeout_s=2.0)
 
-    def go_on(rounds):
+    def run_rounds(rounds):
         for _ in range(rounds):
             runner.round()
-            if line := standstill.notice(runner.coordinator):
-                told.append(line)
+            if warning := watchdog.check(runner.coordinator):
+                warnings.append(warning)
 
     runner.train(64)
-    go_on(300)
-    assert not told
+    run_rounds(300)
+    assert not warnings
     for _ in range(2):
         runner.lost = lambda _, message: isinstance(message, lost)
-        runner.until(lambda: go_on(10) or told)
-        go_on(300)
-        assert told == [f"nothing was played for 2 s: {why}"]
-        told.clear()
+        runner.until(lambda: run_rounds(10) or warnings)
+        run_rounds(300)
+        assert warnings == [f"nothing was played for 2 s: {reason}"]
+        warnings.clear()
         runner.lost = lambda *_: False
         runner.train(runner.coordinator.decisions + 64)
-        go_on(300)
-        assert not told
+        run_rounds(300)
+        assert not warnings
 
 
-def test_a_standstill_is_told_of_samplers_that_leave_numbers_out(coordinator):
-    """What comes from another host is not always complete; only what is known counts."""
+def test_stall_of_samplers_that_omit_metrics(coordinator):
+    """The metrics of another host may be incomplete; only those present count."""
     coordinator.membership.metrics = {"sampler-0": {"return_mean": 0.25}}
     coordinator.clock = lambda: 7.0
-    standstill = Standstill(patience_s=0.0)
-    assert standstill.notice(coordinator).startswith("nothing was played for 0 s: samplers have no matches")
+    watchdog = StallWatchdog(timeout_s=0.0)
+    assert watchdog.check(coordinator).startswith("nothing was played for 0 s: samplers have no matches")

@@ -189,9 +189,9 @@ def test_other_exceptions_of_a_class_are_named(raised):
 
 def test_given_fields_are_not_keys():
     """A field that is made elsewhere cannot be given in the table."""
-    assert structure_fields({"low": 1}, Range, given={"high": 5}) == {"low": 1, "high": 5}
+    assert structure_fields({"low": 1}, Range, values={"high": 5}) == {"low": 1, "high": 5}
     with pytest.raises(StructuringError, match="unknown key"):
-        structure_fields({"low": 1, "high": 3}, Range, given={"high": 5})
+        structure_fields({"low": 1, "high": 3}, Range, values={"high": 5})
 
 
 def test_private_fields_are_left_alone():

@@ -1,4 +1,4 @@
-"""How a process computes is decided whether or not it has imported torch yet."""
+"""`configure_process` works before and after the import of torch; devices are checked."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ import subprocess
 import sys
 
 import pytest
-from ludus._run.threads import device_problem
+from ludus._run.threads import find_device_problem
 
 BEFORE, AFTER = "import torch\n{}", "{}\nassert 'torch' not in sys.modules\nimport torch"
 
 
 @pytest.mark.parametrize("order", [BEFORE, AFTER], ids=["before", "after"])
-def test_torch_uses_so_many_threads(order):
-    """Though the environment says otherwise, and whether it is imported before or after."""
-    prepare = "from ludus._run.threads import prepare_to_compute\nprepare_to_compute(1)"
-    code = f"import sys\n{order.format(prepare)}\nprint(torch.get_num_threads())"
-    said = subprocess.check_output([sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "2"}, text=True)
-    assert int(said) == 1
+def test_torch_uses_the_configured_threads(order):
+    """The number overrides the environment variable, whether torch is imported before or after."""
+    configure = "from ludus._run.threads import configure_process\nconfigure_process(1)"
+    code = f"import sys\n{order.format(configure)}\nprint(torch.get_num_threads())"
+    output = subprocess.check_output(
+        [sys.executable, "-c", code], env={**os.environ, "OMP_NUM_THREADS": "2"}, text=True
+    )
+    assert int(output) == 1
 
 
-def test_the_processor_is_always_there():
-    """Another device is asked for; what is no device is told, with those that there are."""
-    assert device_problem("cpu") == ""
-    assert device_problem("abacus").startswith("expected a device that torch computes on here (cpu")
+def test_find_device_problem():
+    """The CPU is always available; an unknown device is an error that lists the available ones."""
+    assert find_device_problem("cpu") == ""
+    assert find_device_problem("abacus").startswith("expected a device that torch computes on here (cpu")

@@ -53,7 +53,7 @@ def test_what_may_never_end_is_not_read(tmp_path, monkeypatch, kind):
     os.mkfifo(path) if kind == "fifo" else path.symlink_to("/dev/zero")
     with pytest.raises(ConfigError) as error:
         read_toml(path)
-    assert problems(error) == [f"{path}: is no regular file; expected a TOML file"]
+    assert problems(error) == [f"{path}: is not a regular file; expected a TOML file"]
 
 
 def test_reads_what_a_shell_pipes_in():
@@ -85,9 +85,9 @@ def test_broken_toml_names_the_line(tmp_path):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("x = " + "[" * 5000 + "]" * 5000, "tables and lists lie in each other on more than 32 levels"),
-        (".".join("a" * 3000) + " = 1", "tables and lists lie in each other on more than 32 levels"),
-        (".".join("a" * 33) + " = 1", "tables and lists lie in each other on more than 32 levels"),
+        ("x = " + "[" * 5000 + "]" * 5000, "tables and lists are nested more than 32 levels deep"),
+        (".".join("a" * 3000) + " = 1", "tables and lists are nested more than 32 levels deep"),
+        (".".join("a" * 33) + " = 1", "tables and lists are nested more than 32 levels deep"),
         ("x = " + "9" * 5000, "a number has too many digits"),
         ("x = 0x" + "f" * 5000, "a number has too many digits"),
     ],

@@ -1,1 +1,1 @@
-"""Reading and checking run files."""
+"""Reading and checking the configuration of a run."""

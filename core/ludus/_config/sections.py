@@ -1,218 +1,212 @@
-"""Reading the tables of a configuration: choices of components by name, their options, and plain options.
+"""The sections of a run's configuration, as frozen records.
 
-A table is read by taking the choices out of it first (with the tables of the chosen names); what remains must be
-plain options of the section. Problems are collected, so that one reading finds them all.
+Components are selected by name, and a table of that name in the same section holds their options::
+
+    [environment]
+    name = "some-game"
+    [environment.some-game]
+    width = 7
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from itertools import chain
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-import attrs
-from attrs import define, evolve, field, frozen
+from attrs import field, frozen
 
-from ludus._config.structuring import Problem, StructuringError, did_you_mean, shown, structure, structure_fields
-from ludus._config.toml import key_path
-from ludus._plugins.manager import Plugins
-from ludus.component import Component
-from ludus.errors import ConfigError, PluginError
-from ludus.hookspecs import KINDS
+from ludus._config.section_reader import ConfigReader, SelectedComponent
+from ludus.option import Check, at_least, between, name, option, optional
 
-S = TypeVar("S")
+DEFAULT_RATING = "elo"
+_MATCHES_PER_ROW = 4  # default matches of a row per fixture; fewer spend more time on changing opponents
 
 
 @frozen(kw_only=True)
-class Chosen:
-    """A component that the configuration chose, with its options.
+class RunSection:
+    """``[run]``: limits, processes and devices."""
 
-    Attributes:
-        kind: One of `ludus.hookspecs.KINDS`.
-        name: The component's name.
-        config: An instance of its configuration class, None if it has none.
-        component: What the plugin registered.
-    """
+    seed: int = option(0, at_least(0), help="Seed of everything random; equal seeds repeat a run if workers = 0.")
+    minutes: float = option(0.0, at_least(0), help="Wall-clock limit in minutes; 0: none.")
+    decisions: int = option(0, at_least(0), help="Limit of trained decisions over all players; 0: none.")
+    workers: int | None = option(
+        None,
+        optional(Check("a whole number ≥ 0", at_least(0).accepts)),
+        help="Sampler processes; 0: everything in one process, deterministic; unset: the cores that learners leave.",
+    )
+    learner_threads: int = option(
+        0, between(0, 1024), help="Threads of every learner; 0: the free cores, or 1 in a single-process run."
+    )
+    sampler_threads: int = option(1, between(1, 1024), help="Threads of every sampler.")
+    device: str = option(
+        "cpu", help="Torch device of the learners, for example cpu, cuda:1, mps; cuda: all GPUs in turn."
+    )
+    launcher: str = option("local", name(), help="Component that places and starts worker processes.")
+    checkpoint_s: float = option(
+        30.0, at_least(1), help="Seconds between checkpoints of a learner; longer if writing them takes long."
+    )
+    restarts: int = option(
+        3,
+        at_least(0),
+        help="Restarts of one worker within a minute, or without a committed checkpoint (learner), a committed result "
+        "(sampler, evaluator) or an answer (service) in between, before the run fails.",
+    )
+    stall_s: float = option(60.0, at_least(1), help="Seconds without progress after which a worker is restarted.")
 
-    kind: str
-    name: str
-    config: Any
-    component: Component
 
+@frozen(kw_only=True)
+class SamplingSection:
+    """``[sampling]``: how matches are played and recorded."""
 
-@define
-class Reader:
-    """What all sections share.
-
-    Attributes:
-        plugins: What there is to choose from.
-        source: What a problem's line begins with, usually the path of the file.
-        overrides: Texts ``key.path=value`` that have been applied; their problems are put down to them.
-        problems: Found so far.
-    """
-
-    plugins: Plugins
-    source: str = ""
-    overrides: Sequence[str] = ()
-    problems: list[Problem] = field(factory=list)
-
-    def section(self, data: Mapping[str, Any], *path: str) -> Section:
-        """Return the table at `path`, empty where there is none."""
-        table: Any = data
-        for key in path:
-            table = table.get(key, {})
-            if not isinstance(table, dict):
-                self.problems.append(Problem(path, f"expected a table, got {shown(table)}"))
-                table = {}
-        return Section(self, dict(table), path)
-
-    def sets(self, value: object, path: Sequence[str | int]) -> bool:
-        """Return whether overrides made all of the value that stands at `path`."""
-        if any(list(path[: len(key)]) == key for key in self._replaced):
-            return True
-        return isinstance(value, dict) and bool(value) and all(self.sets(value[key], (*path, key)) for key in value)
+    matches: int = option(128, at_least(1), help="Matches that one sampler steps at once (B).")
+    fixture_matches: int = option(
+        0, at_least(0), help="Matches per fixture; 0: four times the rows that the fixture fills."
+    )
+    rows_per_fixture: int = option(64, at_least(1), help="Rows of a batch that one fixture fills.")
+    credits: int = option(
+        2,
+        at_least(1),
+        help="Blocks of segments that a sampler may have in flight to a learner; more if an update needs more of "
+        "them, fewer if they would exceed max_staleness.",
+    )
+    max_staleness: int = option(
+        16,
+        at_least(0),
+        help="Segments that are more versions older than the weights are dropped; off-policy players keep all.",
+    )
+    opponents_learn: bool = option(
+        True,
+        help="Whether live opponents learn from a match too; false: only the player that it was scheduled for, as in "
+        "AET, so that shares of playing time are shares of training.",
+    )
+    inference: str = option(
+        "auto",
+        name(),
+        help="Component that runs networks in samplers; eager: torch; auto: lean if installed, else eager.",
+    )
+    opponent_cache_mb: int = option(48, at_least(1), help="Weights of opponents that a sampler keeps loaded, in MiB.")
 
     @property
-    def _replaced(self) -> list[list[str]]:
-        return [key_path(override.partition("=")[0]) for override in self.overrides]
-
-    def check(self) -> None:
-        """Raise what has been found.
-
-        Raises:
-            ConfigError: With one line for every problem.
-        """
-        lines, replaced = [], self._replaced
-        for path, text in ((problem.path, problem.text) for problem in self.problems):
-            ours = any(all(a == b for a, b in zip(path, key, strict=False)) for key in replaced)
-            lines.append(f"{'--set ' if ours else self.source}{'.'.join(map(str, path)) or 'top level'}: {text}")
-        if lines:
-            raise ConfigError(*dict.fromkeys(lines))
+    def matches_per_fixture(self) -> int:
+        """Return the number of matches of a fixture."""
+        return self.fixture_matches or _MATCHES_PER_ROW * min(self.matches, self.rows_per_fixture)
 
 
-@define
-class Section:
-    """A table while it is read: choices are taken out of it first, and what remains must be plain options."""
+@frozen(kw_only=True)
+class PlayerConfig:
+    """``[players.NAME]``: one learning identity.
 
-    reader: Reader
-    table: dict[str, Any]
-    path: tuple[str, ...]
-    claimed: dict[str, str] = field(factory=dict)  # component name → kind that owns the table of that name
-    parted: set[str] = field(factory=set)  # kinds of which any table may stand here
+    Attributes:
+        name: Name of the player.
+        parts: Further matchmakers that tables of the section configure, by name.
+    """
 
-    def problem(self, text: str, *below: str | int) -> None:
-        """Remember what is wrong at a key of this table."""
-        self.reader.problems.append(Problem((*self.path, *below), text))
-
-    def choose(self, kind: str, key: str, *, required: bool = False, default: str | None = None) -> Chosen | None:
-        """Take the component of `kind` that `key` names, or else `default`, with its options."""
-        wanted = self.table.pop(key, default)
-        if wanted is None:
-            if required:
-                names = ", ".join(self.reader.plugins.components(kind)) or "none is"
-                self.problem(f"missing; expected the name of an installed {kind} ({names} installed)", key)
-            return None
-        return self.take(kind, wanted, key)
-
-    def choose_many(self, kind: str, key: str) -> tuple[Chosen, ...]:
-        """Take the components of `kind` that the list `key` names."""
-        names = self.table.pop(key, [])
-        if not isinstance(names, list):
-            self.problem(f"expected a list of names, got {shown(names)}", key)
-            return ()
-        chosen = [self.take(kind, item, key, i) for i, item in enumerate(names)]
-        return tuple(one for one in chosen if one is not None)
-
-    def take(self, kind: str, name: object, *at: str | int) -> Chosen | None:
-        """Take the component of `kind` called `name`, with its options; `at` is where it was named."""
-        if not isinstance(name, str):
-            self.problem(f"expected the name of an installed {kind}, got {shown(name)}", *at)
-            return None
-        owner = self.claimed.setdefault(name, kind)
-        options = self.table.get(name, {})
-        if owner != kind and options:
-            self.problem(f"ambiguous: both the {owner} and the {kind} chosen here are called {name!r}", name)
-        return self.make(kind, name, options, at=at)
-
-    def make(self, kind: str, name: str, options: object, *, at: Sequence[str | int]) -> Chosen | None:
-        """Return the component `name` with the given options, None after a problem."""
-        try:
-            component = self.reader.plugins.get(kind, name)
-            config = _structure_config(component, options)
-        except PluginError as error:
-            self.problem(str(error), *at)
-        except StructuringError as error:
-            self.reader.problems += [problem.below(*self.path, name) for problem in error.problems]
-        else:
-            return Chosen(kind=kind, name=name, config=config, component=component)
-        return None
-
-    def parts(self, kind: str) -> dict[str, Chosen]:
-        """Take every remaining table that configures an installed component of `kind`."""
-        self.parted.add(kind)
-        components = self.reader.plugins.components(kind)
-        names = [name for name, table in self.table.items() if table and name in components.keys() - self.claimed]
-        made = {name: self.take(kind, name, name) for name in names}
-        return {name: part for name, part in made.items() if part is not None}
-
-    def build(self, cls: type[S], **given: object) -> S | None:
-        """Make the record from the given fields and the plain options that remain, None after a problem."""
-        options = {key: self.table[key] for key in self.table if not (key in self.claimed or self._is_idle(key))}
-        try:
-            return cls(**structure_fields(options, cls, given=given))
-        except StructuringError as error:
-            self.reader.problems += [self._explained(problem).below(*self.path) for problem in error.problems]
-        return None
-
-    def _is_idle(self, key: str) -> bool:
-        """Return whether a key holds a component's table without options, which is as good as none."""
-        return self.table[key] == {} and bool(self._kinds(key))
-
-    def _kinds(self, name: object) -> list[str]:
-        """Return the kinds of the components called `name` that a configuration can choose."""
-        return [kind for kind in KINDS if kind != "command" and name in self.reader.plugins.components(kind)]
-
-    def _explained(self, problem: Problem) -> Problem:
-        """Say of an unknown table which component it would configure, and of an unknown option whose it is."""
-        key = str(problem.path[0])
-        if not problem.text.startswith("unknown key"):
-            return problem
-        if owner := self._owner(key):
-            table = ".".join((*self.path, owner))
-            return evolve(problem, text=f"unknown key: it is an option of {owner!r} — write it into [{table}]")
-        if isinstance(self.table.get(key), dict):
-            if kinds := self._kinds(key):
-                text = f"the {kinds[0]} {key!r} is not chosen in this section — remove the table, or choose it"
-                return evolve(problem, text=f"unknown key: {text}")
-            choices = {*self.claimed, *chain.from_iterable(map(self.reader.plugins.components, self.parted))}
-            if hint := did_you_mean(key, choices):
-                return evolve(problem, text=f"unknown key{hint}")
-        return problem
-
-    def _owner(self, option: str) -> str:
-        """Return the component chosen here that has an option of that name, empty where none has."""
-        for name, kind in self.claimed.items():
-            component = self.reader.plugins.components(kind).get(name)
-            with suppress(PluginError):  # of one whose class cannot be used, which is told already
-                cls = None if component is None else component.load_config()
-                if cls is not None and option in attrs.fields_dict(cls):
-                    return name
-        return ""
+    name: str
+    role: str = option("", help="Role that it learns; empty: the only role of the environment.")
+    algorithm: SelectedComponent = option(help="Component that decides and learns.")
+    network: SelectedComponent | None = option(None, help="Component that makes its network, if the algorithm has one.")
+    matchmaker: SelectedComponent = option(help="Component that chooses its opponents.")
+    interfaces: tuple[SelectedComponent, ...] = option(
+        (), help="Transforms of its observations, rewards and actions, innermost first."
+    )
+    freeze_every_decisions: int = option(
+        500_000, at_least(0), help="Decisions between two frozen models; 0: only when a rule requests one."
+    )
+    share: float = option(
+        1.0, at_least(0), help="Its share of the ticks played, relative to other players; 0: it does not train."
+    )
+    learner_processes: int = option(
+        1,
+        between(1, 64),
+        help="Processes that compute its updates, each a shard of every batch; 1 in a single-process run.",
+    )
+    init: str = option("", help="Model file (…/<hash>.safetensors) to start from; empty: new weights.")
+    parts: Mapping[str, SelectedComponent] = field(factory=dict)
 
 
-def _structure_config(component: Component, options: object) -> Any:
-    cls = component.load_config()
-    if cls is None:
-        if options:
-            raise StructuringError(Problem((), "it has no options"))
-        return None
-    try:
-        return structure(options, cls)
-    except StructuringError:
-        raise
-    except Exception as error:  # unresolvable annotations, say: a mistake of the plugin
-        raise PluginError(
-            f"{component.name!r}: its configuration class {component.config} cannot be read: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+@frozen(kw_only=True)
+class AnchorConfig:
+    """``[anchors.NAME]``: a scripted participant that is rated."""
+
+    name: str
+    agent: SelectedComponent = option(help="Component that plays.")
+
+
+@frozen(kw_only=True)
+class LeagueSection:
+    """``[league]``: the rating method, and the rules that change the league."""
+
+    rating: SelectedComponent = option(
+        DEFAULT_RATING, help="Component that rates frozen models and anchors from the rating matches."
+    )
+    rules: tuple[SelectedComponent, ...] = option((), help="Names of rules, in the order in which they are applied.")
+    every_matches: int = option(1000, at_least(1), help="Training matches between two applications of the rules.")
+
+
+@frozen(kw_only=True)
+class EvaluationSection:
+    """``[evaluation]``: rating matches.
+
+    Attributes:
+        parts: Further matchmakers that tables of the section configure, by name.
+    """
+
+    enabled: bool = option(True, help="Whether rating matches are played.")
+    matches: int = option(64, at_least(1), help="Matches that one evaluator steps at once.")
+    share: float = option(0.0, at_least(0), help="Maximum of rating matches per training match; 0: no limit.")
+    fixture_matches: int = option(
+        20,
+        at_least(1),
+        help="Matches per rating fixture; twice as many, half with swapped seats, in a game of one role.",
+    )
+    final_matches: int = option(
+        200,
+        at_least(0),
+        help="Matches at the end of the run between each newest model and each anchor and some earlier models.",
+    )
+    matchmaker: SelectedComponent | None = option(
+        None, help="Component that chooses pairs; default: the first player's."
+    )
+    parts: Mapping[str, SelectedComponent] = field(factory=dict)
+
+
+@frozen(kw_only=True)
+class MetricsSection:
+    """``[metrics]``: where metrics are written."""
+
+    sinks: tuple[SelectedComponent, ...] = option((), help="Names of metric sinks.")
+    interval_s: float = option(
+        1.0, at_least(0.1), help="Seconds between two reports; at least 20 times the duration of a report."
+    )
+
+
+@frozen(kw_only=True)
+class RunConfig:
+    """The whole configuration of a run.
+
+    Attributes:
+        launcher: The component named by `run.launcher`; None if it is not installed and `run.workers` is 0.
+        inference: The component that runs networks in samplers; None for torch.
+        players: Players by name, in the order of the file.
+        anchors: Anchors by name, in the order of the file.
+        data: The plain tables that this was read from, overrides included.
+        reader: Formats problems that are found later.
+    """
+
+    run: RunSection
+    launcher: SelectedComponent | None
+    inference: SelectedComponent | None
+    environment: SelectedComponent
+    sampling: SamplingSection
+    players: Mapping[str, PlayerConfig]
+    anchors: Mapping[str, AnchorConfig]
+    league: LeagueSection
+    evaluation: EvaluationSection
+    metrics: MetricsSection
+    data: Mapping[str, Any]
+    reader: ConfigReader = field(eq=False, repr=False)
+
+    @property
+    def learner_processes(self) -> int:
+        """Return the number of processes that compute the updates of all players."""
+        return sum(player.learner_processes for player in self.players.values())

@@ -1,9 +1,9 @@
-"""From plain TOML values to typed records: strictly, and with every problem found at once.
+"""Structure plain TOML values into typed records, strictly, and report all problems at once.
 
 One cattrs converter dispatches on the declared types: bool, int, float, str, lists and tuples of one type, mappings,
-unions of those, and attrs classes. Its hooks refuse what cattrs would convert by default (4.7 to 4, ``"7"`` to 7,
-``"abc"`` to ``["a", "b", "c"]``), unknown keys, and integers of more than 64 bits; only an integer may stand for a
-float. All other types, such as enumerations and paths, are read as cattrs reads them.
+unions of those, and attrs classes. Its hooks reject what cattrs would convert by default (4.7 to 4, ``"7"`` to 7,
+``"abc"`` to ``["a", "b", "c"]``), unknown keys, and integers of more than 64 bits. An integer is accepted as a float.
+All other types, such as enumerations and paths, are structured as cattrs does.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ T = TypeVar("T")
 
 @attrs.frozen
 class Problem:
-    """One wrong value: where it is (keys and list positions from the top) and what is wrong with it."""
+    """One wrong value: its path (keys and list positions from the top) and a description."""
 
     path: tuple[str | int, ...]
     text: str
 
     def below(self, *head: str | int) -> Problem:
-        """Return the same problem seen from further up."""
+        """Return the same problem with a longer path."""
         return Problem((*head, *self.path), self.text)
 
 
 class StructuringError(Exception):
-    """A value does not fit its declared type; `problems` says everything that is wrong with it."""
+    """A value does not fit its declared type; `problems` lists all reasons."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__("; ".join(problem.text for problem in problems))
@@ -42,57 +42,57 @@ class StructuringError(Exception):
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Return `` — did you mean 'x'?`` for the closest choice, nothing where none is close."""
-    text, known = str(word), sorted(choices)
-    close = difflib.get_close_matches(text, known, n=1) or [
-        choice for choice in known if text and choice.startswith(text)
+    """Return `` — did you mean 'x'?`` for the closest choice, or an empty text if none is close."""
+    text, sorted_choices = str(word), sorted(choices)
+    close = difflib.get_close_matches(text, sorted_choices, n=1) or [
+        choice for choice in sorted_choices if text and choice.startswith(text)
     ]
     return f" — did you mean {close[0]!r}?" if close else ""
 
 
 def structure(value: object, kind: type[T]) -> T:
-    """Return `value` as a `kind`.
+    """Return `value` as an instance of `kind`.
 
     Raises:
-        StructuringError: It does not fit.
+        StructuringError: The value does not fit.
     """
     return converter.structure(value, kind)
 
 
-def structure_fields(table: object, cls: type[Any], *, given: Mapping[str, object] | None = None) -> dict[str, Any]:
+def structure_fields(table: object, cls: type[Any], *, values: Mapping[str, object] | None = None) -> dict[str, Any]:
     """Read the fields of the attrs class `cls` from a table, without making the instance.
 
     Args:
-        table: The plain table; every key must be a field that is not in `given`.
+        table: The plain table; every key must be a field that is not in `values`.
         cls: An attrs class.
-        given: Fields that are already made and need neither reading nor checking.
+        values: Fields that are already structured; they are neither read nor checked.
 
     Returns:
-        Keyword arguments for `cls`: the fields that the table has, and those given.
+        Keyword arguments for `cls`: the fields of the table and `values`.
 
     Raises:
         StructuringError: With every unknown key, missing field, wrong type and failed check of the table.
     """
     if not isinstance(table, dict):
         raise _mismatch("a table", table)
-    values = dict(given or {})
-    fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in values}
+    ready = dict(values or {})
+    fields = {f.alias: f for f in attrs.fields(attrs.resolve_types(cls)) if f.init and f.alias not in ready}
     options = [f.alias for f in attrs.fields(cls) if f.alias in fields or f.metadata]
     problems = [Problem((key,), f"unknown key{did_you_mean(key, options)}") for key in table if key not in fields]
     for key, attribute in fields.items():
         if key in table:
             try:
-                values[key] = _checked(table[key], attribute)
+                ready[key] = _structure_field(table[key], attribute)
             except StructuringError as error:
                 problems += [problem.below(key) for problem in error.problems]
         elif attribute.default is attrs.NOTHING:
             problems.append(Problem((key,), f"missing; expected {_expected(attribute)}"))
     if problems:
         raise StructuringError(*problems)
-    return values
+    return ready
 
 
-def _checked(value: object, attribute: attrs.Attribute[Any]) -> Any:
+def _structure_field(value: object, attribute: attrs.Attribute[Any]) -> Any:
     structured = structure(value, attribute.type) if attribute.type is not None else value
     check = attribute.validator
     if isinstance(check, Check) and not check.accepts(structured):
@@ -107,14 +107,14 @@ def _expected(attribute: attrs.Attribute[Any]) -> str:
     return _type_words(attribute.type)
 
 
-def shown(value: object) -> str:
-    """Return a value as messages show it: one that is long is cut."""
+def shorten(value: object) -> str:
+    """Return the representation of a value, cut to 80 characters."""
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "…"
 
 
 def _mismatch(expected: str, value: object, hint: str = "") -> StructuringError:
-    return StructuringError(Problem((), f"expected {expected}, got {shown(value)}{hint}"))
+    return StructuringError(Problem((), f"expected {expected}, got {shorten(value)}{hint}"))
 
 
 _WORDS = {
@@ -142,7 +142,7 @@ def _strict(*accepted: type) -> Callable[[object, Any], Any]:
     def hook(value: object, kind: Any) -> Any:
         if not isinstance(value, accepted) or (type(value) is bool and kind is not bool):
             raise _mismatch(_type_words(kind), value)
-        if isinstance(value, int) and not -(2**63) <= value < 2**63:  # neither TOML nor SQLite knows others
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:  # the range of TOML and SQLite
             raise _mismatch("an integer of at most 64 bits", value)
         return kind(value)
 
@@ -167,24 +167,24 @@ def _sequence(value: object, kind: Any) -> Any:
         raise _mismatch("a list", value)
     item_kind, *_ = get_args(kind) or (Any,)
     made = list if (get_origin(kind) or kind) is list else tuple
-    return made(_each((i, item, item_kind) for i, item in enumerate(value)))
+    return made(_structure_items((i, item, item_kind) for i, item in enumerate(value)))
 
 
 def _mapping(value: object, kind: Any) -> Any:
     if not isinstance(value, Mapping):
         raise _mismatch("a table", value)
     key_kind, item_kind = get_args(kind) or (Any, Any)
-    keys = _each((str(key), key, key_kind) for key in value)
-    return dict(zip(keys, _each((key, item, item_kind) for key, item in value.items()), strict=True))
+    keys = _structure_items((str(key), key, key_kind) for key in value)
+    return dict(zip(keys, _structure_items((key, item, item_kind) for key, item in value.items()), strict=True))
 
 
-def _each(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
+def _structure_items(items: Iterable[tuple[str | int, object, Any]]) -> list[Any]:
     made, problems = [], []
-    for where, item, kind in items:
+    for key, item, kind in items:
         try:
             made.append(structure(item, kind))
-        except StructuringError as error:  # the problems of every item are wanted
-            problems += [problem.below(where) for problem in error.problems]
+        except StructuringError as error:  # go on, to report the problems of every item
+            problems += [problem.below(key) for problem in error.problems]
     if problems:
         raise StructuringError(*problems)
     return made
@@ -199,12 +199,12 @@ def _members(kind: Any) -> list[Any]:
 
 
 def _union(value: object, kind: Any) -> Any:
-    members = sorted(_members(kind), key=lambda member: member is not type(value))  # an int stays one in float | int
+    members = sorted(_members(kind), key=lambda member: member is not type(value))  # keep an int in float | int
     failures = []
     for member in members:
         try:
             return structure(value, member)
-        except StructuringError as error:  # a failure is the way to the next member
+        except StructuringError as error:  # try the next member
             failures.append(error)
     if len(members) == 1:
         raise failures[0]

@@ -1,4 +1,4 @@
-"""Reading TOML with errors that name file and line, and changing single values."""
+"""Read TOML files with errors that name file and line, and override single values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def read_toml(path: str | Path) -> Table:
     """Read a TOML file.
 
     Raises:
-        ConfigError: There is no such file, it cannot be read, or it is not TOML.
+        ConfigError: The file is missing, cannot be read, or is not valid TOML.
     """
     try:
-        file = Path(os.path.realpath(path))  # what a shell pipes in has no name there
+        file = Path(os.path.realpath(path))  # resolves /dev/stdin, which a shell may pipe into
         if file.is_fifo() or file.is_char_device():
-            raise ConfigError(f"{path}: is no regular file; expected a TOML file")
-        text = Path(path).read_text(encoding="utf-8-sig")  # some editors begin a file with a byte-order mark
+            raise ConfigError(f"{path}: is not a regular file; expected a TOML file")
+        text = Path(path).read_text(encoding="utf-8-sig")  # skips a byte-order mark
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file") from None
     except OSError as error:
@@ -47,15 +47,15 @@ def read_toml(path: str | Path) -> Table:
 
 
 def _loads(text: str) -> Table:
-    """Return what TOML text says.
+    """Parse TOML text.
 
     Raises:
-        tomllib.TOMLDecodeError: It is not TOML.
-        ValueError: Python can neither copy nor show all of it.
+        tomllib.TOMLDecodeError: The text is not valid TOML.
+        ValueError: It is nested too deeply, or holds a number of too many digits.
     """
     try:
         table = tomllib.loads(text)
-        repr(table)  # of a number with thousands of hexadecimal digits it makes no text
+        repr(table)  # raises for an integer of thousands of digits
         deep = _depth(table) > _MAX_DEPTH
     except tomllib.TOMLDecodeError:
         raise
@@ -64,7 +64,7 @@ def _loads(text: str) -> Table:
     except ValueError:
         raise ValueError("a number has too many digits") from None
     if deep:
-        raise ValueError(f"tables and lists lie in each other on more than {_MAX_DEPTH} levels")
+        raise ValueError(f"tables and lists are nested more than {_MAX_DEPTH} levels deep")
     return table
 
 
@@ -76,17 +76,17 @@ def _depth(value: Any) -> int:
 def apply_overrides(data: Mapping[str, Any], overrides: Sequence[str]) -> Table:
     """Return a copy of `data` with ``key.path=value`` texts applied in order.
 
-    The right side is read as a TOML value; what is not one is taken as a string, so that words need no quotes.
+    The right side is parsed as a TOML value. Text that is not valid TOML is taken as a string, so words need no quotes.
 
     Raises:
-        ConfigError: With one line for every override that is not of that form or does not meet a table.
+        ConfigError: With one line for every override that is malformed or whose path leads through a value.
     """
     merged: Table = copy.deepcopy(dict(data))
     problems = []
     for override in overrides:
         try:
             _apply(merged, override)
-        except ValueError as error:  # the problems of every override are wanted
+        except ValueError as error:  # go on, to report the problems of every override
             problems.append(f"--set {override}: {error}")
     if problems:
         raise ConfigError(*problems)
@@ -102,7 +102,7 @@ def _apply(merged: Table, override: str) -> None:
     for depth, parent in enumerate(parents, start=1):
         table = table.setdefault(parent, {})
         if not isinstance(table, dict):
-            raise ValueError(f"{'.'.join(parents[:depth])} is a value, not a table")  # noqa: TRY004 - of the user
+            raise ValueError(f"{'.'.join(parents[:depth])} is a value, not a table")  # noqa: TRY004 - a wrong value, not a wrong type
     table[last] = _value(text.strip())
 
 
@@ -110,7 +110,7 @@ def key_path(key: str) -> list[str]:
     """Return the parts of a dotted key.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not a dotted key.
     """
     path: list[str] = []
     try:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League
 from ludus._league.matchmaking_state import MatchmakingState

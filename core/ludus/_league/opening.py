@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus._league.coordinator import Coordinator
 from ludus._league.fixtures import EvaluationFixtures, TrainingFixtures
 from ludus._league.league import League

@@ -22,7 +22,7 @@ from ludus._messaging.messages import (
     ModelAck,
     ModelFrozen,
 )
-from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, usable
+from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_arrays, save_checkpoint, wrap_file_errors
 from ludus.algorithm import Trainer
 from ludus.errors import ModelError
 from ludus.launcher import COORDINATOR, Link, SharedMemory
@@ -130,7 +130,7 @@ class Publisher:
         arrays |= {f"state/{name}": array for name, array in self.state.trainer.state().items()}
         counters = self.state.counters() | self.metrics.totals.as_dict()
         started_s = self.clock()
-        with usable(self.run_dir):
+        with wrap_file_errors(self.run_dir):
             path, digest = save_checkpoint(self._folder, arrays, counters)
         self._checkpointed_s = self.clock()
         self._checkpoint_duration_s = self._checkpointed_s - started_s
@@ -165,7 +165,7 @@ class Publisher:
         """
         state = self.state
         state.models += 1
-        with usable(self.run_dir):
+        with wrap_file_errors(self.run_dir):
             digest = save_arrays(self.run_dir / "models", state.weights, {**self.manifest, **self._position})
         state.frozen_decisions = state.decisions
         frozen = ModelFrozen(number=state.models, hash=digest, generation=state.generation, **self._position)

@@ -146,9 +146,9 @@ class Plugins:
             if not broken or report.status in ("broken", "refused"):
                 yield from (f"{report.who} {report.status}: {problem}" for problem in report.problems)
         if not broken:
-            yield from self.misnamed()
+            yield from self.unmatched_names()
 
-    def misnamed(self) -> Iterator[str]:
+    def unmatched_names(self) -> Iterator[str]:
         """Yield one line for every name to allow or block that no installed plugin has."""
         names = [name for report in self.reports for name in (report.name, report.distribution)]
         for name in self.unmatched:

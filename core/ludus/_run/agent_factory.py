@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus._run.context import RunContext
 from ludus._run.factories import make_agent
 from ludus._sampling.actors import PolicyAgent

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from ludus._config.run_config import PlayerConfig, RunConfig, load_config
+from ludus._config.run_config import load_config
+from ludus._config.sections import PlayerConfig, RunConfig
 from ludus._plugins.error_wrapping import close_environment
 from ludus._plugins.manager import Plugins, load_plugins
 from ludus._run.factories import learned_role, make_algorithm, make_environment, player_role

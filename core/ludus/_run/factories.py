@@ -1,7 +1,6 @@
-"""From configuration to live objects: every call of a plugin's factory is here.
+"""Make components from the configuration; every call of a plugin's factory is in this module.
 
-What a factory raises becomes one line that names the component and the exception, so that a mistake in a plugin never
-looks like one of ludus.
+An exception of a factory is wrapped in an error that names the component.
 """
 
 from __future__ import annotations
@@ -11,8 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ludus._config.run_config import EvaluationSection, PlayerConfig, RunConfig, matchmaker_part, part_key, section_path
-from ludus._config.sections import Chosen
+from ludus._config.matchmaker_parts import part_key, section_path, select_matchmaker_part
+from ludus._config.section_reader import SelectedComponent
+from ludus._config.sections import EvaluationSection, PlayerConfig, RunConfig
 from ludus._plugins.error_wrapping import wrap_errors
 from ludus._plugins.manager import Plugins
 from ludus.agent import Agent
@@ -32,31 +32,31 @@ if TYPE_CHECKING:
 _log = logging.getLogger("ludus.inference")
 
 
-def make_environment(chosen: Chosen, num_matches: int) -> Environment:
+def make_environment(selected: SelectedComponent, num_matches: int) -> Environment:
     """Make an environment of `num_matches` matches.
 
     Raises:
-        PluginError: Its factory raised.
-        ContractError: It has another number of matches.
+        PluginError: The factory raised.
+        ContractError: The environment has another number of matches.
     """
-    environment: Environment = make(chosen, num_matches=num_matches)
-    with wrap_errors(_named(chosen)):
+    environment: Environment = make(selected, num_matches=num_matches)
+    with wrap_errors(_describe(selected)):
         if environment.num_matches != num_matches:
             raise ContractError(f"has {environment.num_matches} matches, expected {num_matches}")
     return environment
 
 
-def make_agent(chosen: Chosen, spec: EnvironmentSpec, role: str) -> Agent:
+def make_agent(selected: SelectedComponent, spec: EnvironmentSpec, role: str) -> Agent:
     """Make a scripted agent for a role.
 
     Raises:
-        ConfigError: It does not play this environment.
-        PluginError: Its factory raised.
+        ConfigError: The agent does not play this environment.
+        PluginError: The factory raised.
     """
-    plays = chosen.component.environments
+    plays = selected.component.environments
     if plays and spec.name not in plays:
-        raise ConfigError(f"agent {chosen.name!r} plays {', '.join(plays)}, not {spec.name}")
-    agent: Agent = make(chosen, spec=spec, role=role)
+        raise ConfigError(f"agent {selected.name!r} plays {', '.join(plays)}, not {spec.name}")
+    agent: Agent = make(selected, spec=spec, role=role)
     return agent
 
 
@@ -64,7 +64,7 @@ def learned_role(player: PlayerConfig, spec: EnvironmentSpec) -> Role:
     """Return the environment's role that a player learns.
 
     Raises:
-        ConfigError: There is no such role, or several and the player names none.
+        ConfigError: The role does not exist, or the player names none of several.
     """
     names = ", ".join(role.name for role in spec.roles)
     if not player.role and len(spec.roles) > 1:
@@ -76,14 +76,14 @@ def learned_role(player: PlayerConfig, spec: EnvironmentSpec) -> Role:
 
 
 def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | None]:
-    """Put a player's interfaces before a role.
+    """Bind a player's interfaces to a role.
 
     Args:
-        player: Whose.
+        player: Configuration of the player.
         role: The role as the environment declares it.
 
     Returns:
-        The role as the player sees it, and the bound interface; None where it has none.
+        The role as the player observes it, and the bound interface; None without interfaces.
 
     Raises:
         PluginError: A factory or `bind` raised.
@@ -91,8 +91,8 @@ def player_role(player: PlayerConfig, role: Role) -> tuple[Role, Interface | Non
     """
     if not player.interfaces:
         return role, None
-    interface = stack(*(make(chosen) for chosen in player.interfaces))
-    with wrap_errors(_named(*player.interfaces)):
+    interface = stack(*(make(selected) for selected in player.interfaces))
+    with wrap_errors(_describe(*player.interfaces)):
         return bind_role(role, interface), interface
 
 
@@ -100,42 +100,42 @@ def make_algorithm(
     player: PlayerConfig,
     role: Role,
     *,
-    runtime: Chosen | None = None,
+    runtime: SelectedComponent | None = None,
     site: ServiceEndpoint | None = None,
 ) -> Algorithm:
     """Make a player's algorithm.
 
     Args:
-        player: Whose.
-        role: The role as the player sees it, from `player_role`.
-        runtime: What its policies run networks by; torch where None.
-        site: Where they run, for a runtime with a service; without, it does without the service.
+        player: Configuration of the player.
+        role: The role as the player observes it, from `player_role`.
+        runtime: Inference runtime of its policies; None for torch.
+        site: Endpoint of the runtime's service; None to run networks in this process.
 
     Raises:
-        PluginError: Its factory raised.
+        PluginError: The factory raised.
     """
     build_inference = partial(make_inference, runtime, site=site)
     return _algorithm(player, role, build_inference)
 
 
 def make_networks(player: PlayerConfig, role: Role) -> list[Network]:
-    """Make the networks that a policy of a player runs, in the order in which it asks for runtimes.
+    """Make the networks that a policy of a player runs, in the order in which it requests runtimes.
 
     Raises:
         PluginError: A factory raised.
-        ContractError: What it made is no module.
+        ContractError: A network is not a torch module.
     """
-    made: list[Network] = []
+    networks: list[Network] = []
 
-    def keep(module: nn.Module, request: NetworkRequest) -> Inference:
+    def record_network(module: nn.Module, request: NetworkRequest) -> Inference:
         if not hasattr(module, "state_dict"):
-            who = _named(player.network or player.algorithm)
-            raise ContractError(f"{who}: expected a torch.nn.Module as the network, got {module!r:.200}")
-        made.append(Network(module, request))
+            component = _describe(player.network or player.algorithm)
+            raise ContractError(f"{component}: expected a torch.nn.Module as the network, got {module!r:.200}")
+        networks.append(Network(module, request))
         return Eager(module, request)
 
-    _algorithm(player, role, keep).make_policy()
-    return made
+    _algorithm(player, role, record_network).make_policy()
+    return networks
 
 
 def _algorithm(
@@ -148,7 +148,7 @@ def _algorithm(
             )
         try:
             network: nn.Module = make(player.network, request=request)
-        except ConfigError as error:  # its lines begin with the option
+        except ConfigError as error:  # every line starts with the name of an option
             table = f"players.{player.name}.{player.network.name}"
             raise ConfigError(*(f"{table}.{problem}" for problem in error.problems)) from error
         return network
@@ -159,81 +159,85 @@ def _algorithm(
 
 
 def make_inference(
-    chosen: Chosen | None,
+    selected: SelectedComponent | None,
     module: nn.Module,
     request: NetworkRequest,
     *,
     site: ServiceEndpoint | None = None,
 ) -> Inference:
-    """Make a runtime for a network: the one chosen if it can run the network, else torch.
+    """Make the selected runtime for a network, or torch's if that does not support the network.
 
-    A component with a service is told where it runs, if there is a service.
+    Args:
+        selected: The inference component; None for torch.
+        module: The network.
+        request: What the network was requested for.
+        site: Endpoint of the component's service, if it has one.
 
     Raises:
-        PluginError: Its factory raised anything but `UnsupportedNetwork`.
+        PluginError: The factory raised anything but `UnsupportedNetwork`.
     """
-    if chosen is not None:
+    if selected is not None:
         try:
-            where = {} if chosen.component.service is None else {"site": site}
-            inference: Inference = make(chosen, module=module, request=request, **where)
+            arguments = {} if selected.component.service is None else {"site": site}
+            inference: Inference = make(selected, module=module, request=request, **arguments)
         except UnsupportedNetwork as error:
-            _log.info("inference %r cannot run this network (%s); torch runs it", chosen.name, error)
+            _log.info("inference %r cannot run this network (%s); torch runs it", selected.name, error)
         else:
             return inference
     return Eager(module, request)
 
 
-def make_service(chosen: Chosen, context: ServiceContext) -> Worker:
+def make_service(selected: SelectedComponent, context: ServiceContext) -> Worker:
     """Make the service of an inference component that has one.
 
     Raises:
-        PluginError: It raised.
+        PluginError: The factory raised.
     """
-    factory = chosen.component.load_service()
+    factory = selected.component.load_service()
     assert factory is not None
-    with wrap_errors(_named(chosen)):
-        service: Worker = factory(chosen.config, context=context)
+    with wrap_errors(_describe(selected)):
+        service: Worker = factory(selected.config, context=context)
     return service
 
 
 def make_matchmaker(plugins: Plugins, section: PlayerConfig | EvaluationSection) -> Matchmaker:
-    """Make the matchmaker chosen in a section, with the parts it asks for.
+    """Make the matchmaker selected in a section, with the parts that it builds.
 
     Raises:
-        ConfigError: A part is not installed, lacks an option, or contains itself; or there are options for another one.
+        ConfigError: A part is not installed, lacks an option or contains itself; or options of a part are unused.
         PluginError: A factory raised.
     """
     if section.matchmaker is None:
         raise ConfigError("evaluation.matchmaker: missing")
-    unused, where = dict(section.parts), ".".join(section_path(section))
+    unused, table = dict(section.parts), ".".join(section_path(section))
 
-    def made(chosen: Chosen, path: tuple[str, ...]) -> Matchmaker:
-        path = (*path, chosen.name)
+    def make_part(selected: SelectedComponent, ancestors: tuple[str, ...]) -> Matchmaker:
+        path = (*ancestors, selected.name)
 
         def build(name: str) -> Matchmaker:
             if name in path:
-                key = ".".join(map(str, part_key(chosen, name)))
-                raise ConfigError(f"{where}.{key}: {' → '.join((*path, name))} contains itself")
+                key = ".".join(map(str, part_key(selected, name)))
+                raise ConfigError(f"{table}.{key}: {' → '.join((*path, name))} contains itself")
             unused.pop(name, None)
-            return made(matchmaker_part(section, plugins, name, of=chosen), path)
+            return make_part(select_matchmaker_part(section, plugins, name, owner=selected), path)
 
-        matchmaker: Matchmaker = make(chosen, build=build)
+        matchmaker: Matchmaker = make(selected, build=build)
         return matchmaker
 
-    matchmaker = made(section.matchmaker, ())
+    matchmaker = make_part(section.matchmaker, ())
     if unused:
         text = (
             f"is neither chosen in this section nor a part of {section.matchmaker.name!r} — remove the table, or use it"
         )
-        raise ConfigError(*(f"{where}.{name}: unknown key: the matchmaker {name!r} {text}" for name in unused))
+        raise ConfigError(*(f"{table}.{name}: unknown key: the matchmaker {name!r} {text}" for name in unused))
     return matchmaker
 
 
 def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmaker | None:
-    """Make the matchmaker that chooses rating matches: the one configured, or that of the first player.
+    """Make the matchmaker of rating matches: the configured one, or that of the first player.
 
     Returns:
-        None where no rating matches are played.
+        The matchmaker; None if no rating matches are played.
 
     Raises:
         ConfigError: As `make_matchmaker`.
@@ -244,20 +248,20 @@ def make_evaluation_matchmaker(plugins: Plugins, config: RunConfig) -> Matchmake
     return make_matchmaker(plugins, section) if config.evaluation.enabled else None
 
 
-def make(chosen: Chosen, **arguments: object) -> Any:
-    """Make a component whose factory needs nothing but these arguments.
+def make(selected: SelectedComponent, **arguments: object) -> Any:
+    """Make a component by calling its factory with its configuration and these arguments.
 
     Raises:
-        PluginError: Its factory raised.
-        ContractError: Its factory returned None.
+        PluginError: The factory raised.
+        ContractError: The factory returned None.
     """
-    factory = chosen.component.load_factory()
-    with wrap_errors(_named(chosen)):
-        made = factory(chosen.config, **arguments)
-        if made is None:
+    factory = selected.component.load_factory()
+    with wrap_errors(_describe(selected)):
+        component = factory(selected.config, **arguments)
+        if component is None:
             raise ContractError("its factory returned None — does it end without a return?")
-        return made
+        return component
 
 
-def _named(*chosen: Chosen) -> str:
-    return f"{chosen[0].kind} {', '.join(repr(one.name) for one in chosen)}"
+def _describe(*selected: SelectedComponent) -> str:
+    return f"{selected[0].kind} {', '.join(repr(component.name) for component in selected)}"

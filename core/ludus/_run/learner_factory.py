@@ -7,7 +7,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus._learning.data_parallel import GroupFormation, HelperWorker
 from ludus._learning.learner import Learner, LearnerOptions
 from ludus._run.context import RunContext

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus._plugins.error_wrapping import close_environment
 from ludus._run.agent_factory import make_anchor_agent
 from ludus._run.context import RunContext

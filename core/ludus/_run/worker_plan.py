@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ludus._config.run_config import RunConfig
+from ludus._config.sections import RunConfig
 from ludus.launcher import RemoteSamplerSpec, WorkerSpec, helper_name, learner_name
 
 

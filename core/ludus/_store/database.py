@@ -75,12 +75,12 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
     A new one is returned inside its first transaction, so that it exists with its first values or not at all.
 
     Raises:
-        RunError: `create` and there is one already that is not `unused`, or not `create` and there is none.
+        RunError: `create` and there is one already that is not `is_unused`, or not `create` and there is none.
         StoreError: It is damaged or of a newer schema.
     """
     path = run_dir / DATABASE if create else _existing(run_dir)
-    again = create and unused(run_dir)
-    with sound(path):
+    again = create and is_unused(run_dir)
+    with wrap_database_errors(path):
         _check_length(path)
         connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
@@ -97,7 +97,7 @@ def connect_writer(run_dir: Path, *, create: bool) -> sqlite3.Connection:
         return _checked(connection, path)
 
 
-def unused(run_dir: Path) -> bool:
+def is_unused(run_dir: Path) -> bool:
     """Return whether a folder holds a league without a match, a model or a checkpoint, as a failed start leaves it."""
     if next(run_dir.rglob("*.safetensors"), None) is not None:
         return False
@@ -119,7 +119,7 @@ def connect_reader(run_dir: Path) -> sqlite3.Connection:
     # Without a -wal file and the right to make one, only an immutable opening works; then nobody writes either.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) or path.with_name(f"{DATABASE}-wal").exists() else "immutable=1"
     uri = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
-    with sound(path):
+    with wrap_database_errors(path):
         _check_length(path)
         connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_S)
         connection.execute("BEGIN")
@@ -134,7 +134,7 @@ def _existing(run_dir: Path) -> Path:
 
 
 @contextmanager
-def sound(path: Path) -> Iterator[None]:
+def wrap_database_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite refuses into an error that says what to do.
 
     Raises:

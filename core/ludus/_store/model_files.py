@@ -39,7 +39,7 @@ class SavedCheckpoint(NamedTuple):
 
 
 @contextmanager
-def usable(run_dir: Path) -> Iterator[None]:
+def wrap_file_errors(run_dir: Path) -> Iterator[None]:
     """Turn what the file system refuses into an error that says what to do.
 
     Raises:

@@ -16,7 +16,7 @@ import numpy as np
 from attrs import evolve, frozen
 from gymnasium import spaces
 
-from ludus._config.run_config import load_config, schedule_problem
+from ludus._config.run_config import find_unused_schedules, load_config
 from ludus._league.validation import (
     checked_changes,
     checked_evaluation,
@@ -61,7 +61,7 @@ from ludus.testing._tick_checks import Watch
 from ludus.testing._trying import expect
 
 if TYPE_CHECKING:
-    from ludus._config.run_config import AnchorConfig, PlayerConfig, RunConfig
+    from ludus._config.sections import AnchorConfig, PlayerConfig, RunConfig
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
@@ -104,7 +104,7 @@ def check_run(path: str | Path, *, overrides: Sequence[str] = (), plugins: Plugi
         yield from (Finding("fail", "configuration", problem) for problem in error.problems)
         return
     yield Finding("ok", "configuration", f"{_count(config.players, 'player')}, {_count(config.anchors, 'anchor')}")
-    if problem := schedule_problem(config):
+    if problem := find_unused_schedules(config):
         yield Finding("warn", "configuration", problem)
     subject = f"environment {config.environment.name}"
     try:
@@ -153,7 +153,7 @@ def _check_plugins(plugins: Plugins) -> Iterator[Finding]:
     for report in plugins.reports:
         if report.status != "blocked":
             yield from (Finding("warn", f"plugin {report.name}", problem) for problem in report.problems)
-    yield from (Finding("warn", "plugins", line) for line in plugins.misnamed())
+    yield from (Finding("warn", "plugins", line) for line in plugins.unmatched_names())
 
 
 # -- the environment -----------------------------------------------------------------------------------------------

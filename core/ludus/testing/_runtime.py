@@ -27,7 +27,7 @@ from ludus.launcher import COORDINATOR, Worker, WorkerContext, learner_name
 from ludus.wire import Message, message_of
 
 if TYPE_CHECKING:
-    from ludus._config.run_config import RunConfig
+    from ludus._config.sections import RunConfig
 
 __all__ = ["LeagueRunner", "league_runner"]
 

@@ -13,12 +13,13 @@ import attrs
 import torch
 from attrs import frozen
 from ludus import load_plugins
-from ludus._config.run_config import PlayerConfig, RunConfig, choose_components, dump_config, parse_config
+from ludus._config.run_config import dump_config, parse_config, select_components
+from ludus._config.sections import PlayerConfig, RunConfig
 from ludus._config.toml import apply_overrides, read_toml
 from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make_algorithm, make_environment, make_networks, player_role
 from ludus._run.metrics import read_metrics
-from ludus._run.threads import device_problem, prepare_to_compute
+from ludus._run.threads import configure_process, find_device_problem
 from ludus._run.worker_plan import count_samplers
 from ludus._seeding import seed_for
 from ludus.algorithm import GroupTrainer, Policy, Trainer
@@ -37,11 +38,11 @@ __all__ = [
     "Setup",
     "Source",
     "available_cores",
-    "device_problem",
+    "configure_process",
+    "find_device_problem",
     "open_environment",
     "open_setup",
     "oversubscription",
-    "prepare_to_compute",
     "read_metrics",
     "table_of",
 ]
@@ -83,7 +84,7 @@ def open_environment(name: str, overrides: Sequence[str] = ()) -> tuple[Callable
         ConfigError: With one line for every mistake.
     """
     options = tuple(text.removeprefix("environment.") for text in overrides)
-    (chosen,) = choose_components(load_plugins(), [("environment", name)], overrides=options)
+    (chosen,) = select_components(load_plugins(), [("environment", name)], overrides=options)
     return lambda matches: make_environment(chosen, matches), chosen.config
 
 

@@ -12,7 +12,7 @@ import psutil  # type: ignore[import-untyped,unused-ignore]
 from attrs import frozen
 from ludus.errors import ConfigError
 
-from ludus_bench._setup import available_cores, device_problem
+from ludus_bench._setup import available_cores, find_device_problem
 
 __all__ = [
     "ProcessUse",
@@ -49,11 +49,11 @@ def limit_threads(threads: int) -> Iterator[None]:
     import torch  # noqa: PLC0415 - slow to import
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore] # noqa: PLC0415
 
-    from ludus_bench._setup import prepare_to_compute  # noqa: PLC0415
+    from ludus_bench._setup import configure_process  # noqa: PLC0415
 
     before = torch.get_num_threads()
     with threadpool_limits(limits=threads):
-        prepare_to_compute(threads)
+        configure_process(threads)
         try:
             yield
         finally:
@@ -68,7 +68,7 @@ def check_device(name: str) -> str:
     """
     if name.partition(":")[0] not in ("cpu", "cuda"):
         raise ConfigError(f"--device: expected cpu or cuda, got {name!r}")
-    if problem := device_problem(name):
+    if problem := find_device_problem(name):
         raise ConfigError(f"--device: {problem}")
     return name
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 from ludus.matchmaker import Rating
-from ludus.runs import Run, evenly, milestones, open_run
+from ludus.runs import Run, earlier_models, open_run, spread_evenly
 from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.table import Table
@@ -51,7 +51,7 @@ def _data(run: Run) -> dict[str, Any]:
 def _player(run: Run, name: str) -> dict[str, Any]:
     league, models = run.league, run.league.players[name].models
     newest = models[-1] if models else ""
-    records = records_json(run, newest, (*league.anchors, *milestones(models))) if newest else {}
+    records = records_json(run, newest, (*league.anchors, *earlier_models(models))) if newest else {}
     ratings = [league.rating(model) for model in models]
     return {
         "newest": newest,
@@ -74,7 +74,7 @@ def _show(data: dict[str, Any]) -> Iterable[RenderableType]:
         yield _records(player) if player["records"] else _unrated(player["newest"], teams=data["teams"])
         ratings = player["ratings"]
         if len(ratings) > 1:
-            chosen = [ratings[i] for i in evenly(len(ratings), _STEPS)]
+            chosen = [ratings[i] for i in spread_evenly(len(ratings), _STEPS)]
             rise = " → ".join(f"{rating.mean:.0f}" for rating in chosen)
             yield f"rating {rise} (± {NEAR * chosen[-1].deviation:.0f})"
 
