@@ -15,9 +15,9 @@ from ludus.environment import Role
 from ludus.errors import ContractError, LinkError, ModelError
 from ludus.segment import Field, SegmentBatch
 from ludus.spaces import action_dtype, action_width, legal_actions
+from ludus.testing._errors import expect_type, wrap_errors
 from ludus.testing._group import Leaving, update_together
 from ludus.testing._synthetic import SyntheticRows, algorithm_roles, synthetic_batch
-from ludus.testing._trying import expect, trying
 
 __all__ = ["check_algorithm"]
 
@@ -47,7 +47,7 @@ def check_algorithm(make: Callable[[AlgorithmContext], Algorithm], *, roles: Seq
         except ContractError as refusal:
             refusals.append(f"{name}: {refusal}")
             continue
-        with trying(f"on role {name!r}"):
+        with wrap_errors(f"on role {name!r}"):
             for check in _CHECKS:
                 check(_Case(algorithm, role))
     _require(len(refusals) < len(tried), f"refuses every role — {'; '.join(refusals)}")
@@ -84,8 +84,8 @@ def check_fields(algorithm: Algorithm) -> None:
     Raises:
         ContractError: Fields are none, not unique, or such as samplers cannot fill; or segments have no decision.
     """
-    fields = expect(tuple, algorithm.fields, "fields")
-    names = [expect(Field, declared, "fields").name for declared in fields]
+    fields = expect_type(tuple, algorithm.fields, "fields")
+    names = [expect_type(Field, declared, "fields").name for declared in fields]
     _require(len(set(names)) == len(names), f"fields {names} are not unique")
     noted = [(one.shape, one.dtype) for one in fields if one.source == "opponents"]
     _require(all(one == ((), "float32") for one in noted), "fields of source 'opponents' must be scalar float32")
@@ -123,7 +123,8 @@ def check_decision(decision: Any, algorithm: Algorithm, role: Role, *, rows: int
     Raises:
         ContractError: It is no decision, has other arrays than declared, an illegal action or what is not finite.
     """
-    space, action = role.action_space, expect(np.ndarray, expect(Decision, decision, "act").action, "act's action")
+    expect_type(Decision, decision, "act")
+    space, action = role.action_space, expect_type(np.ndarray, decision.action, "act's action")
     expected, dtype = (rows, action_width(space)), action_dtype(space)
     _require(
         action.shape == expected and action.dtype == dtype,
@@ -232,7 +233,7 @@ def _check_update(case: _Case) -> None:
     _require(trainer.batch_decisions >= 1, "batch_decisions must be at least 1")
     before = trainer.weights()
     for seed in range(_MAX_WARM_UP_UPDATES):  # algorithms with a replay memory may wait for it to fill
-        result = expect(UpdateResult, trainer.update(case.batch(policy, seed), progress=0.5), "update")
+        result = expect_type(UpdateResult, trainer.update(case.batch(policy, seed), progress=0.5), "update")
         wrong = sorted(name for name, value in result.metrics.items() if not math.isfinite(value))
         _require(not wrong, f"update returned metrics that are not finite: {', '.join(wrong)}")
         _require((result.samples > 0) == (result.gradient_steps > 0), "samples and gradient_steps disagree")

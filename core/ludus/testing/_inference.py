@@ -14,8 +14,8 @@ from ludus.errors import ContractError, ModelError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
+from ludus.testing._errors import expect_type, wrap_errors
 from ludus.testing._synthetic import algorithm_roles, random_leaves
-from ludus.testing._trying import expect, trying
 
 if TYPE_CHECKING:
     from torch import nn
@@ -61,7 +61,7 @@ def check_inference(
         except UnsupportedNetwork as refusal:
             refusals.append(f"{name}: {refusal}")
             continue
-        with trying(f"on role {name!r}"):
+        with wrap_errors(f"on role {name!r}"):
             for check in (_check_rows, _check_slots, _check_loading):
                 check(case)
     _require(len(refusals) < len(tried), f"refuses every network — {'; '.join(refusals)}")
@@ -83,7 +83,9 @@ class _Case:
 
     def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
         """Compare a run with torch; `expected` says whose weights each span has."""
-        found = expect(Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run")
+        found = expect_type(
+            Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run"
+        )
         _require(not found.state, "run returned a state for a network without")
         for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
             part = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, privileged)]

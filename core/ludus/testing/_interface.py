@@ -14,9 +14,9 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
+from ludus.testing._errors import expect_type
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
-from ludus.testing._trying import expect
 
 __all__ = ["check_interface"]
 
@@ -155,7 +155,7 @@ def check_view(shown: Any, seen: Spaces, *, rows: int) -> None:
     Raises:
         ContractError: Something has another name, shape or dtype.
     """
-    expect(SeatView, shown, "observe")
+    expect_type(SeatView, shown, "observe")
     _check_observation(shown.observation, seen.observation, rows=rows)
     _check_mask(shown.action_mask, seen.action, rows=rows)
     _check_rewards(shown, rows=rows)

@@ -15,7 +15,7 @@ from ludus._league.participants import inherited
 from ludus._league.validation import checked_evaluation, checked_pairing, checked_pool_changes
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
-from ludus.testing._trying import trying
+from ludus.testing._errors import wrap_errors
 
 __all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
@@ -152,10 +152,10 @@ def check_matchmaker(
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
-        with trying(f"league {description!r}"):
+        with wrap_errors(f"league {description!r}"):
             for question in range(questions):
                 for player in league.players:
-                    with trying(f"player {player!r}"):
+                    with wrap_errors(f"player {player!r}"):
                         _check_fixture(matchmaker, league, player, (seed, question))
                 _check_evaluation(matchmaker, league, (seed, question))
             for player in league.players:

@@ -1,4 +1,7 @@
-"""Playing the same matches in a new interpreter, to see what depends on the process: hash seeds, ids, import order."""
+"""Play the same matches in a new interpreter, to find environments that depend on the process.
+
+Hash seeds, object ids and the order of imports differ between processes.
+"""
 
 from __future__ import annotations
 
@@ -12,68 +15,68 @@ from typing import Any
 from ludus.component import Component
 from ludus.environment import Environment
 from ludus.errors import ContractError
-from ludus.testing._rollout import Chooser, Rollout, digest
+from ludus.testing._rollout import Rollout, SeededActions, digest
 
-__all__ = ["answer", "digests_elsewhere", "maker"]
+__all__ = ["environment_factory", "other_process_digests", "print_digests"]
 
 _CHILD = """
 import json, sys
-asked = json.load(sys.stdin)
-sys.path[:] = asked.pop("path")
-from ludus.testing._other_process import answer
-answer(asked)
+request = json.load(sys.stdin)
+sys.path[:] = request.pop("path")
+from ludus.testing._other_process import print_digests
+print_digests(request)
 """
 
 
-def maker(component: Component, options: Mapping[str, Any]) -> Callable[[int], Environment]:
-    """Return a function of the number of matches that makes the component's environment."""
+def environment_factory(component: Component, options: Mapping[str, Any]) -> Callable[[int], Environment]:
+    """Return a function that makes the environment of a component, given the number of matches."""
     factory, config_class = component.load_factory(), component.load_config()
     config = None if config_class is None else config_class(**options)
     return lambda num_matches: factory(config, num_matches=num_matches)
 
 
-def digests_elsewhere(
-    component: Component, options: Mapping[str, Any], *, seed: int, steps: int, lines: tuple[int, ...]
+def other_process_digests(
+    component: Component, options: Mapping[str, Any], *, seed: int, steps: int, streams: tuple[int, ...]
 ) -> list[dict[str, str]]:
-    """Return a digest of every array on every tick, as a new interpreter with other hash seeds sees them.
+    """Return a digest of every array of every tick, played in a new interpreter with another hash seed.
 
     Args:
-        component: Makes the environment.
-        options: Of its configuration.
-        seed: See `Rollout`, and so are the lines.
-        steps: How many ticks are played.
-        lines: One per match.
+        component: Component of the environment.
+        options: Fields of its configuration.
+        seed: Seed of the rollout.
+        steps: Number of steps.
+        streams: Stream of each match; see `Rollout`.
 
     Raises:
-        ContractError: It failed there.
+        ContractError: The environment failed in the other process.
     """
-    asked = {
+    request = {
         "path": sys.path,
         "component": {"name": component.name, "factory": component.factory, "config": component.config},
         "options": dict(options),
         "seed": seed,
         "steps": steps,
-        "lines": lines,
+        "streams": streams,
     }
-    child = subprocess.run(  # noqa: S603 - our own interpreter and program
+    child = subprocess.run(  # noqa: S603 - runs this interpreter with a constant program
         [sys.executable, "-c", _CHILD],
-        input=json.dumps(asked),
+        input=json.dumps(request),
         env=os.environ | {"PYTHONHASHSEED": "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"},
         capture_output=True,
         text=True,
         check=False,
     )
     if child.returncode != 0:
-        reason = (child.stderr.strip().splitlines() or ["no reason given"])[-1]
+        reason = (child.stderr.strip().splitlines() or ["no error output"])[-1]
         raise ContractError(f"environment {component.name!r} failed in another process: {reason}")
     return json.loads(child.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
-def answer(asked: dict[str, Any]) -> None:
-    """Play what was asked for and print the digests as one line of JSON; called in the new interpreter."""
-    environment = maker(Component(**asked["component"]), asked["options"])(len(asked["lines"]))
-    choose = Chooser(spec=environment.spec)
-    rollout = Rollout(environment=environment, seed=asked["seed"], lines=asked["lines"], choose=choose)
-    seen = [{what: digest(array) for what, array in one.items()} for one in rollout.pictures(asked["steps"])]
+def print_digests(request: dict[str, Any]) -> None:
+    """Play a rollout and print its digests as one line of JSON; called in the new interpreter."""
+    environment = environment_factory(Component(**request["component"]), request["options"])(len(request["streams"]))
+    choose = SeededActions(spec=environment.spec)
+    rollout = Rollout(environment=environment, seed=request["seed"], streams=request["streams"], choose=choose)
+    digests = [{name: digest(array) for name, array in tick.items()} for tick in rollout.record(request["steps"])]
     environment.close()
-    sys.stdout.write("\n" + json.dumps(seen) + "\n")
+    sys.stdout.write("\n" + json.dumps(digests) + "\n")

@@ -10,8 +10,8 @@ import numpy as np
 from ludus._league.validation import checked_changes
 from ludus.errors import ContractError
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
+from ludus.testing._errors import wrap_errors
 from ludus.testing._matchmaker import FakeLeague, fake_leagues
-from ludus.testing._trying import trying
 
 __all__ = ["check_rule"]
 
@@ -32,7 +32,7 @@ def check_rule(
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
-        with trying(f"league {description!r}"):
+        with wrap_errors(f"league {description!r}"):
             for question in range(questions):
                 answers = [_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2)]
                 if answers[0] != answers[1]:

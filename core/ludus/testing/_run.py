@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, cycle, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -52,20 +52,20 @@ from ludus.network import RecurrentNetwork
 from ludus.records import Fixture
 from ludus.spaces import action_width, is_continuous, label_sizes, leaf_spaces, legal_actions
 from ludus.testing._algorithm import check_decision, check_fields
+from ludus.testing._errors import expect_type
 from ludus.testing._interface import check_view
 from ludus.testing._matchmaker import FakeLeague, fake_player
-from ludus.testing._rollout import Chooser, Rollout, random_action
+from ludus.testing._rollout import Rollout, SeededActions, TickCheck, random_action
 from ludus.testing._spec_checks import check_spec
 from ludus.testing._synthetic import random_leaves
-from ludus.testing._tick_checks import Watch
-from ludus.testing._trying import expect
+from ludus.testing._tick_checks import TickChecker
 
 if TYPE_CHECKING:
     from ludus._config.sections import AnchorConfig, PlayerConfig, RunConfig
     from ludus._sampling.actors import LiveActor
     from ludus.agent import Agent
     from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
-    from ludus.environment import Environment, EnvironmentSpec, Role, Scenario, Tick
+    from ludus.environment import Environment, EnvironmentSpec, Role, Scenario
     from ludus.interface import Interface, SeatView
     from ludus.matchmaker import Matchmaker
     from ludus.segment import SegmentBatch
@@ -164,21 +164,21 @@ def _check_environment(environment: Environment, seed: int) -> Iterator[str]:
     environment.reset(match_seeds(seed, np.arange(_MATCHES)))  # some know their spaces only after their first reset
     spec = environment.spec
     check_spec(spec)
-    watch = Watch(spec=spec, num_matches=_MATCHES, max_idle_ticks=_MOST_TICKS)
-    rollout = _rollout(environment, seed, watch)
+    checker = TickChecker(spec=spec, num_matches=_MATCHES, max_idle_ticks=_MOST_TICKS)
+    rollout = _rollout(environment, seed, checker)
     for _ in range(_TICKS):
-        rollout.advance()
-        rollout.renew()
-    watch.finish()
-    ended = sum(rollout.numbers)
+        rollout.step()
+        rollout.restart_ended()
+    checker.finish()
+    ended = sum(rollout.match_numbers)
     yield f"{spec.turn}, {len(spec.seats)} seats, {spec.num_teams} teams; {_TICKS} ticks, {ended} matches ended"
     for role in spec.roles:
         yield f"role {role.name} {_space_text(role)}"
 
 
-def _rollout(environment: Environment, seed: int, watch: Callable[[Tick, np.ndarray | None], None]) -> Rollout:
-    choose = Chooser(spec=environment.spec)
-    return Rollout(environment=environment, seed=seed, lines=range(_MATCHES), choose=choose, watch=watch)
+def _rollout(environment: Environment, seed: int, check: TickCheck | None = None) -> Rollout:
+    choose = SeededActions(spec=environment.spec)
+    return Rollout(environment=environment, seed=seed, streams=range(_MATCHES), choose=choose, check=check)
 
 
 def _space_text(role: Role) -> str:
@@ -280,7 +280,7 @@ def _check_player(player: PlayerConfig, environment: Environment, context: RunCo
     started = time.perf_counter()
     result = trainer.update(batch.read_only(), progress=0.0)
     with wrap_answer_errors(who):
-        expect(UpdateResult, result, "update")
+        expect_type(UpdateResult, result, "update")
     actor.policy.load(trainer.weights())
     yield f"update: {time.perf_counter() - started:.2f} s; {_metrics_text(result)}"
 
@@ -355,11 +355,11 @@ def _check_anchor(anchor: AnchorConfig, environment: Environment, seed: int) -> 
 
 
 def _check_agent(agent: Agent, role: Role, environment: Environment, seed: int) -> None:
-    rollout = _rollout(environment, seed, lambda _tick, _indices: None)
+    rollout = _rollout(environment, seed)
     for _ in range(_MOST_TICKS):
         if rollout.tick.roles[role.name].acting.any():
             break
-        rollout.advance()
+        rollout.step()
     tick = rollout.tick.roles[role.name]
     rows, seats = np.nonzero(tick.acting)
     if not rows.size:

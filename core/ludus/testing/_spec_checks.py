@@ -1,4 +1,4 @@
-"""Whether an `EnvironmentSpec` makes sense: the part of the environment kit that plays no match."""
+"""Check the specification of an environment, without playing a match."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ludus.environment import EnvironmentSpec, Role
 from ludus.errors import ContractError
 from ludus.option import name
 from ludus.spaces import is_continuous, label_sizes, leaf_spaces
-from ludus.testing._tick_checks import fail
+from ludus.testing._errors import fail_environment as fail
 
 __all__ = ["check_spec"]
 
 
 def check_spec(spec: EnvironmentSpec) -> None:
-    """Check names, teams, spaces and limits.
+    """Check names, teams, spaces and limits of a specification.
 
     Raises:
-        ContractError: Something is wrong.
+        ContractError: The specification is invalid.
     """
     if not spec.roles:
         fail(spec, "expected at least one role")
@@ -67,10 +67,14 @@ def _check_leaves(
         fail(spec, "the privileged space must be a Dict space", role=role.name)
     shared = sorted(observed.keys() & hidden.keys())
     if shared:
-        fail(spec, f"privileged leaves {shared} are observation leaves too; policies would see them", role=role.name)
+        fail(spec, f"privileged leaves {shared} are observation leaves too; policies would read them", role=role.name)
     for leaf_name, leaf in (observed | hidden).items():
         if 0 in (leaf.shape or ()):
-            fail(spec, f"leaf {leaf_name!r} holds no number; leave it out or show one that is always 0", role=role.name)
+            fail(
+                spec,
+                f"leaf {leaf_name!r} holds no number; leave it out or use a constant 0",
+                role=role.name,
+            )
 
 
 def _check_limits(spec: EnvironmentSpec) -> None:
@@ -94,7 +98,7 @@ def _check_scenarios(spec: EnvironmentSpec) -> None:
 
 
 def _check_symmetric(spec: EnvironmentSpec) -> None:
-    """Check that every team has the same number of seats of every role, so that teams can be exchanged."""
+    """Check that every team has the same number of seats of every role."""
     for role in spec.roles:
         seats = [role.teams.count(team) for team in range(spec.num_teams)]
         if len(set(seats)) > 1:
