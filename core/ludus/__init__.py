@@ -1,6 +1,13 @@
-"""ludus: train game AI by competitive self-play, with everything a plugin."""
+"""ludus: train game AI by competitive self-play, with everything a plugin.
+
+`train`, `resume`, `open_run`, `load_agent` and `play_match` use ludus from Python; see `train` for an example. They are
+imported on first use, so that ``import ludus`` imports neither NumPy nor torch.
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ludus._plugins.manager import PluginReport, Plugins, load_plugins
 from ludus._version import __version__
@@ -23,6 +30,10 @@ from ludus.errors import (
 from ludus.hookspecs import API_LEVEL, hookimpl
 from ludus.option import option
 
+if TYPE_CHECKING:
+    from ludus._api import MatchResult, play_match, resume, train
+    from ludus.runs import Run, load_agent, open_run
+
 __all__ = [
     "API_LEVEL",
     "Component",
@@ -32,6 +43,7 @@ __all__ = [
     "EnvironmentSpec",
     "LinkError",
     "LudusError",
+    "MatchResult",
     "ModelError",
     "Playable",
     "PluginError",
@@ -39,6 +51,7 @@ __all__ = [
     "Plugins",
     "Role",
     "RoleTick",
+    "Run",
     "RunError",
     "Scenario",
     "StoreError",
@@ -49,6 +62,34 @@ __all__ = [
     "WorkerError",
     "__version__",
     "hookimpl",
+    "load_agent",
     "load_plugins",
+    "open_run",
     "option",
+    "play_match",
+    "resume",
+    "train",
 ]
+
+#: Names that are imported on first use, with their modules.
+_LAZY = {
+    "MatchResult": "ludus._api",
+    "Run": "ludus.runs",
+    "load_agent": "ludus.runs",
+    "open_run": "ludus.runs",
+    "play_match": "ludus._api",
+    "resume": "ludus._api",
+    "train": "ludus._api",
+}
+
+if not TYPE_CHECKING:  # a type checker would accept any name
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})
