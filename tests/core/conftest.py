@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from gymnasium import spaces
 from ludus._learning.learner import Learner, LearnerOptions
 from ludus._messaging.messages import Credit, Segments, Welcome
-from ludus._sampling.recorder import SegmentLayout
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import UpdateResult
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import ContractError
@@ -148,25 +148,25 @@ class Diary:
         """Return the numbers of seats within their role."""
         return seats.index % seats.tick.acting.shape[1]
 
-    def start(self, seat_ids):
+    def start_matches(self, seat_ids):
         """Note the streams."""
         self.started += seat_ids.tolist()
 
-    def act(self, seats, since):
+    def act(self, seats, rewards):
         """Note the decisions and play the actor's number."""
         self.calls += 1
         times = seats.take(seats.tick.observation["obs"])[:, 1]
-        lists = (seats.rows, self.number_of(seats), times, since.reward, since.elapsed_ticks)
+        lists = (seats.match_indices, self.number_of(seats), times, rewards.reward, rewards.elapsed_ticks)
         self.acted += list(zip(*(values.tolist() for values in lists), strict=True))
-        return np.full((seats.rows.size, 1), self.number, np.int64)
+        return np.full((seats.match_indices.size, 1), self.number, np.int64)
 
-    def end(self, seats, since, *, terminated, truncated):
+    def end_matches(self, seats, rewards, *, terminated, truncated):
         """Note the ends."""
-        lists = (seats.rows, self.number_of(seats), since.reward, since.elapsed_ticks)
+        lists = (seats.match_indices, self.number_of(seats), rewards.reward, rewards.elapsed_ticks)
         self.ended += list(zip(*(values.tolist() for values in lists), strict=True))
 
 
-LAYOUT = SegmentLayout.of(
+LAYOUT = SegmentLayout.for_role(
     Role(
         name="player",
         observation_space=spaces.Box(0, 1, (1,), np.float32),
@@ -255,7 +255,9 @@ class Desk:
     def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
         """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""
         segments = len(versions)
-        arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in self.learner.layout.block(segments).items()}
+        arrays = {
+            name: np.zeros(shape, dtype) for name, (shape, dtype) in self.learner.layout.block_shapes(segments).items()
+        }
         for name in ("action_mask", "decided", "elapsed_ticks"):
             arrays[name][:] = 1
         arrays["length"][: segments - empty] = decisions

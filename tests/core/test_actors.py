@@ -6,9 +6,10 @@ import attrs
 import numpy as np
 import pytest
 from gymnasium import spaces
-from ludus._sampling.actors import AgentActor, LiveActor, PolicyActor, PolicyAgent, _known
-from ludus._sampling.engine import Play
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.actors import AgentActor, LiveActor, PolicyActor, PolicyAgent, any_action_if_unknown
+from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.errors import ContractError
@@ -64,14 +65,14 @@ class Double(Identity):
 def live(*, rows=2, decisions=4, interface=None):
     """Return a live actor with a counting policy."""
     policy = Counting()
-    layout = SegmentLayout.of(ROLE, fields=(Field("value"),), decisions=decisions, state=policy.initial_state(1))
+    layout = SegmentLayout.for_role(ROLE, fields=(Field("value"),), decisions=decisions, state=policy.initial_state(1))
     actor = LiveActor(
         player="main",
         policy=policy,
         interface=interface,
         recorder=Recorder(layout, rows * 2),
         rng=np.random.default_rng(0),
-        seat_ids=rows * 2,
+        num_seats=rows * 2,
     )
     actor.load({"value": np.array(0.25)}, 3)
     return actor
@@ -79,12 +80,12 @@ def live(*, rows=2, decisions=4, interface=None):
 
 def play(game, fixture, actors):
     """Play a fixture to its end."""
-    made = Play(
+    made = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
     )
-    made.add(fixture)
+    made.add_fixture(fixture)
     while made.step():
         pass
 
@@ -112,12 +113,12 @@ def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted,
     acted = []
 
     class Overheard(PolicyActor):
-        def act(self, seats, since):
-            acted.append(super().act(seats, since))
+        def act(self, seats, rewards):
+            acted.append(super().act(seats, rewards))
             return acted[-1]
 
     actor = live(rows=1, interface=Double())
-    quiet = Overheard(**attrs.asdict(actor.quiet(), recurse=False, filter=lambda field, _: field.init))
+    quiet = Overheard(**attrs.asdict(actor.without_recording(), recurse=False, filter=lambda field, _: field.init))
     play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": quiet})
     (batch,) = segments(actor)
     assert batch.length.tolist() == [3]
@@ -142,7 +143,7 @@ def test_wrong_actions_are_laid_to_whose_they_are(scripted, fixture_of, who):
     frozen = AgentActor(PolicyAgent(policy, 4, interface=interface), np.random.default_rng(0))
     actor = live(rows=2, interface=interface) if who == "live" else frozen
     name = "FlatCounting" if who == "policy" else "Flat"
-    with pytest.raises(ContractError, match=rf"\.{name} gave an array int64\[4\] as the actions of role 'player'"):
+    with pytest.raises(ContractError, match=rf"\.{name} returned an array int64\[4\] as actions of role 'player'"):
         play(scripted({"player": (0, 1)}, 2), fixture_of("aa"), {"a": actor})
 
 
@@ -214,7 +215,7 @@ def test_every_label_needs_a_choice_in_a_mask():
     """Else nobody knows what would be legal, and everything is."""
     mask = np.array([[1, 0, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1]], bool)
     known = np.array([[1, 0, 0, 0, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
-    assert (_known(mask, (2, 3)) == known).all()
+    assert (any_action_if_unknown(mask, (2, 3)) == known).all()
 
 
 def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):

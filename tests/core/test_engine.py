@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus._sampling.engine import Play, Seats
+from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.seats import Seats
 from ludus._seeding import match_seeds
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Scenario, Tick
 from ludus.errors import ContractError, PluginError
@@ -21,15 +22,17 @@ TWO = {"player": (0, 1)}
 def table(diary):
     """Return a maker of (play, actors by participant, results) on a game."""
 
-    def make(game, *fixtures, rows_per_fixture=32):
+    def make(game, *fixtures, matches_per_lane=32):
         actors, results = {}, []
 
         def resolve(fixture, seat):
             return actors.setdefault(fixture.participants[seat], diary(len(actors))), 0
 
-        play = Play(environment=game, resolve=resolve, on_results=results.append, rows_per_fixture=rows_per_fixture)
+        play = MatchEngine(
+            environment=game, resolve=resolve, on_results=results.append, matches_per_lane=matches_per_lane
+        )
         for fixture in fixtures:
-            play.add(fixture)
+            play.add_fixture(fixture)
         return play, actors, results
 
     return make
@@ -74,7 +77,7 @@ def test_all_rows_of_an_actor_are_decided_at_once(scripted, table, fixture_of):
 def test_actions_reach_the_seats_they_were_chosen_for(scripted, table, fixture_of):
     """Each actor plays its own number in its own rows and seats."""
     game = scripted(TWO, 2)
-    play, _, _ = table(game, fixture_of("ab", matches=1), fixture_of("bc", number=2, matches=1), rows_per_fixture=1)
+    play, _, _ = table(game, fixture_of("ab", matches=1), fixture_of("bc", number=2, matches=1), matches_per_lane=1)
     play.step()
     assert game.received[0]["player"][..., 0].tolist() == [[0, 1], [1, 2]]
 
@@ -95,23 +98,23 @@ def test_slots_are_told_with_the_seats(scripted, fixture_of, diary):
     heard = []
 
     class Many(diary):
-        def act(self, seats, since):
+        def act(self, seats, rewards):
             heard.append(("act", seats.seat_ids.tolist(), seats.slots.tolist()))
-            return super().act(seats, since)
+            return super().act(seats, rewards)
 
-        def end(self, seats, since, **how):
+        def end_matches(self, seats, rewards, **how):
             heard.append(("end", seats.seat_ids.tolist(), seats.slots.tolist()))
 
     many, other = Many(), diary()
     models = {"b": (many, 4), "c": (many, 9)}
-    play = Play(
+    play = MatchEngine(
         environment=scripted(TWO, 2, length=lambda row: 1),
         resolve=lambda fixture, seat: models.get(fixture.participants[seat], (other, 0)),
         on_results=lambda arrays: None,
-        rows_per_fixture=1,
+        matches_per_lane=1,
     )
-    play.add(fixture_of("ab", matches=1))
-    play.add(fixture_of("ca", number=2, matches=1))
+    play.add_fixture(fixture_of("ab", matches=1))
+    play.add_fixture(fixture_of("ca", number=2, matches=1))
     play_out(play)
     assert heard == [("act", [1, 2], [4, 9]), ("end", [1, 2], [4, 9])]
     assert play.slots_in_use(many).tolist() == [4, 9]
@@ -155,7 +158,7 @@ def test_seats_take_their_entries(chosen, order):
     array = np.asarray(np.arange(3 * 2 * 5).reshape(3, 2, 5), order=order)
     seats = seats_of(acting)
     assert seats.take(array).tolist() == array[acting].tolist()
-    assert seats.rows.tolist() == np.argwhere(acting)[:, 0].tolist()
+    assert seats.match_indices.tolist() == np.argwhere(acting)[:, 0].tolist()
 
 
 def test_all_seats_are_taken_without_a_copy():
@@ -166,7 +169,7 @@ def test_all_seats_are_taken_without_a_copy():
 
 def test_some_of_the_seats():
     """A part has its own entries of everything."""
-    part = seats_of(np.ones((3, 2), bool)).part(np.array([False, True, False, False, True, True]))
+    part = seats_of(np.ones((3, 2), bool)).select(np.array([False, True, False, False, True, True]))
     assert part.take(np.arange(6).reshape(3, 2)).tolist() == [1, 4, 5]
     assert (part.seat_ids.tolist(), part.slots.tolist()) == ([101, 104, 105], [1, 1, 2])
 
@@ -222,7 +225,7 @@ def test_a_fixture_fills_consecutive_rows(scripted, table, fixture_of):
     """The rows of one opponent lie side by side."""
     game = scripted(TWO, 6)
     fixtures = [fixture_of(seats, number=i + 1) for i, seats in enumerate(("ab", "ac", "ad"))]
-    play, actors, _ = table(game, *fixtures, rows_per_fixture=2)
+    play, actors, _ = table(game, *fixtures, matches_per_lane=2)
     play.step()
     rows = {name: [row for row, *_ in actors[name].acted] for name in "bcd"}
     assert rows == {"b": [0, 1], "c": [2, 3], "d": [4, 5]}
@@ -258,7 +261,7 @@ def test_scenarios_are_passed_on(scripted, table, fixture_of):
     """A fixture's scenario is played, and rows with another one keep theirs."""
     game = scripted(TWO, 2)
     special = fixture_of("ab", matches=1, scenario=Scenario(name="endgame"))
-    play, _, _ = table(game, special, fixture_of("ab", number=2, matches=1), rows_per_fixture=1)
+    play, _, _ = table(game, special, fixture_of("ab", number=2, matches=1), matches_per_lane=1)
     play_out(play)
     assert [name for *_, name in game.resets] == ["endgame", "default"]
 
@@ -268,11 +271,11 @@ def test_rows_without_a_match_are_idle(scripted, table, fixture_of):
     game = scripted(TWO, 3)
     play, actors, results = table(game, fixture_of("ab", matches=1))
     play.step()
-    assert (play.running, play.ticks) == (1, 1)
+    assert (play.num_running, play.ticks) == (1, 1)
     assert play_out(play) == 2
     assert not play.step()
     assert {row for row, *_ in actors["a"].acted} == {0}
-    play.add(fixture_of("ab", number=2, matches=3))
+    play.add_fixture(fixture_of("ab", number=2, matches=3))
     play_out(play)
     assert joined(results, "fixture") == [1, 2, 2, 2]
 
@@ -280,15 +283,15 @@ def test_rows_without_a_match_are_idle(scripted, table, fixture_of):
 @pytest.mark.parametrize(("queued", "wanted"), [(0, 4), (1, 3), (4, 0), (6, 0)])
 def test_it_wants_as_many_fixtures_as_tables_and_one(scripted, table, fixture_of, queued, wanted):
     """One is always in reserve, so that no row waits for the coordinator."""
-    play, _, _ = table(scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), rows_per_fixture=2)
-    assert play.wanted() == wanted
+    play, _, _ = table(scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), matches_per_lane=2)
+    assert play.num_wanted_fixtures() == wanted
 
 
 def test_places_of_actors_are_used_again(scripted, table, fixture_of):
     """A league of thousands of opponents leaves no trail in the sampler."""
     play, _, _ = table(scripted(TWO, 1), *(fixture_of(("a", f"o{i}"), number=i + 1, matches=1) for i in range(20)))
     play_out(play)
-    assert len(play._tables.actors) <= 3
+    assert len(play._seating.actors) <= 3
 
 
 def test_closing_closes_the_environment(scripted, table):
@@ -319,11 +322,11 @@ RAISED = (
     [
         (
             {"reward": lambda now, role, seat: float("nan") if (now, seat) == (2, 1) else 0.0},
-            "environment 'scripted' gave role 'player' seat 1 the reward nan in match row 0 after 2 ticks",
+            "environment 'scripted': the reward of role 'player' seat 1 in match 0 after 2 ticks is nan",
         ),
         (
             {"masked": 1},
-            "environment 'scripted' leaves role 'player' seat 0 no legal action of label 0 in match row 0 after 1 tick",
+            "environment 'scripted': label 0 of role 'player' seat 0 in match 0 after 1 ticks has no legal action",
         ),
         ({"broken": ("step", 1)}, RAISED.format("step after 1 ticks")),
         ({"broken": ("reset", 0)}, RAISED.format("reset after 0 ticks")),
@@ -348,7 +351,7 @@ def spoiled(row, seat, when, *, role="mouse"):
     return shown
 
 
-@pytest.mark.parametrize(("when", "truncated", "who"), [(0, False, "act"), (2, False, "act"), (3, True, "end")])
+@pytest.mark.parametrize(("when", "truncated", "who"), [(0, False, "act"), (2, False, "act"), (3, True, "end_matches")])
 def test_observations_that_are_not_finite_are_told_of_when_somebody_fails_at_them(
     scripted, table, fixture_of, diary, monkeypatch, when, truncated, who
 ):
@@ -364,9 +367,9 @@ def test_observations_that_are_not_finite_are_told_of_when_somebody_fails_at_the
     monkeypatch.setattr(diary, who, refuse)
     with pytest.raises(ContractError) as caught:
         play_out(play)
-    shown = f"shows role 'mouse' seat 1 a leaf 'obs' that is not finite in match row 2 after {when} ticks"
+    place = f"leaf 'obs' of role 'mouse' seat 1 in match 2 after {when} ticks is not finite"
     refused = "role mouse: the outputs are not finite"
-    assert str(caught.value) == f"environment 'scripted' {shown}; expected finite numbers ({refused})"
+    assert str(caught.value) == f"environment 'scripted': {place}; expected finite numbers ({refused})"
 
 
 def test_what_is_raised_at_observations_that_are_not_finite_keeps_its_place(
@@ -376,7 +379,9 @@ def test_what_is_raised_at_observations_that_are_not_finite_keeps_its_place(
     play, _, _ = table(scripted(TWO, 1, shown=spoiled(0, 0, 0, role="player")), fixture_of("ab"))
     monkeypatch.setattr(diary, "act", lambda *_: {}["key"])
     place = rf"{__name__}, line \d+, raised KeyError: 'key' — LUDUS_DEBUG=1 shows how"
-    with pytest.raises(ContractError, match=rf"^environment 'scripted' shows .*; expected finite numbers \({place}\)$"):
+    with pytest.raises(
+        ContractError, match=rf"^environment 'scripted': leaf 'obs' .*; expected finite numbers \({place}\)$"
+    ):
         play.step()
 
 
@@ -391,7 +396,7 @@ def test_who_fails_at_finite_observations_is_to_blame(scripted, table, fixture_o
         play.step()
 
 
-@pytest.mark.parametrize(("method", "ticks"), [("start", 0), ("act", 0), ("end", 3)])
+@pytest.mark.parametrize(("method", "ticks"), [("start_matches", 0), ("act", 0), ("end_matches", 3)])
 def test_what_a_participant_raises_is_one_line_with_its_place(
     scripted, table, fixture_of, diary, monkeypatch, method, ticks
 ):
@@ -458,7 +463,7 @@ def test_actions_of_another_shape_or_type_are_refused(scripted, table, fixture_o
     monkeypatch.setattr(diary, "act", lambda *given: wrong(right(*given)))
     with pytest.raises(ContractError) as caught:
         play_out(play)
-    message = f"Diary gave {found} as the actions of role 'player' after 0 ticks; expected int64[2, 1]: a row for each"
+    message = f"Diary returned {found} as actions of role 'player' after 0 ticks; expected int64[2, 1], one row per"
     assert message in str(caught.value)
 
 
@@ -482,7 +487,7 @@ def test_rewards_that_are_not_finite_are_found(scripted, table, fixture_of, wron
         reward=lambda now, role, index: wrong if (now, role, index) == (1, "mouse", seat) else 3e38,
     )
     play, _, _ = table(game, fixture_of("cmmm"))
-    with pytest.raises(ContractError, match=f"role 'mouse' seat {seat} the reward {wrong} in match row 0 after 1 tick"):
+    with pytest.raises(ContractError, match=f"role 'mouse' seat {seat} in match 0 after 1 ticks is {wrong}"):
         play.step()
 
 
@@ -500,7 +505,7 @@ def test_outcomes_lie_between_lost_and_won(scripted, table, fixture_of, wrong, t
     """The line says whose outcome is wrong, where, and what there may be; nothing of it is reported."""
     game = scripted(TWO, 3, outcome=lambda row: wrong if row == 1 else 0.5, truncated=truncated)
     play, _, results = table(game, fixture_of("ab"))
-    line = f"environment 'scripted' gave team 0 the outcome {wrong} in match row 1 after 3 ticks; expected a number in"
+    line = f"environment 'scripted': the outcome of team 0 in match 1 after 3 ticks is {wrong}; expected a number in"
     with pytest.raises(ContractError, match=line):
         play_out(play)
     assert results == []
@@ -513,7 +518,7 @@ def test_every_team_has_an_outcome(scripted, table, fixture_of, outcome):
     step = game.step
     game.step = lambda actions: evolve(step(actions), outcome=np.array(outcome, np.float32))
     play, _, results = table(game, fixture_of("ab"))
-    with pytest.raises(ContractError, match=r"'scripted' gave an outcome \[.*\] after 3 ticks; expected \[2, 2\]"):
+    with pytest.raises(ContractError, match=r"'scripted': outcome has shape \[.*\] after 3 ticks; expected \[2, 2\]"):
         play_out(play)
     assert results == []
 
@@ -535,12 +540,14 @@ def test_every_label_needs_a_legal_action(empty):
     if empty is not None:
         mask[1, 0, [[0, 1], [2, 3, 4]][empty]] = False
     game = Masked(mask)
-    play = Play(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
-    play.add(Fixture(id=1, kind="train", player="", participants=("a",), seed=0, matches=9, reason=""))
+    play = MatchEngine(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
+    play.add_fixture(Fixture(id=1, kind="train", player="", participants=("a",), seed=0, matches=9, reason=""))
     if empty is None:
         assert play.step()
         return
-    with pytest.raises(ContractError, match=f"seat 0 no legal action of label {empty} in match row 1 after 0 ticks"):
+    with pytest.raises(
+        ContractError, match=f"label {empty} of role 'solo' seat 0 in match 1 after 0 ticks has no legal action"
+    ):
         play.step()
 
 
@@ -570,10 +577,10 @@ class Masked:
         """Show the tick."""
         return self.tick
 
-    def start(self, seat_ids):
+    def start_matches(self, seat_ids):
         """Nothing to do."""
 
-    def act(self, seats, since):
+    def act(self, seats, rewards):
         """Decide anything."""
         return np.zeros((seats.index.size, 2), np.int64)
 

@@ -48,7 +48,7 @@ def test_an_agent_may_take_several_seats(scripted):
 def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monkeypatch):
     """The line says what to do."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 10**9)
-    monkeypatch.setattr("ludus._sampling.engine.Play.step", lambda play: True)
+    monkeypatch.setattr("ludus._sampling.match_engine.MatchEngine.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
         play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))
 

@@ -294,7 +294,7 @@ def test_empty_segments_are_not_stale(desk):
 def test_malformed_blocks_are_dropped_and_counted(desk, caplog, change, problem):
     """They are acknowledged, so that their sampler plays on; others are learned from."""
     desk.block(1)
-    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in desk.learner.layout.block(1).items()}
+    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in desk.learner.layout.block_shapes(1).items()}
     change(arrays)
     desk.learner.handle("sampler-0", Segments(player="main", block=2, arrays=arrays))
     assert desk.acked() == 2

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from ludus._sampling.actors import AgentActor, LiveActor, PolicyAgent
-from ludus._sampling.engine import Play
+from ludus._sampling.match_engine import MatchEngine
 from ludus._sampling.opponents import StackActor
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.agent import EvaluatingAgent
 from ludus.algorithm import Decision
 from ludus.environment import Role
@@ -66,9 +67,9 @@ def reader(*, decisions=8, seat_ids=8, factor=1.0):
         player="main",
         policy=Clock(factor),
         interface=None,
-        recorder=Recorder(SegmentLayout.of(ROLE, fields=(FIELD,), decisions=decisions), seat_ids),
+        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(FIELD,), decisions=decisions), seat_ids),
         rng=np.random.default_rng(0),
-        seat_ids=seat_ids,
+        num_seats=seat_ids,
     )
     actor.load({}, 1)
     return actor
@@ -81,13 +82,13 @@ def bot(agent):
 
 def noted(game, fixture, actors, *, match=0):
     """Play a fixture with the participant "a" as the reader; returns its notes by decision of a stream."""
-    play = Play(
+    play = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
-        readers=[actor for actor in actors.values() if isinstance(actor, LiveActor)],
+        observers=[actor for actor in actors.values() if isinstance(actor, LiveActor)],
     )
-    play.add(fixture)
+    play.add_fixture(fixture)
     while play.step():
         pass
     (batch,) = [*actors["a"].blocks, actors["a"].recorder.flush()]
@@ -96,13 +97,13 @@ def noted(game, fixture, actors, *, match=0):
 
 def noted_in_blocks(game, fixture, actor):
     """Play a fixture against a bot that evaluates; returns the notes in all blocks of the first stream."""
-    play = Play(
+    play = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
-        readers=[actor],
+        observers=[actor],
     )
-    play.add(fixture)
+    play.add_fixture(fixture)
     while play.step():
         pass
     batches = [*actor.blocks, actor.recorder.flush()]
@@ -242,15 +243,15 @@ def test_matches_do_not_hear_of_each_other(scripted, fixture_of):
     """Two rows, of different length; the second opponent says nothing."""
     game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 + row)
     actor, judge = reader(), bot(Judge())
-    play = Play(
+    play = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: ({"a": actor, "b": judge, "c": bot(Bot())}[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
-        rows_per_fixture=1,
-        readers=[actor],
+        matches_per_lane=1,
+        observers=[actor],
     )
-    play.add(fixture_of("ab", matches=1))
-    play.add(fixture_of("ac", number=2, matches=1))
+    play.add_fixture(fixture_of("ab", matches=1))
+    play.add_fixture(fixture_of("ac", number=2, matches=1))
     while play.step():
         pass
     batch = actor.recorder.flush()
@@ -270,7 +271,7 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         return made
 
     game._tick = tick
-    frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), seat_ids=2)
+    frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), num_seats=2)
     frozen.load({})
     actors = {"a": bot(Bot()), "b": frozen}
     readers = []
@@ -280,7 +281,7 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
             policy=Clock(),
             interface=None,
             recorder=Recorder(
-                SegmentLayout.of(
+                SegmentLayout.for_role(
                     Role(
                         name="player",
                         observation_space=ROLE.observation_space,
@@ -294,17 +295,17 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
                 2,
             ),
             rng=np.random.default_rng(0),
-            seat_ids=2,
+            num_seats=2,
         )
         actors["a"].load({}, 1)
         readers = [actors["a"]]
-    play = Play(
+    play = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
-        readers=readers,
+        observers=readers,
     )
-    play.add(fixture_of("ab", matches=1))
+    play.add_fixture(fixture_of("ab", matches=1))
     while play.step():
         pass
     assert policy.privileged == [["secret"] if asked else []] * 3

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from ludus._sampling.engine import Seats
 from ludus._sampling.opponents import ActorCache, StackActor
+from ludus._sampling.seats import Seats
 from ludus.algorithm import Decision
 from ludus.environment import RoleTick
 from ludus.errors import ModelError
@@ -76,7 +76,7 @@ class Reverse(Identity):
 
 def stack(policy, *offsets, interface=None):
     """Return an actor that holds models with these offsets, in slots 0, 1 and so on."""
-    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), seat_ids=16)
+    actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), num_seats=16)
     for number in offsets:
         actor.load(weights_of(number))
     return actor
@@ -135,7 +135,7 @@ def test_recurrent_state_belongs_to_the_seat():
     actor.act(seats([0, 1], seat_ids=[3, 6]), None)
     actor.act(seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]), None)
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 2, 0, 0, 2, 0]
-    actor.start(np.array([3]))
+    actor.start_matches(np.array([3]))
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 0, 0, 0, 2, 0]
 
 
@@ -143,7 +143,7 @@ def test_the_interface_sees_the_streams_of_its_rows():
     """One interface serves all models of the architecture."""
     passed = Reverse()
     actor = stack(Stacked(), 1, 2, interface=passed)
-    actor.start(np.array([4]))
+    actor.start_matches(np.array([4]))
     actions = actor.act(seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
     assert (passed.forgotten, passed.seen) == ([4], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
@@ -175,10 +175,10 @@ class Folder:
             return stack(policy())
 
         return ActorCache(
-            anchor=lambda participant, role: (participant, role),
-            stack=make,
-            kin={"a": "a", "b": "a", "c": "c"},
-            read=self.read,
+            make_anchor=lambda participant, role: (participant, role),
+            make_stack=make,
+            architecture_owners={"a": "a", "b": "a", "c": "c"},
+            read_model=self.read,
             budget_bytes=budget,
         )
 
@@ -196,8 +196,8 @@ def sit(cache, model, digest, in_use=()):
         models={model: digest},
     )
     spec = SimpleNamespace(seats=(SimpleNamespace(role="cat"), SimpleNamespace(role="mouse")))
-    assert cache.seated(fixture, 1, spec) == (("bot", "mouse"), 0)
-    return cache.seated(fixture, 0, spec, in_use=lambda actor: np.array(in_use, np.int64))
+    assert cache.resolve(fixture, 1, spec) == (("bot", "mouse"), 0)
+    return cache.resolve(fixture, 0, spec, slots_in_use=lambda actor: np.array(in_use, np.int64))
 
 
 def test_models_of_one_architecture_share_an_actor():
@@ -257,7 +257,7 @@ def test_without_knowledge_of_use_nothing_leaves():
         reason="",
         models={"a@1": "1", "a@2": "2"},
     )
-    assert [cache.seated(fixture, seat, None)[1] for seat in (0, 1)] == [0, 1]
+    assert [cache.resolve(fixture, seat, None)[1] for seat in (0, 1)] == [0, 1]
     assert cache.num_bytes == 16
 
 

@@ -7,7 +7,8 @@ import pytest
 from attrs import define, field
 from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.environment import Role
 from ludus.errors import ConfigError, ContractError
 from ludus.segment import Field
@@ -24,7 +25,7 @@ ROLE = Role(
 def recorder(*, seat_ids=2, decisions=4, **memory):
     """Return a recorder of T = `decisions` with a field and a recurrent state."""
     state = {"h": np.zeros((1, 1), np.float32)}
-    layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=decisions, state=state)
+    layout = SegmentLayout.for_role(ROLE, fields=(Field("log_prob"),), decisions=decisions, state=state)
     return Recorder(layout, seat_ids, **memory)
 
 
@@ -43,13 +44,13 @@ def entry(values):
 def decide(made, seat_ids, values, *, version=1):
     """Record decisions; the state before a decision is its observation plus a half."""
     state = {"h": np.asarray(values, np.float32)[:, None] + 0.5}
-    made.decide(np.asarray(seat_ids), entry(values), version=version, state=state)
+    made.add_decisions(np.asarray(seat_ids), entry(values), version=version, state=state)
 
 
 def settle(made, seat_ids, rewards):
     """Settle pending decisions with these rewards after two ticks."""
     count = len(seat_ids)
-    return made.settle(
+    return made.assign_rewards(
         np.asarray(seat_ids), reward=np.asarray(rewards, np.float32), elapsed_ticks=np.full(count, 2, np.int32)
     )
 
@@ -57,7 +58,7 @@ def settle(made, seat_ids, rewards):
 def end(made, seat_ids, rewards, *, truncated=False, terminated=None):
     """End the matches of streams after three ticks."""
     count = len(seat_ids)
-    return made.end(
+    return made.end_matches(
         np.asarray(seat_ids),
         reward=np.asarray(rewards, np.float32),
         elapsed_ticks=np.full(count, 3, np.int32),
@@ -92,20 +93,20 @@ def test_the_layout_names_everything_that_is_recorded():
 def test_a_choice_that_there_is_not_is_refused(space, action, problem):
     """Among others that there are, the last ones included: an index must not wrap around. Real numbers are finite."""
     role = Role(name="player", observation_space=spaces.Box(0, 1, (1,)), action_space=space, teams=(0,))
-    layout = SegmentLayout.of(role, fields=(), decisions=4)
-    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block(2).items()}
+    layout = SegmentLayout.for_role(role, fields=(), decisions=4)
+    arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block_shapes(2).items()}
     arrays["action"][1, 1] = [size - 1 for size in layout.labels] or 1e30
-    layout.check(arrays)
+    layout.check_arrays(arrays)
     arrays["action"][2, 0] = action
     arrays["action"][1, 1] = 0
     with pytest.raises(ContractError, match=problem):
-        layout.check(arrays)
+        layout.check_arrays(arrays)
 
 
 def test_a_block_without_segments_is_one_of_its_layout():
     """It has no action that could be outside."""
     layout = recorder().layout
-    layout.check({name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block(0).items()})
+    layout.check_arrays({name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.block_shapes(0).items()})
 
 
 def test_continuous_actions_have_no_mask():
@@ -116,7 +117,7 @@ def test_continuous_actions_have_no_mask():
         action_space=spaces.Box(-1, 1, (3,), np.float32),
         teams=(0,),
     )
-    layout = SegmentLayout.of(role, fields=(), decisions=2)
+    layout = SegmentLayout.for_role(role, fields=(), decisions=2)
     assert layout.arrays["action"] == ((3,), np.dtype(np.float32))
     assert "action_mask" not in layout.arrays
 
@@ -130,11 +131,11 @@ def used(shapes):
 def test_a_game_without_masks_leaves_everything_legal(memory):
     """The learner of discrete actions always gets a mask, that of a final observation included."""
     made = recorder(**memory)
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     first, last = ({name: one for name, one in entry([k]).items() if name != "action_mask"} for k in (1, 2))
-    made.decide(seat_ids, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
+    made.add_decisions(seat_ids, first, version=1, state={"h": np.zeros((1, 1), np.float32)})
     end(made, seat_ids, [1.0], truncated=True)
-    made.final(seat_ids, last)
+    made.add_final_observations(seat_ids, last)
     batch = made.flush()
     assert batch.decided[:2, 0].tolist() == [True, False]
     assert batch.action_mask[:2, 0].all()
@@ -143,7 +144,7 @@ def test_a_game_without_masks_leaves_everything_legal(memory):
 def test_a_pending_decision_is_the_bootstrap_of_one_segment_and_the_start_of_the_next():
     """It is carried over with its version, state and log-probability, and its reward lands in the second segment."""
     made = recorder()
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     for value in (1, 2):
         settle(made, seat_ids, [10.0 * value])
         decide(made, seat_ids, [value], version=value)
@@ -165,11 +166,11 @@ def test_a_pending_decision_is_the_bootstrap_of_one_segment_and_the_start_of_the
 def test_a_terminated_match_leaves_no_final_entry():
     """The entry after it starts another match in the same stream."""
     made = recorder()
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     decide(made, seat_ids, [1])
     assert end(made, seat_ids, [1.0]).tolist() == [False]
-    made.close(seat_ids)
-    assert made.open(1).tolist() == seat_ids.tolist()
+    made.close_trajectories(seat_ids)
+    assert made.open_trajectories(1).tolist() == seat_ids.tolist()
     decide(made, seat_ids, [2])
     batch = made.flush()
     assert batch.terminated[:2, 0].tolist() == [True, False]
@@ -180,10 +181,10 @@ def test_a_terminated_match_leaves_no_final_entry():
 def test_a_truncated_match_leaves_its_final_observation():
     """It is there to bootstrap from and never trained on, in the middle and at the end of a segment."""
     made = recorder()
-    seat_ids = made.open(2)
+    seat_ids = made.open_trajectories(2)
     decide(made, seat_ids, [1, 11])
     assert end(made, seat_ids, [1.0, 2.0], truncated=True).tolist() == [True, True]
-    made.final(seat_ids, entry([2, 12]))
+    made.add_final_observations(seat_ids, entry([2, 12]))
     decide(made, seat_ids[:1], [3])
     end(made, seat_ids[:1], [4.0])
     batch = made.flush()
@@ -197,7 +198,7 @@ def test_a_truncated_match_leaves_its_final_observation():
 def test_a_match_that_both_ends_and_is_cut_off_is_terminated():
     """Nothing is left to bootstrap from."""
     made = recorder()
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     decide(made, seat_ids, [1])
     assert not end(made, seat_ids, [1.0], truncated=True, terminated=True).any()
     batch = made.flush()
@@ -208,7 +209,7 @@ def test_a_match_that_both_ends_and_is_cut_off_is_terminated():
 def test_a_seat_that_never_decided_leaves_nothing():
     """Neither a reward nor a final observation has a decision to belong to."""
     made = recorder()
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     assert not settle(made, seat_ids, [3.0]).any()
     assert not end(made, seat_ids, [4.0], truncated=True).any()
     assert made.flush().num_segments == 0
@@ -217,7 +218,7 @@ def test_a_seat_that_never_decided_leaves_nothing():
 def test_only_used_streams_leave():
     """Those after the last one with a decision do not; others that hold nothing are empty segments."""
     made = recorder(seat_ids=4)
-    seat_ids = made.open(4)
+    seat_ids = made.open_trajectories(4)
     for value in (1, 2):
         settle(made, seat_ids[[0, 2]], [1.0, 1.0])
         decide(made, seat_ids[[0, 2]], [value, 10 + value])
@@ -232,30 +233,30 @@ def test_entries_of_another_shape_are_refused(width):
     made = recorder()
     wrong = entry([1, 2]) | {"privileged/secret": np.zeros((2, width), np.float32)}
     with pytest.raises(ValueError, match="privileged/secret has shape"):
-        made.decide(made.open(2), wrong, version=1)
+        made.add_decisions(made.open_trajectories(2), wrong, version=1)
 
 
 def test_other_dtypes_are_converted():
     """An environment may compute in float64, whatever its space says."""
     made = recorder()
     wide = entry([1, 2]) | {"privileged/secret": np.array([[1.5, 2.5], [3.5, 4.5]], np.float64)}
-    seat_ids = made.open(2)
-    made.decide(seat_ids, wide, version=1)
+    seat_ids = made.open_trajectories(2)
+    made.add_decisions(seat_ids, wide, version=1)
     assert made._arrays["privileged/secret"][0, seat_ids].tolist() == [[1.5, 2.5], [3.5, 4.5]]
 
 
 def test_streams_that_were_closed_are_opened_again_from_the_lowest():
     """So the used ones stay side by side."""
     made = recorder(seat_ids=4)
-    assert made.open(3).tolist() == [0, 1, 2]
-    made.close(np.array([2, 0]))
-    assert made.open(3).tolist() == [0, 2, 3]
+    assert made.open_trajectories(3).tolist() == [0, 1, 2]
+    made.close_trajectories(np.array([2, 0]))
+    assert made.open_trajectories(3).tolist() == [0, 2, 3]
 
 
 def test_it_is_full_when_a_stream_holds_its_bootstrap():
     """T decisions and the one after them fit."""
     made = recorder(decisions=2)
-    seat_ids = made.open(1)
+    seat_ids = made.open_trajectories(1)
     fullness = []
     for value in (1, 2, 3):
         settle(made, seat_ids, [1.0])
@@ -327,7 +328,7 @@ def test_no_decision_is_lost_or_doubled(steps, decisions):
             batches.append(made.flush())
             version += what == "learn"
         elif what == "decide":
-            stream, pending = seats[seat] if seat in seats else (made.open(1), None)
+            stream, pending = seats[seat] if seat in seats else (made.open_trajectories(1), None)
             settle(made, stream, [number])
             outcome(pending, number, 2)
             model.after[pending] = number
@@ -341,8 +342,8 @@ def test_no_decision_is_lost_or_doubled(steps, decisions):
             model.after[pending] = number
             assert cut.item() == (what == "truncate")
             if cut.item():
-                made.final(stream, entry([number]))
-            made.close(stream)
+                made.add_final_observations(stream, entry([number]))
+            made.close_trajectories(stream)
         if made.full:
             batches.append(made.flush())
     check([*batches, made.flush()], model, decisions=decisions)
@@ -353,16 +354,14 @@ def test_streams_are_taken_back(count):
     """A stream that was closed is opened again, so that a sampler never runs out."""
     made = recorder(seat_ids=3)
     for _ in range(5):
-        seat_ids = made.open(count)
-        made.close(seat_ids)
-    assert sorted(made.open(3).tolist()) == [0, 1, 2]
+        seat_ids = made.open_trajectories(count)
+        made.close_trajectories(seat_ids)
+    assert sorted(made.open_trajectories(3).tolist()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("decisions", [10**12, 2**63 - 1])
 def test_a_block_for_which_there_is_no_memory_is_refused(decisions):
     """The line says which options make it so large."""
-    text = (
-        r"a block of segments would take [\d,]{9,} GiB: lower segment_decisions of the algorithm or sampling\.matches"
-    )
+    text = r"a block of segments needs [\d,]{9,} GiB: lower segment_decisions of the algorithm or sampling\.matches"
     with pytest.raises(ConfigError, match=text):
         recorder(decisions=decisions)

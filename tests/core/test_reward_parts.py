@@ -8,8 +8,9 @@ import pytest
 from gymnasium import spaces
 from ludus._messaging.messages import Credit
 from ludus._sampling.actors import LiveActor
-from ludus._sampling.engine import Play
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.algorithm import Decision
 from ludus.environment import Role
 from ludus.interface import Identity, ScheduledInterface, stack
@@ -55,9 +56,9 @@ def live(interface, seat_ids=2):
         player="main",
         policy=Still(),
         interface=interface,
-        recorder=Recorder(SegmentLayout.of(ROLE, fields=(), decisions=8), seat_ids),
+        recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(), decisions=8), seat_ids),
         rng=np.random.default_rng(0),
-        seat_ids=seat_ids,
+        num_seats=seat_ids,
     )
     actor.load({}, 1)
     return actor
@@ -93,12 +94,12 @@ def mine(scripted):
 def played(game, fixture, actors):
     """Play a fixture; returns the results."""
     results = []
-    play = Play(
+    play = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=results.append,
     )
-    play.add(fixture)
+    play.add_fixture(fixture)
     while play.step():
         pass
     return results

@@ -42,7 +42,7 @@ def test_a_learner_is_named_after_its_player():
 def test_no_more_blocks_are_under_way_than_there_are_credits(league):
     """Whatever the learner does, what is sent and not acknowledged stays within the credits."""
     runner = league(sampling={"credits": 5})
-    lane, most = runner.sampler()._lanes["main"], 0
+    lane, most = runner.sampler().channels["main"], 0
     while lane.sent < 50:
         doze(runner)
         most = max(most, lane.sent - lane.acked)
@@ -52,7 +52,7 @@ def test_no_more_blocks_are_under_way_than_there_are_credits(league):
 def test_it_stands_still_without_credits_and_goes_on_with_them(league):
     """Nothing is played that could not leave; nothing is lost or played on old weights meanwhile."""
     runner = league()
-    runner.until(lambda: runner.sampler()._lanes["main"].sent)
+    runner.until(lambda: runner.sampler().channels["main"].sent)
     runner.asleep = {"learner-main"}
     for _ in range(200):
         runner.round()
@@ -66,42 +66,42 @@ def test_it_stands_still_without_credits_and_goes_on_with_them(league):
 
 def credit(runner, *, credits=2):
     """Return what the learner would say if it had taken all blocks and had newer weights."""
-    lane = runner.sampler()._lanes["main"]
+    lane = runner.sampler().channels["main"]
     return Credit(
         player="main",
         acked=lane.sent,
         credits=credits,
         version=lane.actor.version + 3,
         pid=os.getpid(),
-        weights=runner.learner("main").trainer.weights(),
+        weights=runner.learner("main").state.trainer.weights(),
     )
 
 
 def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
     """It keeps no block in hand, and the one that a credit allows is played with the weights that come with it."""
     runner = league()
-    lane = runner.sampler()._lanes["main"]
+    lane = runner.sampler().channels["main"]
     runner.until(lambda: lane.sent)
     runner.asleep = {"learner-main"}
     for _ in range(200):
         runner.round()
-    assert not lane.open
+    assert not lane.ready
     assert not lane.outbox
     newest = credit(runner)
     runner.sampler().handle("learner-main", newest)
-    assert lane.open
+    assert lane.ready
     assert lane.actor.version == newest.version
 
 
 def test_a_block_that_was_begun_is_played_to_its_end(league):
     """With the same weights, though credits become fewer meanwhile, as they do when other samplers join."""
     runner = league()
-    lane = runner.sampler()._lanes["main"]
-    runner.until(lambda: lane.sent and lane.open and lane.actor.recorder._position.max() > 2)
+    lane = runner.sampler().channels["main"]
+    runner.until(lambda: lane.sent and lane.ready and lane.actor.recorder._position.max() > 2)
     before = lane.actor.version
     runner.sampler().handle("learner-main", credit(runner, credits=0))
     runner.sampler().handle("learner-main", credit(runner))
-    assert lane.open
+    assert lane.ready
     assert lane.actor.version == before
 
 
@@ -134,9 +134,9 @@ def test_blocks_are_numbered_in_order(league):
 def test_acknowledgements_of_a_predecessor_are_no_credit(league):
     """A restarted sampler may be told of blocks that it never sent."""
     runner = league(players=SLOW)
-    runner.until(lambda: runner.sampler()._lanes["main"].sent >= 3)
+    runner.until(lambda: runner.sampler().channels["main"].sent >= 3)
     runner.start("sampler-0")
-    lane = runner.sampler()._lanes["main"]
+    lane = runner.sampler().channels["main"]
     runner.sampler().handle("learner-main", Credit(player="main", acked=57, credits=2, version=0))
     assert lane.acked == 0
 
@@ -180,16 +180,16 @@ def test_few_results_do_not_wait_for_ever(league):
 def test_many_results_leave_together(league, ended, calls):
     """They wait longer for others, but not for too many."""
     runner = league(run={"decisions": 0}, evaluation={"enabled": False})
-    runner.until(lambda: runner.sampler()._results)
+    runner.until(lambda: runner.sampler().reports._collected)
     sampler = runner.sampler()
-    told = sampler._results[0]
-    sampler._flush_results()
-    sampler._take_results({name: array[:1].repeat(ended, axis=0) for name, array in told.items()})
+    told = sampler.reports._collected[0]
+    sampler.reports.flush()
+    sampler.reports.add({name: array[:1].repeat(ended, axis=0) for name, array in told.items()})
     reports = len(runner.messages(Results))
     for _ in range(calls - 1):
-        sampler._report_results(runner.now_s)
+        sampler.reports.send(runner.now_s)
     assert len(runner.messages(Results)) == reports
-    sampler._report_results(runner.now_s)
+    sampler.reports.send(runner.now_s)
     assert len(runner.messages(Results)) == reports + 1
 
 
@@ -213,7 +213,7 @@ def test_it_asks_again_when_no_answer_comes(league):
     assert len(runner.messages(FixtureRequest)) == 4
     runner.until(lambda: runner.coordinator.counts.training)
     runner.train(500)
-    assert runner.sampler()._requests <= 1
+    assert runner.sampler().requests.attempts <= 1
 
 
 def test_it_asks_for_several_fixtures_at_once(league):
@@ -224,11 +224,11 @@ def test_it_asks_for_several_fixtures_at_once(league):
         evaluation={"enabled": False},
     )
     runner.train(300)
-    asked, begun, idle = len(runner.messages(FixtureRequest)), runner.sampler()._play.fixtures, []
+    asked, begun, idle = len(runner.messages(FixtureRequest)), runner.sampler().engine.num_started_fixtures, []
     for _ in range(1000):
         runner.round()
-        idle.append(runner.sampler()._play._num_idle)
-    asked, begun = len(runner.messages(FixtureRequest)) - asked, runner.sampler()._play.fixtures - begun
+        idle.append(8 - runner.sampler().engine.num_running)
+    asked, begun = len(runner.messages(FixtureRequest)) - asked, runner.sampler().engine.num_started_fixtures - begun
     assert begun > 100
     assert asked < begun / 4
     assert sum(idle) < 0.05 * 8 * len(idle)
@@ -275,11 +275,11 @@ def test_where_answers_come_late_it_keeps_more_fixtures_in_reserve(league):
         runner.round()
         while late and late[0][0] <= runner.now_s:
             sampler.handle(COORDINATOR, late.popleft()[1])
-        idle.append(sampler._play._num_idle)
+        idle.append(8 - sampler.engine.num_running)
     assert sum(idle[:200]) > 200 * 2
     assert sum(idle[-1000:]) < 1000 * 0.5
     runner.lost = lambda name, message: False
-    runner.until(lambda: sampler._spare == 0)
+    runner.until(lambda: sampler.requests.spare == 0)
 
 
 @pytest.mark.parametrize("name", ["sampler-0", "evaluator-0"])
@@ -288,9 +288,9 @@ def test_the_reserve_is_bounded(league, name):
     runner = league()
     sampler = runner.sampler(name)
     for _ in range(10):
-        sampler._starved = True
+        sampler.requests.waited = True
         sampler.handle(COORDINATOR, Fixtures(fixtures=()))
-    assert sampler._spare == (32 if name == "sampler-0" else 0)
+    assert sampler.requests.spare == (32 if name == "sampler-0" else 0)
 
 
 def test_an_evaluator_rates_without_learning(league):

@@ -17,7 +17,8 @@ from ludus.__main__ import cli
 from ludus._config.run_config import load_config
 from ludus._plugins.manager import GROUP, load_plugins
 from ludus._run.factories import make_matchmaker
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.environment import Role
 from ludus.testing import FakeLeague, check_environment, fake_player
 
@@ -292,20 +293,20 @@ def test_the_example_of_segments_is_what_the_recorder_does():
         action_space=spaces.Discrete(2),
         teams=(0,),
     )
-    recorder = Recorder(SegmentLayout.of(role, fields=(), decisions=4), 3)
-    columns = recorder.open(3)
+    recorder = Recorder(SegmentLayout.for_role(role, fields=(), decisions=4), 3)
+    columns = recorder.open_trajectories(3)
 
     def decide(column):
         one = columns[[column]]
-        recorder.settle(one, reward=np.zeros(1, np.float32), elapsed_ticks=np.ones(1, np.int32))
+        recorder.assign_rewards(one, reward=np.zeros(1, np.float32), elapsed_ticks=np.ones(1, np.int32))
         entry = {"observation/obs": np.zeros((1, 1), np.float32), "action": np.zeros((1, 1), np.int64)}
-        recorder.decide(one, entry, version=0)
+        recorder.add_decisions(one, entry, version=0)
 
     def end(column, *, truncated):
         one, cut = columns[[column]], np.array([truncated])
         zeros = {"reward": np.zeros(1, np.float32), "elapsed_ticks": np.ones(1, np.int32)}
-        if recorder.end(one, **zeros, terminated=~cut, truncated=cut).any():
-            recorder.final(one, {"observation/obs": np.ones((1, 1), np.float32)})
+        if recorder.end_matches(one, **zeros, terminated=~cut, truncated=cut).any():
+            recorder.add_final_observations(one, {"observation/obs": np.ones((1, 1), np.float32)})
 
     for column, first, truncated, after in ((0, 2, False, 3), (1, 2, True, 1)):
         for _ in range(first):

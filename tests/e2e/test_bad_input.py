@@ -258,15 +258,15 @@ WRONG = {
     "init": r"environment 'faulty' failed: FileNotFoundError: no game here — LUDUS_DEBUG=1 shows where",
     "step": RAISED.format("step"),
     "reset": RAISED.format("reset"),
-    "reward": r"environment 'faulty' gave role 'player' seat 1 the reward nan in match row 0 after \d+ ticks; expected "
+    "reward": r"environment 'faulty': the reward of role 'player' seat 1 in match 0 after \d+ ticks is nan; expected "
     r"a finite number",
-    "observation": r"environment 'faulty' shows role 'player' seat \d a leaf 'obs' that is not finite in match row \d "
-    r"after \d+ ticks; expected finite numbers \(player 'main': observation/obs holds a value that is not finite, from "
+    "observation": r"environment 'faulty': leaf 'obs' of role 'player' seat \d in match \d after \d+ ticks is not "
+    r"finite; expected finite numbers \(player 'main': observation/obs holds a value that is not finite, from "
     r"the environment or an interface\)",
-    "outcome": r"environment 'faulty' gave team 0 the outcome 2.0 in match row \d after \d+ ticks; expected a number "
+    "outcome": r"environment 'faulty': the outcome of team 0 in match \d after \d+ ticks is 2.0; expected a number "
     r"in \[0, 1\]: 1 for a win, 0.5 for a draw, 0 for a loss",
-    "mask": r"environment 'faulty' leaves role 'player' seat \d no legal action of label 0 in match row \d after \d+ "
-    r"ticks; expected at least one, or the seat not to act",
+    "mask": r"environment 'faulty': label 0 of role 'player' seat \d in match \d after \d+ ticks has no legal action; "
+    r"expected at least one for a seat that acts",
 }
 
 

@@ -24,7 +24,7 @@ from ludus._learning.segment_queue import SegmentQueue, Sender
 from ludus._learning.staleness import StalenessLimit
 from ludus._learning.state import LearnerState
 from ludus._messaging.messages import Credit, Hello, Segments
-from ludus._sampling.recorder import SegmentLayout
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.errors import ContractError
 from ludus.launcher import Link
 from ludus.segment import SegmentBatch
@@ -101,7 +101,7 @@ class SegmentIntake:
     def _decode(self, worker: str, message: Segments) -> SegmentBatch | None:
         """Return the segments of a block, None if it is malformed."""
         try:
-            self.layout.check(message.arrays)
+            self.layout.check_arrays(message.arrays)
             batch = SegmentBatch.from_arrays(dict(message.arrays))
             batch.check()
         except ContractError as error:

@@ -34,7 +34,7 @@ from ludus._messaging.messages import (
     Stop,
     Welcome,
 )
-from ludus._sampling.recorder import SegmentLayout
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus._training_budget import TrainingBudget
 from ludus.algorithm import Trainer
 from ludus.errors import ContractError

@@ -43,7 +43,7 @@ def play_final_evaluation(
             results = play_out(
                 environment,
                 fixtures,
-                lambda fixture, seat: cache.seated(fixture, seat, spec),
+                lambda fixture, seat: cache.resolve(fixture, seat, spec),
                 stop=stop,
             )
             if results:  # otherwise the fixtures are not committed either

@@ -14,8 +14,9 @@ from ludus._run.factories import make_algorithm, make_environment
 from ludus._run.worker_plan import service_name
 from ludus._sampling.actors import AgentActor, LiveActor
 from ludus._sampling.opponents import ActorCache, StackActor
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder
 from ludus._sampling.sampler import Sampler
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus._seeding import generator
 from ludus._store.model_files import load_arrays
 from ludus.algorithm import Algorithm, Policy
@@ -40,7 +41,7 @@ def make_sampler(run: RunContext, name: str, worker: WorkerContext) -> Sampler:
             frozen=make_actor_cache(run, name, spec, rows),
             link=worker.link,
             clock=worker.clock,
-            rows_per_fixture=config.sampling.rows_per_fixture,
+            matches_per_lane=config.sampling.rows_per_fixture,
             memory=worker.memory,
             opponents_learn=config.sampling.opponents_learn,
         )
@@ -58,7 +59,7 @@ def make_evaluator(run: RunContext, name: str, worker: WorkerContext) -> Sampler
             frozen=make_actor_cache(run, name, environment.spec, environment.num_matches),
             link=worker.link,
             clock=worker.clock,
-            rows_per_fixture=min(evaluation.matches, evaluation.fixture_matches),
+            matches_per_lane=min(evaluation.matches, evaluation.fixture_matches),
             memory=worker.memory,
             opponents_learn=True,  # it has no live actors
         )
@@ -98,7 +99,7 @@ def make_live_actor(
         interface=components.interface,
         recorder=Recorder(layout, rows * components.role.num_seats, allocate),
         rng=generator(run.config.run.seed, worker, player, run.session),
-        seat_ids=rows * len(spec.seats),
+        num_seats=rows * len(spec.seats),
     )
 
 
@@ -111,7 +112,7 @@ def make_actor_cache(run: RunContext, worker: str, spec: EnvironmentSpec, rows: 
         spec: Specification of the environment.
         rows: Number of matches in the environment's batch.
     """
-    config, seat_ids = run.config, rows * len(spec.seats)
+    config, num_seats = run.config, rows * len(spec.seats)
     rng = generator(config.run.seed, worker, "opponents", run.session)
 
     def make_anchor(participant: str, role: str) -> AgentActor:
@@ -120,13 +121,13 @@ def make_actor_cache(run: RunContext, worker: str, spec: EnvironmentSpec, rows: 
     def make_stack(player: str) -> StackActor:
         components = run.player_components(player, spec, _service_endpoint(run, worker, player))
         policy = components.algorithm.make_policy()
-        return StackActor(policy=policy, interface=components.interface, rng=rng, seat_ids=seat_ids)
+        return StackActor(policy=policy, interface=components.interface, rng=rng, num_seats=num_seats)
 
     return ActorCache(
-        anchor=make_anchor,
-        stack=make_stack,
-        kin=_same_architecture(config),
-        read=lambda digest: load_arrays(run.run_dir / "models", digest),
+        make_anchor=make_anchor,
+        make_stack=make_stack,
+        architecture_owners=_same_architecture(config),
+        read_model=lambda digest: load_arrays(run.run_dir / "models", digest),
         budget_bytes=config.sampling.opponent_cache_mb * 2**20,
     )
 
@@ -140,7 +141,7 @@ def make_segment_layout(run: RunContext, player: str) -> SegmentLayout:
 
 def _segment_layout(role: Role, algorithm: Algorithm, policy: Policy) -> SegmentLayout:
     state = policy.initial_state(1)
-    return SegmentLayout.of(role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=state)
+    return SegmentLayout.for_role(role, fields=algorithm.fields, decisions=algorithm.segment_decisions, state=state)
 
 
 def _service_endpoint(run: RunContext, worker: str, player: str) -> ServiceEndpoint | None:

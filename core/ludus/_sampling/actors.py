@@ -1,4 +1,4 @@
-"""The participants that can sit in a seat: scripted agents, single models, and the live policy that is recorded."""
+"""Actors: scripted agents, policies with fixed weights, and the live policy whose decisions are recorded."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from attrs import define, field
 
-from ludus._sampling.engine import Reward, Seats
 from ludus._sampling.recorder import Recorder
+from ludus._sampling.seats import SeatRewards, Seats
 from ludus.agent import Agent, EvaluatingAgent
 from ludus.algorithm import Decision, Policy, PolicyInput, Weights
 from ludus.environment import Leaves
@@ -19,26 +19,33 @@ from ludus.inference import Span
 from ludus.interface import Interface, ScheduledInterface, SeatView
 from ludus.segment import SegmentBatch
 
-_SOURCES = {  # of what is recorded; the rest is the policy's
+__all__ = ["AgentActor", "LiveActor", "PolicyActor", "PolicyAgent", "any_action_if_unknown"]
+
+_SOURCES = {  # sources of recorded arrays; all others come from the policy
     "observation": "the environment or an interface",
     "privileged": "the environment",
-    "reward": "an interface",  # those of the environment are checked where they arrive
+    "reward": "an interface",  # the rewards of the environment are checked by the engine
 }
 
 
 @define(eq=False)
 class AgentActor:
-    """An agent in a seat: a scripted one or a frozen model."""
+    """An agent as an actor.
+
+    Args:
+        agent: The agent.
+        rng: Randomness of its actions.
+    """
 
     agent: Agent
     rng: np.random.Generator
 
-    def start(self, seat_ids: np.ndarray) -> None:
-        """Let the agent forget the streams' earlier matches."""
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Clear the agent's state of these seats."""
         self.agent.reset(seat_ids)
 
-    def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002
-        """Decide, and say what the seats expect if somebody reads that."""
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - agents read no rewards
+        """Return the agent's actions; store its values if `seats` has a buffer for them."""
         observation = {name: seats.take(leaf) for name, leaf in seats.tick.observation.items()}
         mask = None if seats.tick.action_mask is None else seats.take(seats.tick.action_mask)
         if seats.values is None or not isinstance(self.agent, EvaluatingAgent):
@@ -49,44 +56,44 @@ class AgentActor:
         seats.values[seats.seat_ids] = values
         return actions
 
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Nothing to do."""
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Do nothing: nothing is recorded."""
 
 
 @define(eq=False)
 class PolicyAgent:
-    """A policy with fixed weights as an agent that evaluates, through its player's interface.
+    """A policy with fixed weights as an evaluating agent.
 
     Args:
-        policy: Already loaded.
-        seat_ids: How many (row, seat) streams exist; where more of them start, there will be so many.
+        policy: A loaded policy.
+        num_seats: Number of seat ids with allocated state; grows as needed.
         deterministic: Take the most likely action instead of sampling.
-        interface: Between the game and the policy, bound already; None where there is none. It sees no rewards.
+        interface: A bound interface between the environment and the policy, or None. Its views have no rewards.
     """
 
     policy: Policy
-    seat_ids: int = 0
+    num_seats: int = 0
     deterministic: bool = False
     interface: Interface | None = None
     _state: Leaves = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._state = self.policy.initial_state(self.seat_ids)
+        self._state = self.policy.initial_state(self.num_seats)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget everything about these streams."""
+        """Clear the state of these seats."""
         needed = int(seat_ids.max(initial=-1)) + 1
-        if needed > self.seat_ids:
-            more = self.policy.initial_state(needed - self.seat_ids)
-            self._state = {name: np.concatenate([leaf, more[name]]) for name, leaf in self._state.items()}
-            self.seat_ids = needed
-        restart(self.policy, self._state, seat_ids)
+        if needed > self.num_seats:
+            added = self.policy.initial_state(needed - self.num_seats)
+            self._state = {name: np.concatenate([leaf, added[name]]) for name, leaf in self._state.items()}
+            self.num_seats = needed
+        reset_state(self.policy, self._state, seat_ids)
         if self.interface is not None:
             self.interface.reset(seat_ids)
 
-    def act(self, observation: Leaves, **given: Any) -> np.ndarray:
-        """Decide as `act_and_evaluate` does; returns actions ``[n, L]``."""
-        return self.act_and_evaluate(observation, **given)[0]
+    def act(self, observation: Leaves, **options: Any) -> np.ndarray:
+        """Return actions ``[n, L]``; see `act_and_evaluate`."""
+        return self.act_and_evaluate(observation, **options)[0]
 
     def act_and_evaluate(
         self,
@@ -96,70 +103,70 @@ class PolicyAgent:
         seat_ids: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Decide for n rows; returns actions ``[n, L]`` and values ``[n]``, NaN where the policy computes none."""
+        """Return actions ``[n, L]`` and values ``[n]`` for n rows, NaN where the policy computes no value."""
         view = SeatView(observation=observation, action_mask=action_mask, reward=np.zeros(seat_ids.size, np.float32))
         if self.interface is not None:
             view = self.interface.observe(view, seat_ids)
         decision = self.policy.act(
-            PolicyInput(view.observation, action_mask=view.action_mask, state=rows_of(self._state, seat_ids)),
+            PolicyInput(view.observation, action_mask=view.action_mask, state=take_state(self._state, seat_ids)),
             rng=rng,
             deterministic=self.deterministic,
         )
-        store(self._state, seat_ids, decision.state)
+        store_state(self._state, seat_ids, decision.state)
         values = np.full(seat_ids.size, np.nan, np.float32) if decision.value is None else decision.value
         return decision.action if self.interface is None else self.interface.act(decision.action, seat_ids), values
 
 
 @define(eq=False, kw_only=True)
 class PolicyActor:
-    """A policy in its seats, through its player's interface: it decides, and nothing is recorded.
+    """A policy as an actor, behind its player's interface. Nothing is recorded.
 
-    Actors may share a policy and an interface as long as they never sit in the same seat at once.
+    Actors may share a policy and an interface if they never have the same seat at the same time.
 
     Args:
-        policy: Decides.
-        interface: Between the game and the policy; None where there is none.
-        rng: Randomness of its sampling.
-        seat_ids: How many (row, seat) streams exist.
+        policy: The policy.
+        interface: Interface between the environment and the policy, or None.
+        rng: Randomness of its actions.
+        num_seats: Number of seat ids.
     """
 
     policy: Policy
     interface: Interface | None
     rng: np.random.Generator
-    seat_ids: int
+    num_seats: int
     _state: Leaves = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._state = self.policy.initial_state(self.seat_ids)
+        self._state = self.policy.initial_state(self.num_seats)
 
-    def start(self, seat_ids: np.ndarray) -> None:
-        """Forget the streams' earlier matches."""
-        restart(self.policy, self._state, seat_ids)
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Clear the state of these seats."""
+        reset_state(self.policy, self._state, seat_ids)
         if self.interface is not None:
             self.interface.reset(seat_ids)
 
-    def act(self, seats: Seats, since: Reward) -> np.ndarray:
-        """Decide, and say what the seats expect if somebody reads that."""
-        state = rows_of(self._state, seats.seat_ids)
-        decision = self.decide(seats, self.view(seats, since), self.privileged(seats), state)
-        return self.raw(decision.action, seats.seat_ids)
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
+        """Return raw actions; store the policy's values if `seats` has a buffer for them."""
+        state = take_state(self._state, seats.seat_ids)
+        decision = self.decide(seats, self.view(seats, rewards), self.privileged(seats), state)
+        return self.raw_action(decision.action, seats.seat_ids)
 
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Nothing to do."""
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Do nothing: nothing is recorded."""
 
-    def view(self, seats: Seats, since: Reward) -> SeatView:
-        """Return what seats see through the interface, with what they received."""
+    def view(self, seats: Seats, rewards: SeatRewards) -> SeatView:
+        """Return observations, masks and rewards of seats behind the interface."""
         tick = seats.tick
         view = SeatView(
             observation={name: seats.take(leaf) for name, leaf in tick.observation.items()},
             action_mask=None if tick.action_mask is None else seats.take(tick.action_mask),
-            reward=since.reward,
-            reward_parts=since.parts,
+            reward=rewards.reward,
+            reward_parts=rewards.parts,
         )
         return view if self.interface is None else self.interface.observe(view, seats.seat_ids)
 
     def privileged(self, seats: Seats) -> Leaves:
-        """Return what only a critic reads."""
+        """Return the privileged observations of seats."""
         return {name: seats.take(leaf) for name, leaf in seats.tick.privileged.items()}
 
     def decide(
@@ -178,140 +185,149 @@ class PolicyActor:
             view.observation, action_mask=view.action_mask, privileged=privileged, state=state, spans=spans
         )
         decision = self.policy.act(inputs, rng=self.rng)
-        store(self._state, seats.seat_ids, decision.state)
+        store_state(self._state, seats.seat_ids, decision.state)
         if seats.values is not None and decision.value is not None:
             seats.values[seats.seat_ids] = decision.value
         return decision
 
-    def raw(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
-        """Return the game's actions for those that the policy chose."""
+    def raw_action(self, action: np.ndarray, seat_ids: np.ndarray) -> np.ndarray:
+        """Return the environment's actions for the actions that the policy chose."""
         return action if self.interface is None else self.interface.act(action, seat_ids)
 
 
 @define(eq=False, kw_only=True)
 class LiveActor(PolicyActor):
-    """The policy that a player is learning, without weights until `load`; every decision is recorded for its learner.
+    """The live policy of a player. Every decision is recorded for the player's learner.
+
+    It has no usable weights before `load`.
 
     Args:
-        player: Its name.
-        recorder: Takes the decisions.
+        player: Name of the player.
+        recorder: Recorder of the decisions.
+
+    Attributes:
+        version: Version of the weights; -1 before `load`.
+        blocks: Recorded blocks that are ready to be sent.
     """
 
     player: str
     recorder: Recorder
     version: int = field(init=False, default=-1)
-    blocks: deque[SegmentBatch] = field(init=False, factory=deque)  # full ones, for the sampler to ship
-    _column: np.ndarray = field(init=False)  # (row, seat) stream → column of the recorder
+    blocks: deque[SegmentBatch] = field(init=False, factory=deque)
+    _trajectories: np.ndarray = field(init=False)  # [seat ids] trajectory of the recorder, -1 without a match
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
-        self._column = np.full(self.seat_ids, -1, np.int64)
+        self._trajectories = np.full(self.num_seats, -1, np.int64)
 
-    def quiet(self) -> PolicyActor:
-        """Return the same policy as an opponent of which nothing is recorded, with recurrent state of its own."""
-        return PolicyActor(policy=self.policy, interface=self.interface, rng=self.rng, seat_ids=self.seat_ids)
+    def without_recording(self) -> PolicyActor:
+        """Return an actor with the same policy and a recurrent state of its own that records nothing."""
+        return PolicyActor(policy=self.policy, interface=self.interface, rng=self.rng, num_seats=self.num_seats)
 
     def load(self, weights: Weights, version: int) -> None:
-        """Take newer weights; only right after a block was full, so that a segment has one version.
+        """Load newer weights. Call it only right after a block, so that all decisions of a segment have one version.
 
-        Recurrent state stays: matches that run go on with what the weights before have left, also where the player has
-        started anew in between, which samplers are not told. Segments record the state that they begin with.
+        Recurrent states are kept, also after a player reset: running matches continue with the states that the old
+        weights computed, and segments record the states that they start with.
         """
         self.policy.load(weights)
         self.version = version
 
     def set_progress(self, progress: float) -> None:
-        """Tell the interface how much of the training budget is used, in [0, 1]."""
+        """Set the share of the training budget that is used, in [0, 1], for the interface."""
         if isinstance(self.interface, ScheduledInterface):
             self.interface.set_progress(progress)
 
     @property
-    def reads(self) -> bool:
-        """Return whether its algorithm learns from the opponents' evaluations."""
-        return bool(self.recorder.layout.noted)
+    def observes_values(self) -> bool:
+        """Return whether the player's algorithm learns from the values of its opponents."""
+        return bool(self.recorder.layout.opponent_fields)
 
-    def note(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
-        """Note in decisions of its seats that await it what the opponents think of where these led, ``[n] float32``."""
-        self.recorder.note(self._column[seat_ids], values)
+    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
+        """Record the opponents' values ``[n] float32`` of the positions that decisions of these seats led to."""
+        self.recorder.record_opponent_values(self._trajectories[seat_ids], values)
 
-    def start(self, seat_ids: np.ndarray) -> None:
-        """Open a recorder column for each seat."""
-        super().start(seat_ids)
-        self._column[seat_ids] = self.recorder.open(seat_ids.size)
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Clear the state of these seats and open a trajectory for each."""
+        super().start_matches(seat_ids)
+        self._trajectories[seat_ids] = self.recorder.open_trajectories(seat_ids.size)
 
-    def act(self, seats: Seats, since: Reward) -> np.ndarray:
-        """Decide and record; what came since the last decision goes to that one."""
-        view, privileged = self.view(seats, since), self.privileged(seats)
-        columns = self._column[seats.seat_ids]
-        self.recorder.settle(columns, reward=view.reward, elapsed_ticks=since.elapsed_ticks)
-        state = rows_of(self._state, seats.seat_ids)
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
+        """Assign the rewards to the last decisions, then decide and record."""
+        view, privileged = self.view(seats, rewards), self.privileged(seats)
+        trajectories = self._trajectories[seats.seat_ids]
+        self.recorder.assign_rewards(trajectories, reward=view.reward, elapsed_ticks=rewards.elapsed_ticks)
+        state = take_state(self._state, seats.seat_ids)
         decision = self.decide(seats, view, privileged, state)
         entry = _entry(view, privileged, decision) | {"action": decision.action}
-        self._check(entry | {"reward": view.reward})
-        self.recorder.decide(columns, entry, version=self.version, state=state)
+        self._check_finite(entry | {"reward": view.reward})
+        self.recorder.add_decisions(trajectories, entry, version=self.version, state=state)
         self._flush_if_full()
-        return self.raw(decision.action, seats.seat_ids)
+        return self.raw_action(decision.action, seats.seat_ids)
 
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
-        """Record the last reward and, where the match was cut off, the final observation."""
-        view = self.view(seats, since)
-        self._check({"reward": view.reward})
-        columns = self._column[seats.seat_ids]
-        cut = self.recorder.end(
-            columns,
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Assign the last rewards, record the final observations of truncated matches and close the trajectories."""
+        view = self.view(seats, rewards)
+        self._check_finite({"reward": view.reward})
+        trajectories = self._trajectories[seats.seat_ids]
+        needs_final = self.recorder.end_matches(
+            trajectories,
             reward=view.reward,
-            elapsed_ticks=since.elapsed_ticks,
+            elapsed_ticks=rewards.elapsed_ticks,
             terminated=terminated,
             truncated=truncated,
         )
-        if cut.any():
-            self._final(seats.part(cut), view, cut, columns[cut])
+        if needs_final.any():
+            self._record_final(seats.select(needs_final), view, needs_final, trajectories[needs_final])
             self._flush_if_full()
-        self.recorder.close(columns)
-        self._column[seats.seat_ids] = -1
+        self.recorder.close_trajectories(trajectories)
+        self._trajectories[seats.seat_ids] = -1
 
-    def _final(self, seats: Seats, everyone: SeatView, cut: np.ndarray, columns: np.ndarray) -> None:
-        # nothing is decided here: values are wanted, and the mask for who learns from what would be done next
-        privileged, mask = self.privileged(seats), everyone.action_mask
+    def _record_final(self, seats: Seats, full_view: SeatView, chosen: np.ndarray, trajectories: np.ndarray) -> None:
+        # the policy's action is not played: the entry needs its value, and its mask for algorithms that bootstrap
+        privileged, mask = self.privileged(seats), full_view.action_mask
         view = SeatView(
-            observation={name: leaf[cut] for name, leaf in everyone.observation.items()},
-            action_mask=None if mask is None else _known(mask[cut], self.recorder.layout.labels),
-            reward=everyone.reward[cut],
+            observation={name: leaf[chosen] for name, leaf in full_view.observation.items()},
+            action_mask=None if mask is None else any_action_if_unknown(mask[chosen], self.recorder.layout.labels),
+            reward=full_view.reward[chosen],
         )
-        decision = self.decide(seats, view, privileged, rows_of(self._state, seats.seat_ids))
-        self.recorder.final(columns, _entry(view, privileged, decision))
+        decision = self.decide(seats, view, privileged, take_state(self._state, seats.seat_ids))
+        self.recorder.add_final_observations(trajectories, _entry(view, privileged, decision))
 
-    def _check(self, entry: dict[str, np.ndarray]) -> None:
+    def _check_finite(self, entry: dict[str, np.ndarray]) -> None:
         for name, values in entry.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 source = _SOURCES.get(name.partition("/")[0], "the policy")
                 raise ContractError(f"player {self.player!r}: {name} holds a value that is not finite, from {source}")
 
     def _flush_if_full(self) -> None:
-        # at once: one more entry in the same tick, of a match that ends, would not fit
+        # immediately: another entry on the same tick, for a match that ends, would not fit
         if self.recorder.full:
             self.blocks.append(self.recorder.flush())
 
 
-def _known(mask: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
-    """Return ``mask [n, A]`` with everything legal in rows that leave some label no choice, where nobody knows."""
+def any_action_if_unknown(mask: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
+    """Return ``mask [n, A]`` with all choices legal in rows where a label has no legal choice.
+
+    Environments return such rows for final observations if the legal choices are unknown.
+    """
     legal = np.logical_or.reduceat(mask, np.cumsum([0, *labels[:-1]]), axis=1)
     return np.asarray(mask | ~np.all(legal, axis=1, keepdims=True))
 
 
-def restart(policy: Policy, state: Leaves, seat_ids: np.ndarray) -> None:
-    """Put the recurrent state of these streams back to the start of a match."""
+def reset_state(policy: Policy, state: Leaves, seat_ids: np.ndarray) -> None:
+    """Reset the recurrent state of these seats to the start of a match."""
     if state:
-        store(state, seat_ids, policy.initial_state(seat_ids.size))
+        store_state(state, seat_ids, policy.initial_state(seat_ids.size))
 
 
-def rows_of(state: Leaves, seat_ids: np.ndarray) -> Leaves:
-    """Return the recurrent state of these streams."""
+def take_state(state: Leaves, seat_ids: np.ndarray) -> Leaves:
+    """Return the recurrent state of these seats."""
     return {name: leaf[seat_ids] for name, leaf in state.items()}
 
 
-def store(state: Leaves, seat_ids: np.ndarray, values: Leaves) -> None:
-    """Write the recurrent state of these streams."""
+def store_state(state: Leaves, seat_ids: np.ndarray, values: Leaves) -> None:
+    """Write the recurrent state of these seats."""
     for name, leaf in values.items():
         state[name][seat_ids] = leaf
 

@@ -1,14 +1,17 @@
-"""Tables: which fixture every row plays, who sits in its seats, and which matches come next.
+"""Assignment of fixtures to the matches of a batch.
 
-Everything is an array over tables or rows, so that starting matches costs the same however many rows start at once;
-only a table that takes another fixture, every few hundred matches, is looked at by itself.
+The batch is divided into *lanes* of consecutive match indices. A lane plays one fixture at a time, so that the seats of
+one opponent are adjacent in memory. A match index takes the next match of its lane's fixture when its last match ends.
+
+Arrays hold one entry per lane or match index, so the cost of starting matches hardly depends on their number. Only a
+lane that takes a new fixture is processed by itself.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,131 +19,98 @@ from ludus._seeding import match_seeds
 from ludus.environment import Scenario
 from ludus.records import Fixture
 
-Actor = TypeVar("Actor")
+if TYPE_CHECKING:
+    from ludus._sampling.seating import Seating
+
+__all__ = ["FixtureScheduler", "lane_numbers"]
 
 
-class Tables(Generic[Actor]):
-    """Fixtures dealt to rows.
+def lane_numbers(num_matches: int, matches_per_lane: int) -> np.ndarray:
+    """Return ``[B]``: the lane of each match index. The last lane may be smaller than the others."""
+    return np.arange(num_matches) // min(matches_per_lane, num_matches)
+
+
+class FixtureScheduler:
+    """Assigns fixtures to lanes, and matches of fixtures to match indices.
 
     Args:
-        rows: B.
-        rows_per_table: Of all tables but the last, which may have fewer.
-        seats: Of a match.
-        resolve: Fixture and seat number → actor and slot, called when a table takes the fixture.
+        lanes: ``[B]`` lane of each match index, see `lane_numbers`.
+        seating: Gets the participants of fixtures.
 
     Attributes:
-        actors: Everybody who sits somewhere; places that have become free are used again.
-        occupant: ``[B, seats]`` place in `actors`; -1 where no match was played yet.
-        slot: ``[B, seats]`` which of that actor's models.
-        fixture_id: ``[B]`` what the row plays or played last.
-        number: ``[B]`` which match of it.
-        low: How many tables will soon need a fixture.
-        begun: How many fixtures tables have taken.
-        queue: Fixtures that no table has taken yet.
+        queue: Fixtures that no lane has started.
+        fixture_ids: ``[B]`` fixture of the current or last match.
+        match_numbers: ``[B]`` number of that match in its fixture.
+        num_low_lanes: Number of lanes with too few matches left for all of their match indices.
+        num_started_fixtures: Number of fixtures that lanes have started.
     """
 
-    def __init__(
-        self, rows: int, *, rows_per_table: int, seats: int, resolve: Callable[[Fixture, int], tuple[Actor, int]]
-    ) -> None:
+    def __init__(self, lanes: np.ndarray, seating: Seating[Any]) -> None:
+        num_matches = len(lanes)
         self.queue: deque[Fixture] = deque()
-        self.actors: list[Actor] = []
-        self.occupant = np.full((rows, seats), -1, np.int64)
-        self.slot = np.zeros((rows, seats), np.int64)
-        self.fixture_id = np.zeros(rows, np.int64)
-        self.number = np.zeros(rows, np.int64)
-        self._resolve = resolve
-        self._of_row = np.arange(rows) // min(rows_per_table, rows)
-        self._rows = np.bincount(self._of_row)  # from here on, arrays over tables
-        self.low = count = len(self._rows)
-        self.begun = 0
-        self._fixture_id = np.zeros(count, np.int64)
-        self._seed = np.zeros(count, np.uint64)
-        self._next_number = np.zeros(count, np.int64)
-        self._left = np.zeros(count, np.int64)  # matches of the fixture that have not started
-        self._scenario = np.full(count, None, object)  # None: the default one
-        self._occupant = np.full((count, seats), -1, np.int64)
-        self._slot = np.zeros((count, seats), np.int64)
-        self._row_seed = np.zeros(rows, np.uint64)
-        self._row_scenario = np.full(rows, None, object)
+        self.fixture_ids = np.zeros(num_matches, np.int64)
+        self.match_numbers = np.zeros(num_matches, np.int64)
+        self.num_started_fixtures = 0
+        self._seating = seating
+        self._lanes = lanes
+        self._seeds = np.zeros(num_matches, np.uint64)
+        self._scenarios = np.full(num_matches, None, object)  # None: the default scenario
+        self._lane_sizes = np.bincount(lanes)
+        self.num_low_lanes = count = len(self._lane_sizes)
+        self._lane_fixture_ids = np.zeros(count, np.int64)
+        self._lane_seeds = np.zeros(count, np.uint64)
+        self._lane_scenarios = np.full(count, None, object)
+        self._lane_next_numbers = np.zeros(count, np.int64)
+        self._lane_matches_left = np.zeros(count, np.int64)  # matches of the fixture that have not started
 
-    def deal(self, rows: np.ndarray) -> np.ndarray:
-        """Give rows, ascending, their next matches; returns, ascending, those for which there was one."""
-        table = self._of_row.take(rows)
-        rank = np.arange(rows.size) - table.searchsorted(table)  # among the rows of its table
-        waits = rank >= self._left.take(table)
-        if waits.any():
-            now = ~waits
-            dealt = [self._deal(rows[now], table[now], rank[now]), *self._refill(rows[waits])]
-            rows = np.sort(np.concatenate(dealt))
+    def assign_matches(self, indices: np.ndarray) -> np.ndarray:
+        """Assign the next matches to match indices, ascending; return those that got one, ascending."""
+        lanes = self._lanes.take(indices)
+        ranks = np.arange(indices.size) - lanes.searchsorted(lanes)  # positions among the indices of a lane
+        waiting = ranks >= self._lane_matches_left.take(lanes)
+        if waiting.any():
+            ready = ~waiting
+            self._assign(indices[ready], lanes[ready], ranks[ready])
+            assigned = [indices[ready], *self._assign_new_fixtures(indices[waiting])]
+            indices = np.sort(np.concatenate(assigned))
         else:
-            self._deal(rows, table, rank)
-        self.low = int((self._left <= self._rows).sum())
-        return rows
+            self._assign(indices, lanes, ranks)
+        self.num_low_lanes = int((self._lane_matches_left <= self._lane_sizes).sum())
+        return indices
 
-    def _deal(self, rows: np.ndarray, table: np.ndarray, rank: np.ndarray) -> np.ndarray:
-        self.number[rows] = self._next_number.take(table) + rank
-        self.fixture_id[rows] = self._fixture_id.take(table)
-        self.occupant[rows] = self._occupant.take(table, axis=0)
-        self.slot[rows] = self._slot.take(table, axis=0)
-        self._row_seed[rows] = self._seed.take(table)
-        self._row_scenario[rows] = self._scenario.take(table)
-        dealt = np.bincount(table, minlength=len(self._left))
-        self._next_number += dealt
-        self._left -= dealt
-        return rows
+    def _assign(self, indices: np.ndarray, lanes: np.ndarray, ranks: np.ndarray) -> None:
+        self.match_numbers[indices] = self._lane_next_numbers.take(lanes) + ranks
+        self.fixture_ids[indices] = self._lane_fixture_ids.take(lanes)
+        self._seeds[indices] = self._lane_seeds.take(lanes)
+        self._scenarios[indices] = self._lane_scenarios.take(lanes)
+        self._seating.start_matches(indices, lanes)
+        counts = np.bincount(lanes, minlength=len(self._lane_matches_left))
+        self._lane_next_numbers += counts
+        self._lane_matches_left -= counts
 
-    def _refill(self, rows: np.ndarray) -> Iterator[np.ndarray]:
-        """Take fixtures from the queue for the tables of these rows and deal them; yields rows that got a match."""
-        while rows.size and self.queue:
-            table = int(self._of_row[rows[0]])
-            self._take(table, self.queue.popleft())
-            here = np.searchsorted(self._of_row.take(rows), table, side="right")
-            count = min(int(here), int(self._left[table]))
-            yield self._deal(rows[:count], np.full(count, table), np.arange(count))
-            rows = rows[count:]
+    def _assign_new_fixtures(self, indices: np.ndarray) -> Iterator[np.ndarray]:
+        """Start queued fixtures on the lanes of these match indices; yield the indices that got a match."""
+        while indices.size and self.queue:
+            lane = int(self._lanes[indices[0]])
+            self._start_fixture(lane, self.queue.popleft())
+            waiting = np.searchsorted(self._lanes.take(indices), lane, side="right")
+            count = min(int(waiting), int(self._lane_matches_left[lane]))
+            self._assign(indices[:count], np.full(count, lane), np.arange(count))
+            yield indices[:count]
+            indices = indices[count:]
 
-    def _take(self, table: int, fixture: Fixture) -> None:
-        self.begun += 1
-        self._fixture_id[table], self._seed[table] = fixture.id, fixture.seed
-        self._next_number[table], self._left[table] = 0, fixture.matches
-        self._scenario[table] = None if fixture.scenario.name == "default" else fixture.scenario
-        for seat in range(len(fixture.participants)):
-            actor, slot = self._resolve(fixture, seat)
-            self._occupant[table, seat], self._slot[table, seat] = self._place(actor), slot
+    def _start_fixture(self, lane: int, fixture: Fixture) -> None:
+        self.num_started_fixtures += 1
+        self._lane_fixture_ids[lane], self._lane_seeds[lane] = fixture.id, fixture.seed
+        self._lane_next_numbers[lane], self._lane_matches_left[lane] = 0, fixture.matches
+        self._lane_scenarios[lane] = None if fixture.scenario.name == "default" else fixture.scenario
+        self._seating.assign_lane(lane, fixture)
 
-    def _place(self, actor: Actor) -> int:
-        for index, known in enumerate(self.actors):
-            if known is actor:
-                return index
-        used = {*np.unique(self.occupant).tolist(), *np.unique(self._occupant).tolist()}
-        for index in range(len(self.actors)):
-            if index not in used:  # nobody sits there any more
-                self.actors[index] = actor
-                return index
-        self.actors.append(actor)
-        return len(self.actors) - 1
+    def seeds(self, indices: np.ndarray) -> np.ndarray:
+        """Return the seeds ``[n] uint64`` of the matches at these indices."""
+        return match_seeds(self._seeds.take(indices), self.match_numbers.take(indices))
 
-    def starts(self, rows: np.ndarray) -> tuple[np.ndarray, list[Scenario] | None]:
-        """Return the seeds ``[n] uint64`` and the scenarios of the rows' matches, None where all are the default."""
-        seeds = match_seeds(self._row_seed.take(rows), self.number.take(rows))
-        special = self._row_scenario.take(rows).tolist()
-        return seeds, [scenario or Scenario() for scenario in special] if any(special) else None
-
-    def by_actor(self, seat_ids: np.ndarray) -> Iterator[tuple[Actor, np.ndarray | None]]:
-        """Yield everybody who sits in the streams (row · seats + seat) and where in them; None means everywhere."""
-        if not seat_ids.size:
-            return
-        if len(self.actors) == 1:
-            yield self.actors[0], None
-            return
-        occupant = self.occupant.ravel().take(seat_ids)
-        order, start = occupant.argsort(kind="stable"), 0
-        for actor, count in zip(self.actors, np.bincount(occupant).tolist(), strict=False):
-            if count:
-                yield actor, order[start : start + count]
-                start += count
-
-    def slots_in_use(self, actor: Actor) -> np.ndarray:
-        """Return ``[k] int64``, ascending: the slots of an actor that some row or table plays with."""
-        place = next((index for index, known in enumerate(self.actors) if known is actor), -2)
-        return np.union1d(self.slot[self.occupant == place], self._slot[self._occupant == place])
+    def scenarios(self, indices: np.ndarray) -> list[Scenario] | None:
+        """Return the scenarios of the matches at these indices; None if all of them are the default scenario."""
+        scenarios = self._scenarios.take(indices).tolist()
+        return [scenario or Scenario() for scenario in scenarios] if any(scenarios) else None

@@ -42,7 +42,8 @@ from ludus._run.factories import (
     player_role,
 )
 from ludus._run.sampler_factory import make_live_actor
-from ludus._sampling.engine import Actor, Play, Reward, Seats
+from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.seats import Actor, SeatRewards, Seats
 from ludus._seeding import generator, match_seeds
 from ludus.algorithm import UpdateResult
 from ludus.errors import ConfigError, ContractError, LudusError
@@ -200,16 +201,16 @@ class _RandomActor:
     role: Role
     rng: np.random.Generator
 
-    def start(self, seat_ids: np.ndarray) -> None:
+    def start_matches(self, seat_ids: np.ndarray) -> None:
         """Nothing to do."""
 
-    def act(self, seats: Seats, since: Reward) -> np.ndarray:  # noqa: ARG002 - the contract of actors
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - the contract of actors
         """Decide at random."""
         space, masks = self.role.action_space, seats.tick.action_mask
-        legal = [None] * seats.rows.size if masks is None else seats.take(masks)
+        legal = [None] * seats.match_indices.size if masks is None else seats.take(masks)
         return np.stack([random_action(space, mask, self.rng) for mask in legal])
 
-    def end(self, seats: Seats, since: Reward, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
         """Nothing to do."""
 
 
@@ -309,18 +310,20 @@ def _play(environment: Environment, actor: LiveActor, learned: Role, seed: int) 
         role.name: _RandomActor(role, generator(seed, "check", role.name)) for role in environment.spec.roles
     }
     actors[learned.name] = actor
-    play = Play(
+    engine = MatchEngine(
         environment=environment,
         resolve=lambda _fixture, seat: (actors[seats[seat]], 0),
         on_results=lambda _results: None,
-        rows_per_fixture=_MATCHES,
+        matches_per_lane=_MATCHES,
     )
     matches = _MATCHES * _MOST_TICKS  # more than can end
-    play.add(Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check"))
+    engine.add_fixture(
+        Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check")
+    )
     for _ in range(_MOST_TICKS):
-        if play.decisions >= _DECISIONS * len(seats) or actor.blocks:
+        if engine.decisions >= _DECISIONS * len(seats) or actor.blocks:
             break
-        play.step()
+        engine.step()
     batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
     if not batch.num_decisions:
         raise ContractError(f"it made no decision whose outcome was seen in {_MOST_TICKS} ticks")

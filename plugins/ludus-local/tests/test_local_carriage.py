@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus._sampling.recorder import Recorder, SegmentLayout
+from ludus._sampling.recorder import Recorder
+from ludus._sampling.segment_layout import SegmentLayout
 from ludus.environment import Role
 from ludus.errors import ContractError, WireError
 from ludus.segment import Field, SegmentBatch
@@ -47,21 +48,21 @@ def lender(slots):
 
 def recorder(slots=None):
     """Return a recorder, in shared memory if there are slots for it."""
-    layout = SegmentLayout.of(ROLE, fields=(Field("log_prob"),), decisions=6, state=STATE)
+    layout = SegmentLayout.for_role(ROLE, fields=(Field("log_prob"),), decisions=6, state=STATE)
     return Recorder(layout, 8) if slots is None else Recorder(layout, 8, lender(slots))
 
 
 def play(made, *, blocks, seed=3):
     """Yield blocks of random matches of eight seats; some are cut off, some end, not all seats decide on a tick."""
     rng = np.random.default_rng(seed)
-    streams = made.open(8)
+    streams = made.open_trajectories(8)
     for _ in range(blocks):
         while not made.full:
             acting = streams[rng.random(8) < 0.7]
             count = acting.size
             ticks = np.full(count, 1, np.int32)
-            made.settle(acting, reward=rng.random(count, np.float32), elapsed_ticks=ticks)
-            made.decide(
+            made.assign_rewards(acting, reward=rng.random(count, np.float32), elapsed_ticks=ticks)
+            made.add_decisions(
                 acting,
                 {
                     "observation/image": rng.integers(0, 256, (count, 4, 3), np.uint8),
@@ -74,7 +75,7 @@ def play(made, *, blocks, seed=3):
                 state={"h": rng.random((count, 2), np.float32)},
             )
             if rng.random() < 0.2:
-                made.end(
+                made.end_matches(
                     acting[:2],
                     reward=rng.random(acting[:2].size, np.float32),
                     elapsed_ticks=ticks[:2],

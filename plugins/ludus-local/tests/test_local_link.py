@@ -375,7 +375,7 @@ def outcome(runner):
     results = [
         np.concatenate([m.arrays[name].ravel() for m in runner.messages(Results)]) for name in ("ticks", "outcome")
     ]
-    return runner.learner("main").decisions, results, runner.learner("main").trainer.weights()
+    return runner.learner("main").state.decisions, results, runner.learner("main").state.trainer.weights()
 
 
 def test_shared_memory_changes_nothing(league):
@@ -436,7 +436,7 @@ def test_a_league_goes_on_where_the_board_cannot_be_seen(league, monkeypatch, ca
     runner.train(1000)
     assert "not here; they come through sockets" in caplog.text
     assert len(runner.messages(Declined)) == 1
-    assert runner.sampler()._lanes["main"].actor.version > 5
+    assert runner.sampler().channels["main"].actor.version > 5
 
 
 def test_a_learner_without_shared_memory_gets_plain_arrays(league, monkeypatch):

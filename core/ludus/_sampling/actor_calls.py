@@ -1,0 +1,144 @@
+"""Calls to the actors of a batch: at the start of matches, for decisions, and at the end of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from attrs import define, field
+
+from ludus._sampling.opponent_values import OpponentValues
+from ludus._sampling.running_matches import RunningMatches
+from ludus._sampling.seat_totals import RoleSeats, SeatTotals
+from ludus._sampling.seating import Seating
+from ludus._sampling.seats import Actor, SeatRewards, Seats, ValueObserver
+from ludus._sampling.tick_checks import TickChecks
+from ludus.environment import RoleTick, Tick
+from ludus.errors import ContractError
+
+__all__ = ["ActorCalls"]
+
+
+@define
+class _PendingDecision:
+    """The decisions of a value observer, which is called after the other actors."""
+
+    role: RoleSeats
+    observer: ValueObserver
+    seats: Seats
+    rewards: SeatRewards
+
+
+@define(eq=False)
+class ActorCalls:
+    """Calls the actors of a batch.
+
+    Value observers decide after all other actors of a tick, so that they first get the values of the position that
+    their last decisions led to. Observers that decide on the same tick do not get each other's values; observers that
+    wait get the values of all opponents.
+
+    Args:
+        seating: The actors of all seats.
+        totals: Sums of rewards.
+        running: The running matches.
+        checks: Checks of action masks.
+        observers: Actors that record the values of their opponents.
+        values: Values of a tick; None without observers.
+
+    Attributes:
+        decisions: Number of decisions so far.
+    """
+
+    seating: Seating[Actor]
+    totals: SeatTotals
+    running: RunningMatches
+    checks: TickChecks
+    observers: Sequence[ValueObserver]
+    values: OpponentValues | None
+    decisions: int = field(init=False, default=0)
+
+    def start_matches(self, indices: np.ndarray) -> None:
+        """Call the actors of new matches."""
+        seats = self.totals.returns.shape[1]
+        seat_ids = (indices[:, None] * seats + np.arange(seats)).ravel()
+        for actor, chosen in self.seating.group_by_actor(seat_ids):
+            actor.start_matches(seat_ids if chosen is None else seat_ids.take(chosen))
+
+    def end_matches(self, indices: np.ndarray, tick: Tick) -> None:
+        """Call the actors of matches that ended."""
+        for role in self.totals.roles:
+            for actor, seats, rewards in self._seats_by_actor(role, tick.roles[role.name], role.all_seats(indices)):
+                matches = seats.match_indices
+                actor.end_matches(
+                    seats, rewards, terminated=tick.terminated.take(matches), truncated=tick.truncated.take(matches)
+                )
+
+    def collect_actions(self, tick: Tick) -> None:
+        """Write the actions of all acting seats to `RoleSeats.actions`.
+
+        Raises:
+            ContractError: An action mask leaves no legal choice, or actions have a wrong shape or type.
+        """
+        if self.values is not None:
+            self.values.clear()
+        pending: list[_PendingDecision] = []
+        for role in self.totals.roles:
+            self._collect_role(role, tick.roles[role.name], pending)
+        if self.values is not None:
+            self._collect_from_observers(self.values, pending)
+
+    def _collect_role(self, role: RoleSeats, tick: RoleTick, pending: list[_PendingDecision]) -> None:
+        acting = tick.acting & ~self.running.idle[:, None] if self.running.num_idle else tick.acting
+        if tick.action_mask is not None:
+            self.checks.check_mask(role, acting, tick.action_mask)
+        index = acting.ravel().nonzero()[0]
+        for actor, seats, rewards in self._seats_by_actor(role, tick, index):
+            observer = next((observer for observer in self.observers if observer is actor), None)
+            if observer is None:
+                self._store_actions(role, actor, seats, actor.act(seats, rewards))
+            else:
+                pending.append(_PendingDecision(role, observer, seats, rewards))
+        role.clear_decided(acting)
+        self.decisions += index.size
+
+    def _collect_from_observers(self, values: OpponentValues, pending: list[_PendingDecision]) -> None:
+        deciding = np.zeros(values.values.size, bool)
+        for decision in pending:
+            deciding[decision.seats.seat_ids] = True
+        values.send(deciding, deciding_observers=deciding)
+        for decision in pending:
+            actions = decision.observer.act(decision.seats, decision.rewards)
+            self._store_actions(decision.role, decision.observer, decision.seats, actions)
+        values.send(~deciding)
+
+    def _seats_by_actor(
+        self, role: RoleSeats, tick: RoleTick, index: np.ndarray
+    ) -> Iterator[tuple[Actor, Seats, SeatRewards]]:
+        """Yield each actor of seats of a role with its seats and their rewards since the last decision."""
+        all_seat_ids = role.seat_ids(index)
+        values = None if self.values is None else self.values.values
+        for actor, chosen in self.seating.group_by_actor(all_seat_ids):
+            own, seat_ids = (index, all_seat_ids) if chosen is None else (index.take(chosen), all_seat_ids.take(chosen))
+            seats = Seats(tick, own, seat_ids, self.seating.slots.ravel().take(seat_ids), values)
+            yield actor, seats, self.totals.since_decision(role, own, seat_ids)
+
+    def _store_actions(self, role: RoleSeats, actor: Actor, seats: Seats, actions: np.ndarray) -> None:
+        """Store actions after a check: NumPy would broadcast other shapes and truncate other types."""
+        target = role.flat_actions
+        shape = (seats.index.size, target.shape[1])
+        is_array = isinstance(actions, np.ndarray)
+        if not is_array or actions.shape != shape or not np.can_cast(actions.dtype, target.dtype, "same_kind"):
+            found = f"an array {actions.dtype}{[*actions.shape]}" if is_array else type(actions).__name__
+            raise ContractError(
+                f"{_decider_name(actor)} returned {found} as actions of role {role.name!r} after "
+                f"{self.running.steps} ticks; expected {target.dtype}{[*shape]}, one row per acting seat and one "
+                f"column per part of an action"
+            )
+        target[seats.index] = actions
+
+
+def _decider_name(actor: Actor) -> str:
+    """Return the class name of the object that returns an actor's actions."""
+    decider = getattr(actor, "agent", actor)
+    decider = getattr(decider, "interface", None) or getattr(decider, "policy", decider)
+    return f"{type(decider).__module__}.{type(decider).__qualname__}"

@@ -1,0 +1,94 @@
+"""The records that actors get for their seats, and the contract of actors."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from attrs import define, field
+
+from ludus.environment import RoleTick
+
+__all__ = ["Actor", "SeatRewards", "Seats", "ValueObserver"]
+
+
+@define
+class Seats:
+    """The seats of one role that one actor decides for on a tick, ordered by match index, then by seat.
+
+    Attributes:
+        tick: Tick of the role; its arrays belong to the environment.
+        index: ``[n]`` match index · S + seat, where S is the number of seats of the role.
+        seat_ids: ``[n]`` seat ids, which count the seats of all roles.
+        slots: ``[n]`` slot of the model that decides for each seat; 0 for actors with a single model.
+        values: ``[all seats] float32`` buffer for the values that actors compute, by seat id; None if nothing reads it.
+        ascending: Whether `index` is ascending.
+    """
+
+    tick: RoleTick
+    index: np.ndarray
+    seat_ids: np.ndarray
+    slots: np.ndarray
+    values: np.ndarray | None = None
+    ascending: bool = True
+
+    @property
+    def match_indices(self) -> np.ndarray:
+        """Return ``[n]`` match indices."""
+        return np.asarray(self.index // self.tick.acting.shape[1])
+
+    def take(self, array: np.ndarray) -> np.ndarray:
+        """Return ``[n, …]``: the entries of these seats in an array ``[B, S, …]``.
+
+        The result is a view of `array` if these are all seats: neither write to it nor keep it.
+        """
+        flat = array.reshape(-1, *array.shape[2:])
+        return flat if self.ascending and self.index.size == len(flat) else flat.take(self.index, axis=0)
+
+    def select(self, mask: np.ndarray) -> Seats:
+        """Return the seats where ``mask [n] bool`` is True, in the same order."""
+        index, seat_ids, slots = self.index[mask], self.seat_ids[mask], self.slots[mask]
+        return Seats(self.tick, index, seat_ids, slots, self.values, self.ascending)
+
+    def reorder(self, order: np.ndarray) -> Seats:
+        """Return all seats in the order of their present positions ``order [n]``."""
+        index, seat_ids, slots = self.index[order], self.seat_ids[order], self.slots[order]
+        return Seats(self.tick, index, seat_ids, slots, self.values, ascending=False)
+
+
+@define
+class SeatRewards:
+    """Rewards of n seats since their last decisions.
+
+    Attributes:
+        reward: ``[n] float32``.
+        elapsed_ticks: ``[n] int32``.
+        parts: Named parts of the rewards, each ``[n] float32``.
+    """
+
+    reward: np.ndarray
+    elapsed_ticks: np.ndarray
+    parts: dict[str, np.ndarray] = field(factory=dict)
+
+
+class Actor(Protocol):
+    """Decides for seats of running matches."""
+
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Prepare seats ``[n]`` for new matches."""
+
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:
+        """Decide for n seats and return raw actions ``[n, L]``."""
+
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Finish seats whose matches ended, ``terminated [n] bool`` or ``truncated [n] bool``."""
+
+
+class ValueObserver(Actor, Protocol):
+    """An actor that records the values that its opponents compute."""
+
+    def record_opponent_values(self, seat_ids: np.ndarray, values: np.ndarray) -> None:
+        """Record the opponents' values ``[n] float32`` of the positions that decisions of these seats led to.
+
+        NaN: no opponent evaluates this position.
+        """
