@@ -1,4 +1,4 @@
-"""Whether a run would start, found out in seconds."""
+"""`check_run`: which mistakes of a run are found before it starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ludus.matchmaker import Pairing, PoolChange, Rating
 from ludus.network import NetworkRequest
 from ludus.rule import Freeze, Reset, Share
 from ludus.service import Network
-from ludus.testing import _run, check_run
+from ludus.testing import _run_anchor, _run_player, check_run
 from ludus.testing._tiny_network import TinyNetwork
 
 COUNT = """
@@ -55,13 +55,13 @@ agent = "dummy-random"
 
 @pytest.fixture(autouse=True)
 def _only_dummy(monkeypatch):
-    """Leave out whatever else is installed."""
+    """Ignore other installed plugins."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings")
 
 
 @pytest.fixture
 def path(tmp_path):
-    """Return a file that is fine."""
+    """Return the path of a valid file."""
     path = tmp_path / "run.toml"
     path.write_text(COUNT)
     return path
@@ -76,7 +76,7 @@ def findings(path, *overrides, plugins=None):
 
 
 def broken(monkeypatch, target, change):
-    """Let the factory of the component called `target` return a changed object."""
+    """Apply a change to the objects that the factory of the component `target` makes."""
     original = Component.load_factory
 
     def load_factory(self):
@@ -103,8 +103,8 @@ class Changed:
         return getattr(self._inner, name)
 
 
-def test_a_good_file(path):
-    """Everything is tried once and found fine, within seconds."""
+def test_a_valid_file_passes(path):
+    """Every part is checked once, within seconds."""
     started = time.perf_counter()
     found = findings(path)
     assert found["fail"] == []
@@ -125,8 +125,8 @@ def test_a_good_file(path):
 
 
 @pytest.mark.usefixtures("ent_coef_final")
-def test_schedules_without_a_budget(path):
-    """They would do nothing, which is worth a line; with a budget there is none."""
+def test_schedules_without_a_budget_are_a_warning(path):
+    """Schedules have no effect without a training budget."""
     set_ = "players.main.dummy-gradient.ent_coef_final=0.0"
     found = findings(path, set_)
     (line,) = found["warn"]
@@ -138,21 +138,21 @@ def test_schedules_without_a_budget(path):
     assert findings(path, set_, "run.decisions=100")["warn"] == []
 
 
-def test_two_roles(tmp_path):
-    """Each player is tried in its own role, behind its interfaces; an agent plays every role it can."""
+def test_players_and_agents_of_two_roles_are_checked(tmp_path):
+    """Each player is checked in its role, with its interfaces; an agent in every role that it can play."""
     path = tmp_path / "run.toml"
     path.write_text(GUESS)
     found = findings(path)
     assert found["fail"] == []
-    assert any(line.startswith("player hider: after its interfaces it sees ") for line in found["ok"])
+    assert any(line.startswith("player hider: with its interfaces: observes ") for line in found["ok"])
     assert "anchor random: agent dummy-random plays hider, seeker" in found["ok"]
     matchmaking = [line for line in found["ok"] if line.startswith("matchmaking: ")]
     assert len(matchmaking) == 3
-    assert matchmaking[-1] == "matchmaking: rating elo: everybody is 0 ± 1000 at first"
+    assert matchmaking[-1] == "matchmaking: rating elo: participants start at 0 ± 1000"
 
 
-def test_a_rating_that_is_not_installed(path):
-    """One line says what was meant."""
+def test_a_rating_that_is_not_installed_fails(path):
+    """The finding suggests a similar name."""
     [problem] = findings(path, "league.rating=opensikll")["fail"]
     assert problem.startswith("configuration: --set league.rating: no installed plugin provides the rating 'opensikll'")
     assert "did you mean 'openskill'?" in problem
@@ -166,15 +166,15 @@ def test_a_rating_that_is_not_installed(path):
         (0.0, r"answered 0\.0; expected a ludus\.matchmaker\.Rating"),
     ],
 )
-def test_a_rating_that_is_none(path, monkeypatch, answer, problem):
-    """Its name is told and what was expected."""
+def test_a_rating_of_the_wrong_type_fails(path, monkeypatch, answer, problem):
+    """The finding has the name of the rating and the expected value."""
     broken(monkeypatch, "elo", lambda inner: Changed(inner, rating=lambda _participant: answer))
     (line,) = findings(path)["fail"]
     assert re.fullmatch(f"matchmaking: rating 'elo': rating {problem}", line)
 
 
-def test_options_of_matchmakers_that_are_no_part(tmp_path, monkeypatch):
-    """Those of every player are listed, and put down to the option that gave them."""
+def test_options_of_unused_matchmakers_fail(tmp_path, monkeypatch):
+    """The findings list them for every player, with their origin."""
     monkeypatch.setenv("LUDUS_ALLOW_PLUGINS", "dummy,ratings,matchmakers")
     path = tmp_path / "run.toml"
     path.write_text(GUESS + "[players.seeker.pfsp]\np = 1.0\n")
@@ -186,16 +186,16 @@ def test_options_of_matchmakers_that_are_no_part(tmp_path, monkeypatch):
     ]
 
 
-def test_a_rating_that_cannot_be_made(path, monkeypatch):
-    """It is tried before a run is."""
+def test_a_rating_whose_factory_fails_is_a_finding(path, monkeypatch):
+    """The finding names the rating and the exception."""
     broken(monkeypatch, "elo", lambda _inner: 1 / 0)
     assert findings(path)["fail"] == [
         "matchmaking: rating 'elo' failed: ZeroDivisionError: division by zero — LUDUS_DEBUG=1 shows where"
     ]
 
 
-def test_mistakes_in_the_file_are_all_listed(path):
-    """Every line of a configuration error is a failed finding, and nothing else is tried."""
+def test_all_mistakes_of_a_file_are_listed(path):
+    """Every line of a configuration error is a failed finding, and nothing else is checked."""
     found = findings(path, "run.seed=x", "sampling.matches=0")
     assert found["fail"] == [
         "configuration: --set run.seed: expected an integer, got 'x'",
@@ -205,7 +205,7 @@ def test_mistakes_in_the_file_are_all_listed(path):
 
 
 def test_broken_plugins_are_warnings(path):
-    """A plugin that did not load is shown, but does not fail a run that does without it."""
+    """A run that does not use the plugin passes."""
     loaded = load_plugins()
     report = PluginReport(name="bad", distribution="bad", version="1", status="broken", problems=("ImportError: x",))
     plugins = Plugins([(report, None), *((report, None) for report in loaded.reports)])
@@ -215,22 +215,22 @@ def test_broken_plugins_are_warnings(path):
 
 
 def test_a_misspelt_plugin_to_block_is_a_warning(path, monkeypatch):
-    """It is not blocked, which nobody would notice."""
+    """No plugin has the name that is to be blocked."""
     monkeypatch.setenv("LUDUS_BLOCK_PLUGINS", "dumy")
     [line] = findings(path)["warn"]
     assert line.startswith("plugins: 'dumy' is to be allowed or blocked, but no installed plugin has that name — did")
 
 
-def test_environment_that_cannot_be_made(path, monkeypatch):
-    """A crash of the environment's factory ends the check with its name."""
+def test_an_environment_whose_factory_fails_is_a_finding(path, monkeypatch):
+    """The check ends with a finding that names the environment."""
     broken(monkeypatch, "dummy-count", lambda _: 1 / 0)
     [line] = findings(path)["fail"]
     assert line.startswith("environment dummy-count: environment 'dummy-count' failed: ZeroDivisionError: division")
 
 
 @pytest.mark.parametrize("steps", [3, 55])
-def test_environment_that_crashes(path, monkeypatch, steps):
-    """Its line and that of the player say where in the code; neither sends the reader here again."""
+def test_an_environment_that_crashes_is_a_finding(path, monkeypatch, steps):
+    """The findings have the line of code, and do not recommend `ludus check`."""
     left = list(range(steps))
 
     def change(environment):
@@ -246,8 +246,8 @@ def test_environment_that_crashes(path, monkeypatch, steps):
     assert not any("ludus check" in line for line in found)
 
 
-def test_environment_that_breaks_its_contract(path, monkeypatch):
-    """A reward of the wrong type is found in the first tick; the other checks go on."""
+def test_an_environment_that_breaks_its_contract_is_a_finding(path, monkeypatch):
+    """A reward of the wrong type is found in the first tick; the other parts are still checked."""
 
     def change(environment):
         def reset(*args, **kwargs):
@@ -263,8 +263,8 @@ def test_environment_that_breaks_its_contract(path, monkeypatch):
     assert "reward: expected float32" in line
 
 
-def test_environment_that_claims_what_cannot_be(path, monkeypatch):
-    """What the spec says is checked where matches keep to it."""
+def test_an_invalid_specification_is_a_finding(path, monkeypatch):
+    """The specification is checked although matches follow it."""
 
     def change(environment):
         return Changed(environment, spec=evolve(environment.spec, max_ticks=0))
@@ -275,8 +275,8 @@ def test_environment_that_claims_what_cannot_be(path, monkeypatch):
     assert line.endswith("max_ticks: expected at least 1 or None, got 0")
 
 
-def test_environment_that_hides_the_final_observation(path, monkeypatch):
-    """What can only be said after many matches is said too."""
+def test_an_environment_that_hides_the_final_observation_is_a_finding(path, monkeypatch):
+    """Checks that need several matches are finished."""
 
     def change(environment):
         def step(actions):
@@ -291,8 +291,8 @@ def test_environment_that_hides_the_final_observation(path, monkeypatch):
     assert line.endswith("expected the final observation")
 
 
-def test_policy_that_crashes(path, monkeypatch):
-    """An exception in a policy is one line with its place and type, and the anchors are still tried."""
+def test_a_policy_that_crashes_is_a_finding(path, monkeypatch):
+    """The finding has location and type of the exception; the anchors are still checked."""
 
     def change(algorithm):
         policy = algorithm.make_policy()
@@ -306,8 +306,8 @@ def test_policy_that_crashes(path, monkeypatch):
     assert "anchor perfect: agent dummy-perfect plays player" in found["ok"]
 
 
-def test_update_that_is_not_finite(path, monkeypatch):
-    """A metric that is not finite after the first update fails the player."""
+def test_a_metric_that_is_not_finite_is_a_finding(path, monkeypatch):
+    """The metrics of the first update are checked."""
 
     def change(algorithm):
         def make_trainer(**kwargs):
@@ -317,7 +317,7 @@ def test_update_that_is_not_finite(path, monkeypatch):
         return Changed(algorithm, make_trainer=make_trainer)
 
     broken(monkeypatch, "dummy-gradient", change)
-    assert findings(path)["fail"] == ["player main: the metric loss of its update is not finite"]
+    assert findings(path)["fail"] == ["player main: update returned nan as metric 'loss', expected a finite number"]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +330,8 @@ def test_update_that_is_not_finite(path, monkeypatch):
         ),
     ],
 )
-def test_policy_with_wrong_decisions(path, monkeypatch, changes, problem):
-    """The line names the algorithm, not the code that stumbles over what it decided."""
+def test_invalid_decisions_are_a_finding(path, monkeypatch, changes, problem):
+    """The finding names the algorithm."""
 
     def change(algorithm):
         return Changed(algorithm, make_policy=lambda: Changed(type(algorithm).make_policy(algorithm), **changes))
@@ -341,16 +341,16 @@ def test_policy_with_wrong_decisions(path, monkeypatch, changes, problem):
     assert re.fullmatch(f"player main: algorithm 'dummy-gradient': {problem}", line)
 
 
-def test_fields_that_are_none(path, monkeypatch):
-    """They are looked at before anything is recorded."""
+def test_invalid_fields_are_a_finding(path, monkeypatch):
+    """Fields are checked before anything is recorded."""
     broken(monkeypatch, "dummy-gradient", lambda inner: Changed(inner, fields=("log_prob",)))
     (line,) = findings(path)["fail"]
     problem = "fields returned 'log_prob', expected a ludus.segment.Field"
     assert line == f"player main: algorithm 'dummy-gradient': {problem}"
 
 
-def test_update_without_a_result(path, monkeypatch):
-    """The line says what was expected."""
+def test_an_update_without_a_result_is_a_finding(path, monkeypatch):
+    """The finding has the expected type."""
 
     def change(algorithm):
         trainer = algorithm.make_trainer(seed=0)
@@ -370,8 +370,8 @@ def test_update_without_a_result(path, monkeypatch):
         (lambda _view: None, "observe returned None, expected a ludus.interface.SeatView"),
     ],
 )
-def test_interface_that_shows_something_else_than_it_bound(tmp_path, monkeypatch, change, problem):
-    """The line names the interface, not the policy that cannot read it or the recorder that would cut it off."""
+def test_views_that_do_not_match_the_bound_spaces_are_a_finding(tmp_path, monkeypatch, change, problem):
+    """The finding names the interface, not the policy that reads the view."""
     path = tmp_path / "run.toml"
     path.write_text(GUESS)
 
@@ -390,31 +390,31 @@ def test_interface_that_shows_something_else_than_it_bound(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("made", "problem"),
     [
-        ({"logits": 4, "value": 1}, r"answers \(8, 4\) as the head 'logits', expected \(8, 3\)"),
-        ({"logits": 3}, r"answers nothing as the head 'value', expected \(8, 1\)"),
+        ({"logits": 4, "value": 1}, r"returned \(8, 4\) as head 'logits', expected \(8, 3\)"),
+        ({"logits": 3}, r"returned None as head 'value', expected \(8, 1\)"),
     ],
 )
-def test_network_with_other_heads(path, monkeypatch, made, problem):
-    """The line names who made it, and what the algorithm asked for."""
+def test_a_network_with_other_heads_is_a_finding(path, monkeypatch, made, problem):
+    """The finding has the requested shape."""
     asked = NetworkRequest(
         observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"logits": 3}, critic_heads={"value": 1}
     )
     module = TinyNetwork(evolve(asked, heads=made, critic_heads={}))
-    monkeypatch.setattr(_run, "make_networks", lambda *_args: [Network(module, asked)])
+    monkeypatch.setattr(_run_player, "make_networks", lambda *_args: [Network(module, asked)])
     (line,) = findings(path)["fail"]
     assert re.fullmatch(f"player main: algorithm 'dummy-gradient': {problem}", line)
 
 
-def test_factory_without_a_result(path, monkeypatch):
-    """Whatever it should have made, the line names the component."""
+def test_a_factory_without_a_result_is_a_finding(path, monkeypatch):
+    """The finding names the component."""
     broken(monkeypatch, "dummy-perfect", lambda _inner: None)
     (line,) = findings(path)["fail"]
     problem = "its factory returned None — does it end without a return?"
     assert line == f"anchor perfect: agent 'dummy-perfect': {problem}"
 
 
-def test_update_that_writes_to_its_batch(path, monkeypatch):
-    """It fails as it would in a run, and the line says where."""
+def test_an_update_that_writes_to_its_batch_is_a_finding(path, monkeypatch):
+    """Batches are read-only, as in a run."""
 
     def change(algorithm):
         def update(batch, **_kwargs):
@@ -429,14 +429,14 @@ def test_update_that_writes_to_its_batch(path, monkeypatch):
     assert re.match(rf"player main: {__name__}, line \d+, raised ValueError: assignment destination is read-only", line)
 
 
-def test_role_that_does_not_exist(path):
-    """A player that learns a role the game does not have fails, once, with the file and the roles there are."""
+def test_an_unknown_role_is_a_finding(path):
+    """One finding has the file and the existing roles."""
     path.write_text(path.read_text().replace("[players.main]", '[players.main]\nrole = "dog"'))
     found = findings(path)["fail"]
     assert found == [f"configuration: {path}:players.main.role: expected one of player, got 'dog'"]
 
 
-def test_role_without_a_player_or_anchor(tmp_path):
+def test_a_role_without_a_player_or_anchor_is_a_finding(tmp_path):
     """The finding names the role and how to fill it; one player or one anchor is enough."""
     path, alone = tmp_path / "run.toml", GUESS.partition("[players.seeker]")[0]
     path.write_text(alone)
@@ -460,14 +460,14 @@ def test_role_without_a_player_or_anchor(tmp_path):
         ("players.main.init=none.safetensors", "players.main.init: none.safetensors: no such file"),
     ],
 )
-def test_options_that_this_computer_judges(path, override, text):
-    """They are told before anything is tried."""
+def test_options_that_this_machine_cannot_fulfil_are_a_finding(path, override, text):
+    """They are checked before the players."""
     (line,) = findings(path, override)["fail"]
     assert line.startswith(f"configuration: --set {text}")
 
 
-def test_more_workers_than_the_launcher_has_room_for(path, monkeypatch):
-    """A run would not start either; learners count as samplers do."""
+def test_too_many_workers_for_the_launcher_are_a_finding(path, monkeypatch):
+    """Learners count as well as samplers."""
 
     def check(workers):
         if workers > 3:
@@ -478,8 +478,8 @@ def test_more_workers_than_the_launcher_has_room_for(path, monkeypatch):
     assert findings(path, "run.workers=3")["fail"] == ["configuration: --set run.workers: no room for 4"]
 
 
-def test_a_model_that_does_not_fit(path, tmp_path):
-    """The line says which option, which file, and what does not fit."""
+def test_an_initial_model_of_another_network_is_a_finding(path, tmp_path):
+    """The finding names option and file."""
     digest = save_arrays(tmp_path, {"other": np.zeros(3, np.float32)}, {})
     file = tmp_path / f"{digest}.safetensors"
     (line,) = findings(path, f"players.main.init={file}")["fail"]
@@ -487,20 +487,20 @@ def test_a_model_that_does_not_fit(path, tmp_path):
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), BaseException("at lib.rs:3")], ids=repr)
-def test_a_component_that_exits_or_panics_ends_no_check(path, monkeypatch, error):
-    """It is told like what else is raised, and the rest is looked at."""
+def test_a_component_that_exits_does_not_end_the_check(path, monkeypatch, error):
+    """SystemExit and other base exceptions are findings; the other parts are still checked."""
 
     def step(*_args):
         raise error
 
     broken(monkeypatch, "dummy-count", lambda environment: Changed(environment, step=step))
-    told = findings(path)
-    assert f"raised {type(error).__name__}: {error} — " in told["fail"][0]
-    assert any(line.startswith("processes: ") for line in told["ok"])
+    found = findings(path)
+    assert f"raised {type(error).__name__}: {error} — " in found["fail"][0]
+    assert any(line.startswith("processes: ") for line in found["ok"])
 
 
-def test_the_gpu_of_learners_is_left_to_them(path, monkeypatch):
-    """Trainers are tried on the CPU: what looks at a run would keep the memory of a GPU that it once used."""
+def test_options_of_gpus_are_checked_on_the_cpu(path, monkeypatch):
+    """A process that has used a GPU would keep its memory."""
     devices = []
 
     def change(algorithm):
@@ -526,8 +526,8 @@ def test_the_gpu_of_learners_is_left_to_them(path, monkeypatch):
         (lambda n: np.zeros((n, 1), np.float32), "as player it returned float32 (8, 1), expected actions (8, 1)"),
     ],
 )
-def test_agent_with_wrong_actions(path, monkeypatch, action, problem):
-    """An anchor that returns something other than actions fails."""
+def test_invalid_actions_of_an_agent_are_a_finding(path, monkeypatch, action, problem):
+    """Type, shape and dtype are checked."""
     broken(
         monkeypatch,
         "dummy-perfect",
@@ -536,8 +536,8 @@ def test_agent_with_wrong_actions(path, monkeypatch, action, problem):
     assert findings(path)["fail"] == [f"anchor perfect: {problem}"]
 
 
-def test_agent_that_moves_illegally(path, monkeypatch):
-    """An anchor that ignores the mask fails."""
+def test_illegal_actions_of_an_agent_are_a_finding(path, monkeypatch):
+    """An agent must follow the action mask."""
 
     def act(_observation, *, action_mask, **_kwargs):
         return action_mask.argmin(axis=1)[:, None]
@@ -578,7 +578,7 @@ class Pair:
 
 @pytest.mark.parametrize(("choice", "legal"), [([2, 0], True), ([2, 1], False)])
 def test_every_label_of_an_agent_must_be_legal(choice, legal):
-    """The choice of each label is held against that label's own part of the mask."""
+    """The choice of each label is compared with the mask of that label."""
 
     class Constant:
         def reset(self, seat_ids):
@@ -588,10 +588,10 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
             return np.tile(np.array(choice), (len(seat_ids), 1))
 
     if legal:
-        _run._check_agent(Constant(), Pair.role, Pair(), 0)
+        _run_anchor.check_agent(Constant(), Pair.role, Pair(), 0)
     else:
         with pytest.raises(ContractError, match="as solo it chose an illegal action"):
-            _run._check_agent(Constant(), Pair.role, Pair(), 0)
+            _run_anchor.check_agent(Constant(), Pair.role, Pair(), 0)
 
 
 @pytest.mark.parametrize(
@@ -604,7 +604,7 @@ def test_every_label_of_an_agent_must_be_legal(choice, legal):
         ),
     ],
 )
-def test_matchmaker_with_wrong_answers(path, monkeypatch, opponents, problem):
+def test_invalid_pairings_are_a_finding(path, monkeypatch, opponents, problem):
     """A matchmaker must name one known participant for every other team."""
     answer = Pairing(opponents=opponents, reason="test")
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_fixture=lambda *_args: answer))
@@ -619,8 +619,8 @@ def test_matchmaker_with_wrong_answers(path, monkeypatch, opponents, problem):
         (Scenario(name="start-at", parameters={"begin": 3}), "scenario start-at takes .*; got 'begin'"),
     ],
 )
-def test_scenarios_that_are_seldom_played_are_tried(path, monkeypatch, scenario, problem):
-    """Names and parameters, of which a run would learn hours later; the line printed is that of the first fixture."""
+def test_rare_scenarios_are_checked(path, monkeypatch, scenario, problem):
+    """Names and parameters are checked by a reset; the printed line is that of the first fixture."""
 
     def seldom(league, player, rng):
         pairing = Pairing(opponents=(league.players[player].live,), reason="test")
@@ -637,8 +637,8 @@ def test_scenarios_that_are_seldom_played_are_tried(path, monkeypatch, scenario,
 
 
 @pytest.mark.parametrize(("loser", "winner"), [("hider", "seeker"), ("seeker", "hider")])
-def test_matchmakers_are_asked_about_leagues_with_models_too(tmp_path, monkeypatch, loser, winner):
-    """In one of them the hider has always lost, in another one the seeker: some do things only then."""
+def test_matchmakers_are_checked_on_leagues_with_models(tmp_path, monkeypatch, loser, winner):
+    """In one league the hider has always lost, in another one the seeker."""
     path = tmp_path / "run.toml"
     path.write_text(GUESS)
 
@@ -651,7 +651,7 @@ def test_matchmakers_are_asked_about_leagues_with_models_too(tmp_path, monkeypat
     assert "'ghost@1' cannot play there now" in failure
 
 
-def test_evaluation_with_wrong_answers(path, monkeypatch):
+def test_invalid_evaluation_matches_are_a_finding(path, monkeypatch):
     """The evaluation's matchmaker must name one participant for every team."""
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, next_evaluation=lambda *_args: ("perfect",)))
     assert findings(path)["fail"] == [
@@ -660,8 +660,8 @@ def test_evaluation_with_wrong_answers(path, monkeypatch):
     assert findings(path, "evaluation.enabled=false")["fail"] == []
 
 
-def test_rules_are_asked(path, monkeypatch):
-    """What they would do first is shown, and what they cannot do is found before the run starts."""
+def test_rules_are_checked(path, monkeypatch):
+    """The first change is printed, and an exception is a finding."""
     league = 'league.rules=["dummy-reset"]'
     assert "matchmaking: rule dummy-reset would first change nothing" in findings(path, league)["ok"]
     broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: 1 / 0))
@@ -682,8 +682,8 @@ def test_rules_are_asked(path, monkeypatch):
         ),
     ],
 )
-def test_rule_with_wrong_answers(path, monkeypatch, answer, problem):
-    """What would end a run is found, in a league that has models too."""
+def test_invalid_changes_of_a_rule_are_a_finding(path, monkeypatch, answer, problem):
+    """Also if the rule returns them only in a league with models."""
     broken(monkeypatch, "dummy-reset", lambda inner: Changed(inner, decide=lambda *_args: answer))
     (line,) = findings(path, 'league.rules=["dummy-reset"]')["fail"]
     assert re.fullmatch(f"matchmaking: rule 'dummy-reset': {problem}", line)
@@ -692,8 +692,8 @@ def test_rule_with_wrong_answers(path, monkeypatch, answer, problem):
     assert findings(path, 'league.rules=["dummy-reset"]')["fail"] == [line]
 
 
-def test_a_rule_may_let_some_wait(tmp_path, monkeypatch):
-    """As long as the file gives somebody else a share."""
+def test_a_rule_may_set_a_share_to_zero(tmp_path, monkeypatch):
+    """If another player has a share."""
     path = tmp_path / "run.toml"
     path.write_text(GUESS)
     broken(
@@ -715,16 +715,16 @@ def test_a_rule_may_let_some_wait(tmp_path, monkeypatch):
         (lambda _model: [PoolChange(pool="p", model="main@3", enters=True)], "there is no frozen model 'main@3' in .*"),
     ],
 )
-def test_matchmaker_with_wrong_pools(path, monkeypatch, answer, problem):
-    """The question that a run asks first when a model is frozen, maybe after hours."""
+def test_invalid_pool_changes_are_a_finding(path, monkeypatch, answer, problem):
+    """`on_model_frozen` is called with the first model of a player."""
     frozen = lambda _league, _player, model: answer(model)  # noqa: E731
     broken(monkeypatch, "dummy-uniform", lambda inner: Changed(inner, on_model_frozen=frozen))
     (line,) = findings(path)["fail"]
     assert re.fullmatch(f"matchmaking: matchmaker of player 'main': {problem}", line)
 
 
-def test_sink_that_cannot_be_imported(path, monkeypatch):
-    """A metric sink whose dependency is missing is found before the run starts."""
+def test_a_sink_that_cannot_be_imported_is_a_finding(path, monkeypatch):
+    """For example, because a dependency is missing."""
     original = Component.load_factory
 
     def load_factory(self):
@@ -737,8 +737,8 @@ def test_sink_that_cannot_be_imported(path, monkeypatch):
     assert found == ["processes: component 'dummy-memory': cannot import 'ludus_dummy.sink:MemorySink'"]
 
 
-def test_role_that_never_acts(path, monkeypatch):
-    """A game in which nobody ever decides fails the player and the anchor."""
+def test_a_role_that_never_acts_is_a_finding(path, monkeypatch):
+    """For the player and for the anchor."""
 
     def change(environment):
         def idle(tick):
@@ -751,23 +751,24 @@ def test_role_that_never_acts(path, monkeypatch):
             step=lambda actions: idle(environment.step(actions)),
         )
 
-    monkeypatch.setattr(_run, "_MOST_TICKS", 30)
+    monkeypatch.setattr(_run_player, "MAX_TICKS", 30)
+    monkeypatch.setattr(_run_anchor, "MAX_TICKS", 30)
     broken(monkeypatch, "dummy-count", change)
     found = findings(path)["fail"]
-    assert "player main: it made no decision whose outcome was seen in 30 ticks" in found
+    assert "player main: no decision was recorded in 30 ticks" in found
     assert "anchor perfect: role player does not act in 30 ticks" in found
 
 
 def test_debugging_shows_the_traceback(path, monkeypatch):
-    """With LUDUS_DEBUG the exception of a plugin is not turned into a line."""
+    """With LUDUS_DEBUG the exception of a plugin is not converted into a finding."""
     monkeypatch.setenv("LUDUS_DEBUG", "1")
-    monkeypatch.setattr(_run, "learned_role", lambda *_args: {}["key"])
+    monkeypatch.setattr(_run_player, "learned_role", lambda *_args: {}["key"])
     with pytest.raises(KeyError):
         findings(path)
 
 
-def test_environment_is_closed(path, monkeypatch):
-    """The environment is closed, also after failures."""
+def test_the_environment_is_closed(path, monkeypatch):
+    """Also after failures."""
     made, closed = [], []
 
     def watched(inner):
@@ -781,10 +782,10 @@ def test_environment_is_closed(path, monkeypatch):
 
 
 def test_a_missing_file_is_a_finding(tmp_path):
-    """A file that is not there is one line, not a traceback."""
+    """There is no traceback."""
     assert findings(tmp_path / "no.toml")["fail"] == [f"configuration: {tmp_path / 'no.toml'}: no such file"]
 
 
-def test_everything_installed_is_used_by_default(path):
-    """The plugins need not be given."""
+def test_all_installed_plugins_are_used_by_default(path):
+    """The argument `plugins` is optional."""
     assert next(check_run(path)).text == "dummy, ratings"

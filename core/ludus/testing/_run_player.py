@@ -1,0 +1,195 @@
+"""Check the players of a run: the policy decides in real matches, and the trainer learns from their segments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from attrs import frozen
+from gymnasium import spaces
+
+from ludus._league.validation import wrap_answer_errors
+from ludus._run.factories import learned_role, make_algorithm, make_networks, player_role
+from ludus._run.sampler_factory import make_live_actor
+from ludus._sampling.match_engine import MatchEngine
+from ludus._sampling.seats import Actor, SeatRewards, Seats
+from ludus._seeding import generator
+from ludus.algorithm import UpdateResult
+from ludus.errors import ContractError
+from ludus.inference import Eager
+from ludus.interface import Spaces
+from ludus.network import RecurrentNetwork
+from ludus.records import Fixture
+from ludus.testing._algorithm import check_decision, check_fields
+from ludus.testing._errors import expect_type
+from ludus.testing._interface import check_view
+from ludus.testing._rollout import random_action
+from ludus.testing._run_rollout import MAX_TICKS, NUM_MATCHES, describe_spaces
+from ludus.testing._synthetic import random_leaves
+
+if TYPE_CHECKING:
+    from ludus._config.sections import PlayerConfig
+    from ludus._run.context import RunContext
+    from ludus._sampling.actors import LiveActor
+    from ludus.algorithm import Algorithm, Decision, Policy, PolicyInput
+    from ludus.environment import Environment, Role
+    from ludus.interface import Interface, SeatView
+    from ludus.segment import SegmentBatch
+
+__all__ = ["check_player"]
+
+_DECISIONS = 64  # to record, for every seat
+
+
+@frozen(eq=False)
+class _RandomActor:
+    """Plays the seats of other roles with random legal actions."""
+
+    role: Role
+    rng: np.random.Generator
+
+    def start_matches(self, seat_ids: np.ndarray) -> None:
+        """Do nothing."""
+
+    def act(self, seats: Seats, rewards: SeatRewards) -> np.ndarray:  # noqa: ARG002 - required by the protocol
+        """Return random legal actions."""
+        space, masks = self.role.action_space, seats.tick.action_mask
+        legal = [None] * seats.match_indices.size if masks is None else seats.take(masks)
+        return np.stack([random_action(space, mask, self.rng) for mask in legal])
+
+    def end_matches(self, seats: Seats, rewards: SeatRewards, *, terminated: np.ndarray, truncated: np.ndarray) -> None:
+        """Do nothing."""
+
+
+@frozen(eq=False)
+class _CheckedPolicy:
+    """A policy whose decisions are checked."""
+
+    inner: Policy
+    algorithm: Algorithm
+    role: Role
+    subject: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
+        """Return the checked decision of the policy."""
+        decision = self.inner.act(inputs, rng=rng, deterministic=deterministic)
+        rows = len(next(iter(inputs.observation.values())))
+        with wrap_answer_errors(self.subject):
+            check_decision(decision, self.algorithm, self.role, rows=rows, mask=inputs.action_mask)
+        return decision
+
+
+@frozen(eq=False)
+class _CheckedInterface:
+    """An interface whose views are checked."""
+
+    inner: Interface
+    spaces: Spaces
+    subject: str
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def observe(self, view: SeatView, seat_ids: np.ndarray) -> SeatView:
+        """Return the checked view of the interface."""
+        transformed = self.inner.observe(view, seat_ids)
+        with wrap_answer_errors(self.subject):
+            check_view(transformed, self.spaces, rows=seat_ids.size)
+        return transformed
+
+
+def check_player(player: PlayerConfig, environment: Environment, context: RunContext) -> Iterator[str]:
+    """Check network, policy, interfaces and trainer of a player, and yield lines about them.
+
+    Raises:
+        LudusError: One of them breaks its contract.
+    """
+    run = context.config.run
+    raw_role = learned_role(player, environment.spec)
+    role, interface = player_role(player, raw_role)
+    if interface is not None:
+        yield f"with its interfaces: {describe_spaces(role)}"
+    _check_networks(player, role)
+    algorithm = make_algorithm(player, role)
+    subject = f"algorithm {player.algorithm.name!r}"
+    with wrap_answer_errors(subject):
+        check_fields(algorithm)
+    trainer = algorithm.make_trainer(seed=run.seed, device=run.device)
+    weights = trainer.weights()
+    actor = make_live_actor(context, "check", player.name, environment.spec, NUM_MATCHES)
+    actor.load(weights, 0)
+    actor.policy = cast("Policy", _CheckedPolicy(actor.policy, algorithm, role, subject))
+    if actor.interface is not None:
+        names = ", ".join(repr(chosen.name) for chosen in player.interfaces)
+        checked = _CheckedInterface(
+            actor.interface, Spaces(role.observation_space, role.action_space), f"interface {names}"
+        )
+        actor.interface = cast("Interface", checked)
+    batch = _record_batch(environment, actor, raw_role, run.seed)
+    num_weights = sum(array.size for array in weights.values())
+    yield f"policy: {num_weights:,} weights; {batch.num_decisions} decisions in {batch.num_segments} segments"
+    start = time.perf_counter()
+    result = trainer.update(batch.read_only(), progress=0.0)
+    with wrap_answer_errors(subject):
+        expect_type(UpdateResult, result, "update")
+    actor.policy.load(trainer.weights())
+    yield f"update: {time.perf_counter() - start:.2f} s; {_describe_metrics(result)}"
+
+
+def _check_networks(player: PlayerConfig, role: Role) -> None:
+    """Check that networks return the requested heads for random rows."""
+    rng = generator(0, "check", "networks")
+    subject = f"network {player.network.name!r}" if player.network else f"algorithm {player.algorithm.name!r}"
+    for module, request in make_networks(player, role):
+        groups = (dict(request.observation), dict(request.privileged))
+        observation, privileged = (random_leaves(spaces.Dict(group), NUM_MATCHES, rng) for group in groups)
+        initial = module.initial_state(NUM_MATCHES) if isinstance(module, RecurrentNetwork) else {}
+        state = {name: leaf.detach().numpy() for name, leaf in initial.items()}
+        with wrap_answer_errors(subject):
+            heads = Eager(module, request).run(observation, privileged=privileged, state=state).heads
+            _check_heads(heads, {**request.heads, **request.critic_heads})
+
+
+def _check_heads(heads: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> None:
+    for name, size in sizes.items():
+        got = heads[name].shape if name in heads else None
+        if got != (NUM_MATCHES, size):
+            raise ContractError(f"returned {got} as head {name!r}, expected {(NUM_MATCHES, size)}")
+
+
+def _record_batch(environment: Environment, actor: LiveActor, learned: Role, seed: int) -> SegmentBatch:
+    """Play until some decisions are recorded and return them; `actor` plays all seats of the role that it learns."""
+    seats = tuple(seat.role for seat in environment.spec.seats)
+    actors: dict[str, Actor] = {
+        role.name: _RandomActor(role, generator(seed, "check", role.name)) for role in environment.spec.roles
+    }
+    actors[learned.name] = actor
+    engine = MatchEngine(
+        environment=environment,
+        resolve=lambda _fixture, seat: (actors[seats[seat]], 0),
+        on_results=lambda _results: None,
+        matches_per_lane=NUM_MATCHES,
+    )
+    matches = NUM_MATCHES * MAX_TICKS  # more than can end
+    fixture = Fixture(id=1, kind="train", player="", participants=seats, seed=seed, matches=matches, reason="check")
+    engine.add_fixture(fixture)
+    for _ in range(MAX_TICKS):
+        if engine.decisions >= _DECISIONS * len(seats) or actor.blocks:
+            break
+        engine.step()
+    batch = actor.blocks[0] if actor.blocks else actor.recorder.flush()
+    if not batch.num_decisions:
+        raise ContractError(f"no decision was recorded in {MAX_TICKS} ticks")
+    return batch
+
+
+def _describe_metrics(result: UpdateResult) -> str:
+    for name, value in result.metrics.items():
+        if not np.isfinite(value):
+            raise ContractError(f"update returned {value} as metric {name!r}, expected a finite number")
+    return ", ".join(f"{name} {value:.3g}" for name, value in list(result.metrics.items())[:4])
