@@ -250,7 +250,7 @@ def test_a_generation_begins_with_the_weights_it_is_told(ruled):
     league = runner.coordinator.league
     runner.until(lambda: league.players["main"].models)
     runner.coordinator.rule_runner.rules = {"once": Once(Reset(player="other", reason="catch up", init="main@1"))}
-    runner.until(lambda: runner.learner("other")._generation == 1)
+    runner.until(lambda: runner.learner("other").state.generation == 1)
     expected = load_arrays(runner.run_dir / "models", league.models["main@1"].hash)
     got = runner.learner("other").trainer.weights()
     assert expected.keys() == got.keys()
@@ -322,7 +322,7 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
         }
         with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — let the rule"):
             runner.until(lambda: False)
-        assert runner.learner("other")._generation == 0
+        assert runner.learner("other").state.generation == 0
         runner.until(lambda: "other" in runner.store.checkpoints())
         assert not any(m.generation for m in runner.messages(ModelFrozen))
 
@@ -338,10 +338,10 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
         runner.asleep.add("learner-main")
     if moment == "committed":
         runner.until(lambda: league.players["main"].generation)
-        assert runner.learner("main")._generation == 0
+        assert runner.learner("main").state.generation == 0
     runner.asleep.clear()
     runner.start("learner-main")
-    runner.until(lambda: runner.learner("main")._generation == 1)
+    runner.until(lambda: runner.learner("main").state.generation == 1)
     runner.train(runner.coordinator.decisions + 1000)
     assert league.players["main"].generation == 1
     reset = league.models[f"main@{league.players['main'].generation_starts[-1]}"]
@@ -368,13 +368,13 @@ def test_a_resumed_league_knows_its_generations(league):
     runner.train(runner.coordinator.decisions + 200)
     runner.finish()
     view = runner.coordinator.league.players["main"]
-    generation = runner.learner("main")._generation
+    generation = runner.learner("main").state.generation
     runner.close()
     runner.store.close()
     resumed = league(league=ANEW)
     assert resumed.coordinator.league.players["main"] == view
-    resumed.until(lambda: resumed.learner("main")._welcome)
-    assert resumed.learner("main")._generation == generation == view.generation
+    resumed.until(lambda: resumed.learner("main").state.welcomed)
+    assert resumed.learner("main").state.generation == generation == view.generation
     resumed.until(lambda: resumed.coordinator.league.players["main"].generation > generation)
 
 
