@@ -110,9 +110,9 @@ class State:
         try:
             with Store.read(folder) as store:
                 counters = store.counters()
-                total, trained = store.num_matches(), int(counters.get("matches", 0))
+                total, trained = store.matches.count(), int(counters.get("matches", 0))
                 learned = {name: int(n) for name, n in counters.items() if name.startswith("decisions/")}
-                models = frozenset(f"{model.participant} {model.hash}" for model in store.models())
+                models = frozenset(f"{model.participant} {model.hash}" for model in store.models.records())
         except RunError:
             return cls(trained=0, rated=0, learned={}, models=frozenset())
         return cls(trained=trained, rated=total - trained, learned=learned, models=models)

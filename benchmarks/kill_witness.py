@@ -45,15 +45,15 @@ class Witness:
 def _facts(store: Store) -> dict[str, Any]:
     """Return what is there for good: numbers that do not fall, and lists that only grow at their end."""
     facts: dict[str, Any] = {f"counter {name}": value for name, value in store.counters().items()}
-    for (kind, a, b), count in store.payoffs().items():
+    for (kind, a, b), count in store.payoffs.totals().items():
         facts |= {f"{kind} {a} {b} {what}": int(n) for what, n in zip(("wins", "draws", "losses"), count, strict=True)}
-    for record in store.fixtures():
+    for record in store.fixtures.records():
         facts[f"matches of fixture {record.fixture.id}"] = record.played
-    for player, saved in store.checkpoints().items():
+    for player, saved in store.checkpoints.latest().items():
         facts |= {f"checkpoint of {player}, version": saved.version, f"{player}, decisions": saved.decisions}
-    facts["fixtures"] = [record.fixture for record in store.fixtures()]
-    facts["models"] = list(store.models())
-    facts["pools"] = list(store.pool_log())
+    facts["fixtures"] = [record.fixture for record in store.fixtures.records()]
+    facts["models"] = list(store.models.records())
+    facts["pools"] = list(store.pools.records())
     return facts
 
 
@@ -142,7 +142,7 @@ def _ratings(league: League, rated: Counts) -> Iterator[str]:
 def _pools(league: League, store: Store) -> Iterator[str]:
     pools: dict[str, list[str]] = defaultdict(list)
     entered = set()
-    for change in (record.change for record in store.pool_log()):
+    for change in (record.change for record in store.pools.records()):
         if change.enters:
             entered.add((change.pool, change.model))
             pools[change.pool].append(change.model)
@@ -153,14 +153,14 @@ def _pools(league: League, store: Store) -> Iterator[str]:
     for name in pools.keys() | league.pools.keys():
         if league.pool(name) != tuple(pools[name]):
             yield f"pool {name}: {league.pool(name)}, the log says {pools[name]}"
-    for model in store.models():
+    for model in store.models.records():
         if (model.player, model.participant) not in entered:
             yield f"pool {model.player}: {model.participant} never entered it"
 
 
 def _players(league: League, store: Store) -> Iterator[str]:
     for name, view in league.players.items():
-        mine = [model for model in store.models() if model.player == name]
+        mine = [model for model in store.models.records() if model.player == name]
         generations = [model.manifest.get("generation", 0) for model in mine]
         begun = [i for i, step in enumerate(np.diff([0, *generations])) if step]
         learned = np.maximum.accumulate([0, *(model.decisions for model in mine)])[1:]
@@ -184,9 +184,9 @@ def _counters(league: League, store: Store, trained: int) -> Iterator[str]:
     if saved.get("asked", 0) > trained:
         yield f"the rules were asked after {saved['asked']} matches, the log has {trained}"
     for name in league.players:
-        learned = [model.decisions for model in store.models() if model.player == name]
+        learned = [model.decisions for model in store.models.records() if model.player == name]
         if counters.get(f"decisions/{name}", 0) < max(learned, default=0):
             yield f"{name}: {counters[f'decisions/{name}']:.0f} decisions, a model has {max(learned)}"
-    latest = max((model.manifest["elapsed_s"] for model in store.models()), default=0.0)
+    latest = max((model.manifest["elapsed_s"] for model in store.models.records()), default=0.0)
     if counters.get("elapsed_s", 0.0) < latest:
         yield f"{counters['elapsed_s']:.1f} s of training, a model was frozen after {latest:.1f}"

@@ -171,7 +171,7 @@ class Run(AbstractContextManager["Run"]):
             kind: Only ``"train"`` or only ``"eval"`` matches.
         """
         with self._sound():
-            return self._store.num_matches(kind=kind)
+            return self._store.matches.count(kind=kind)
 
     def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
         """Return the match log ordered by fixture and number.
@@ -181,7 +181,7 @@ class Run(AbstractContextManager["Run"]):
             kind: Only ``"train"`` or only ``"eval"`` matches.
         """
         with self._sound():
-            yield from self._store.matches(last=last, kind=kind)
+            yield from self._store.matches.records(last=last, kind=kind)
 
     def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
         """Return what was asked for, ordered by id, also where nothing of it was played.
@@ -190,12 +190,12 @@ class Run(AbstractContextManager["Run"]):
             kind: Only ``"train"`` or only ``"eval"`` fixtures.
         """
         with self._sound():
-            yield from self._store.fixtures(kind=kind)
+            yield from self._store.fixtures.records(kind=kind)
 
     def pool_log(self) -> Iterator[PoolRecord]:
         """Return the changes of pools with the times at which they were made, oldest first."""
         with self._sound():
-            yield from self._store.pool_log()
+            yield from self._store.pools.records()
 
     def metrics(self) -> Iterator[Metric]:
         """Return the run's metrics in the order in which they were written; none where the run wrote none.
@@ -209,7 +209,7 @@ class Run(AbstractContextManager["Run"]):
     def payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
         """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
         with self._sound():
-            return self._store.payoffs()
+            return self._store.payoffs.totals()
 
     def recompute_payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
         """Return the same counted from the match log alone.
@@ -218,7 +218,7 @@ class Run(AbstractContextManager["Run"]):
             StoreError: The log has matches of fixtures that do not exist.
         """
         with self._sound():
-            return self._store.recompute_payoffs()
+            return self._store.payoffs.recompute()
 
     def checkpoints(self) -> Mapping[str, Checkpoint]:
         """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``.
@@ -226,7 +226,7 @@ class Run(AbstractContextManager["Run"]):
         They are those of now, not of the snapshot: a run that goes on soon deletes those that it has replaced.
         """
         with Store.read(self.folder) as now:
-            return now.checkpoints()
+            return now.checkpoints.latest()
 
     def damage(self) -> list[str]:
         """Return what the database finds wrong with its file, one line each."""

@@ -24,8 +24,8 @@ from ludus._messaging.messages import (
     Stop,
     Welcome,
 )
-from ludus._store.match_log import MatchLog
 from ludus._store.model_files import save_arrays
+from ludus._store.store import Store
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
 from ludus_dummy.events import heard
@@ -77,7 +77,7 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
     def refuse(store):
         raise StoreError("the disk is full")
 
-    monkeypatch.setattr(MatchLog, "commit", refuse)
+    monkeypatch.setattr(Store, "commit", refuse)
     runner.coordinator.handle("sampler-0", results(fixture))
     with pytest.raises(StoreError, match="the disk is full"):
         runner.coordinator.flush()
@@ -88,8 +88,8 @@ def test_nothing_is_answered_before_it_is_committed(league, monkeypatch):
 def test_answers_leave_after_the_commit(league, monkeypatch):
     """In this order, for results, models and fixtures alike."""
     runner, order = league(), []
-    commit, send = MatchLog.commit, type(runner.coordinator.link).send
-    monkeypatch.setattr(MatchLog, "commit", lambda store: (order.append("commit"), commit(store))[1])
+    commit, send = Store.commit, type(runner.coordinator.link).send
+    monkeypatch.setattr(Store, "commit", lambda store: (order.append("commit"), commit(store))[1])
     runner.coordinator.link.send = lambda peer, message: order.append(type(message).__name__) or True
     assert send
     runner.coordinator.handle("sampler-0", FixtureRequest(kind="train"))
@@ -100,7 +100,7 @@ def test_answers_leave_after_the_commit(league, monkeypatch):
 def test_that_there_is_no_work_costs_no_commit(league, monkeypatch):
     """An idle evaluator does not wear out the disk."""
     runner = league(evaluation={"enabled": False})
-    monkeypatch.setattr(MatchLog, "commit", lambda store: pytest.fail("committed"))
+    monkeypatch.setattr(Store, "commit", lambda store: pytest.fail("committed"))
     assert fixtures(runner, kind="eval", peer="sampler-0") == ()
 
 
@@ -110,7 +110,7 @@ def test_repeated_results_count_once(league):
     (fixture,) = fixtures(runner)
     for _ in range(2):
         assert tell(runner, results(fixture)) == [ResultsAck(report=1)]
-    assert runner.coordinator.counts.training == fixture.matches == runner.store.num_matches()
+    assert runner.coordinator.counts.training == fixture.matches == runner.store.matches.count()
 
 
 def test_results_that_make_no_sense_are_refused_and_counted(league, caplog):

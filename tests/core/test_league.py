@@ -146,9 +146,9 @@ def test_a_change_that_changes_nothing_is_not_logged(league, enters):
     """Entering twice or leaving without being there."""
     freeze(league)
     league.apply([PoolChange(pool="history", model="main@1", enters=True)] * (1 if enters else 0))
-    before = list(league.store.pool_log())
+    before = list(league.store.pools.records())
     league.apply([PoolChange(pool="history", model="main@1", enters=enters)])
-    assert list(league.store.pool_log()) == before
+    assert list(league.store.pools.records()) == before
 
 
 @pytest.mark.parametrize("model", ["main@1", "main@0+", "random"])
@@ -198,7 +198,7 @@ def test_fixtures_with_weights_that_are_gone_are_closed(league):
     kept = league.create_fixture(planned(["exploiter@0+", "random"], player="exploiter", matches=3))
     freeze(league)
     assert [again.id for again in league.open_fixtures()] == [kept.id]
-    assert [record.id for record in league.store.open_fixtures()] == [kept.id]
+    assert [record.id for record in league.store.fixtures.unfinished()] == [kept.id]
 
 
 def test_who_has_left_plays_no_more(league):
@@ -224,7 +224,7 @@ def test_a_reader_closes_nothing(league):
     league.store.commit()
     with Store.read(league.store.run_dir) as store:
         assert League.of(store).open_fixtures() == []
-        assert len(store.open_fixtures()) == 1
+        assert len(store.fixtures.unfinished()) == 1
 
 
 # --- payoffs ------------------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_a_restart_changes_nothing_that_can_be_seen(league):
     league.apply([PoolChange(pool="p", model=name, enters=True) for name in league.models])
     league.apply([PoolChange(pool="p", model="main@1", enters=False)])
     league.set_decisions("main", 12345)
-    league.store.put_checkpoint(Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=12345))
+    league.store.checkpoints.put(Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=12345))
     league.store.commit()
     ratings = partial(ShareTable, ShareConfig())
     assert state(League.of(league.store, ratings)) == state(league)
@@ -396,7 +396,9 @@ def test_what_nobody_saved_does_not_count_after_a_restart(league, checkpoint, co
     """Decisions are those of the newest model or of the checkpoint to go on from; of who has neither, none."""
     league.freeze("main", hash="f" * 64, decisions=100, version=1, manifest={})
     if checkpoint:
-        league.store.put_checkpoint(Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=checkpoint))
+        league.store.checkpoints.put(
+            Checkpoint(player="main", path="p", hash="0" * 64, version=1, decisions=checkpoint)
+        )
     for player in ("main", "exploiter"):
         league.set_decisions(player, 120)
     opened = League.of(league.store)

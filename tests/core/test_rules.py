@@ -252,7 +252,7 @@ def test_a_generation_begins_with_the_weights_it_is_told(ruled):
     runner.coordinator.rule_runner.rules = {"once": Once(Reset(player="other", reason="catch up", init="main@1"))}
     runner.until(lambda: runner.learner("other").state.generation == 1)
     expected = load_arrays(runner.run_dir / "models", league.models["main@1"].hash)
-    got = runner.learner("other").trainer.weights()
+    got = runner.learner("other").state.trainer.weights()
     assert expected.keys() == got.keys()
     assert all(np.array_equal(got[name], expected[name]) for name in expected)
 
@@ -323,7 +323,7 @@ def test_nobody_starts_anew_from_a_model_that_does_not_fit(tables, tmp_path):
         with pytest.raises(ModelError, match=r"'other' cannot be reset \(restarts from main@1\): .* — let the rule"):
             runner.until(lambda: False)
         assert runner.learner("other").state.generation == 0
-        runner.until(lambda: "other" in runner.store.checkpoints())
+        runner.until(lambda: "other" in runner.store.checkpoints.latest())
         assert not any(m.generation for m in runner.messages(ModelFrozen))
 
 

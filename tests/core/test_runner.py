@@ -55,8 +55,10 @@ def again(run_dir, *overrides):
 def traces(run_dir):
     """Return what a run left, apart from times."""
     with Store.read(run_dir) as store:
-        matches = [(m.fixture.id, m.fixture.participants, m.number, m.ticks, tuple(m.outcome)) for m in store.matches()]
-        models = [(model.participant, model.hash, model.decisions) for model in store.models()]
+        matches = [
+            (m.fixture.id, m.fixture.participants, m.number, m.ticks, tuple(m.outcome)) for m in store.matches.records()
+        ]
+        models = [(model.participant, model.hash, model.decisions) for model in store.models.records()]
     last = {metric.name: metric.value for metric in read_metrics(run_dir / "metrics.jsonl")}
     league = {name: value for name, value in last.items() if name.startswith("league/")}
     files = {path.name: path.read_bytes() for path in (run_dir / "models").glob("*.safetensors")}
@@ -117,7 +119,7 @@ def test_the_outcome_and_the_last_evaluation_are_recorded(run, tmp_path):
     newest = outcome.summary["players"]["main"]["newest"]
     assert f"final evaluation: {newest} against perfect, 20 matches" in said
     with Store.read(tmp_path / "run") as store:
-        final = [m for m in store.matches(kind="eval") if m.fixture.reason == "final evaluation"]
+        final = [m for m in store.matches.records(kind="eval") if m.fixture.reason == "final evaluation"]
     for anchor in ("random", "perfect"):
         seats = [m.fixture.participants for m in final if anchor in m.fixture.participants]
         assert seats.count((newest, anchor)) == seats.count((anchor, newest)) == 10
@@ -268,7 +270,7 @@ def killed(monkeypatch, start, player):
 
     def commit_and_die(store):
         commit(store)
-        assert player not in store.checkpoints(), "killed"
+        assert player not in store.checkpoints.latest(), "killed"
 
     with monkeypatch.context() as often:
         often.setattr(
@@ -288,7 +290,7 @@ def test_a_player_without_a_model_is_as_its_checkpoint_is(run, toml, tmp_path, m
     toml(folder / "run.toml", players={"main": {}, "second": scaled})
     killed(monkeypatch, lambda: again(folder), "second")
     with Store.read(folder) as store:
-        assert "second" not in {model.player for model in store.models()}
+        assert "second" not in {model.player for model in store.models.records()}
     with pytest.raises(ConfigError, match=r"players\.second\.interfaces: was \['dummy-scale'\], got \[\]"):
         again(folder, "players.second.interfaces=[]")
     assert again(folder).reason == "2,000 decisions are learned"
@@ -297,7 +299,7 @@ def test_a_player_without_a_model_is_as_its_checkpoint_is(run, toml, tmp_path, m
 def finals(run_dir):
     """Return participants and seed of the fixtures of final evaluations, oldest first."""
     with Store.read(run_dir) as store:
-        fixtures = [record.fixture for record in store.fixtures(kind="eval")]
+        fixtures = [record.fixture for record in store.fixtures.records(kind="eval")]
     return [(fixture.participants, fixture.seed) for fixture in fixtures if fixture.reason == "final evaluation"]
 
 
@@ -462,8 +464,8 @@ def test_a_matchmaker_that_fails_costs_nothing_that_was_learned(run, tmp_path, m
         run(tmp_path / "run", run={"decisions": 0, "minutes": 1.0, "checkpoint_s": 1000.0})
     with Store.read(tmp_path / "run") as store:
         learned = store.counters()["decisions/main"]
-        assert store.checkpoints()["main"].decisions == learned > 0
-        assert store.models()[-1].decisions == learned
+        assert store.checkpoints.latest()["main"].decisions == learned > 0
+        assert store.models.records()[-1].decisions == learned
 
 
 def test_a_metric_sink_that_cannot_be_made_leaves_none_open(run, tmp_path, monkeypatch):
@@ -502,7 +504,7 @@ def test_an_answer_that_is_wrong_from_the_beginning_ends_the_run_at_once(run, tm
     with pytest.raises(ContractError, match="matchmaker of the evaluation: next_evaluation: 'main@0\\+' cannot play"):
         run(tmp_path / "run", evaluation={"share": 1e-9})
     with Store.read(tmp_path / "run") as store:
-        assert list(store.matches()) == []
+        assert list(store.matches.records()) == []
 
 
 def test_who_cannot_be_told_ends_no_run(toml, tmp_path):
@@ -675,8 +677,8 @@ def started(toml, tmp_path):
 def check_saved(folder):
     """Check that the last weights were saved."""
     with Store.read(folder) as store:
-        (saved,) = store.checkpoints().values()
-        assert saved.decisions == store.models()[-1].decisions > 0
+        (saved,) = store.checkpoints.latest().values()
+        assert saved.decisions == store.models.records()[-1].decisions > 0
 
 
 @pytest.mark.parametrize(("workers", "number"), [(0, signal.SIGINT), (1, signal.SIGINT), (1, signal.SIGHUP)])
@@ -712,7 +714,7 @@ def test_an_interrupt_ends_the_last_evaluation_at_once(toml, tmp_path):
     played = finals(folder)
     assert len(played) == 2
     with Store.read(folder) as store:
-        assert not [fixture for fixture in store.open_fixtures() if fixture.reason == "final evaluation"]
+        assert not [fixture for fixture in store.fixtures.unfinished() if fixture.reason == "final evaluation"]
     again(folder)
     pairs = {frozenset(seats) for seats, _ in finals(folder)}
     assert len(finals(folder)) == 2 * len(pairs) > len(played)

@@ -65,7 +65,7 @@ def edit(folder, change):
     ("change", "problem"),
     [
         ("""fixtures SET scenario = '["Bad Name", {}]'""", "name: expected a name .* got 'Bad Name'"),
-        ("fixtures SET scenario = '[1'", "Expecting ',' delimiter"),
+        ("fixtures SET scenario = '[1'", "row 1 of table fixtures is malformed: Expecting ',' delimiter"),
         ("fixtures SET seats = '3'", "'int' object is not iterable"),
         ("models SET manifest = '{'", "Expecting property name"),
         ("models SET manifest = '-1.5'", "manifest"),
@@ -74,14 +74,20 @@ def edit(folder, change):
         ("models SET decisions = x'00ff'", "invalid literal for int"),
         ("meta SET value = 'x' WHERE key = 'seats'", "Expecting value"),
         ("meta SET value = '[0, 1]' WHERE key = 'seats'", "cannot unpack"),
-        ("meta SET value = '0' WHERE key = 'anchors'", "anchors: expected a list, got a int"),
-        ("meta SET value = '-1.5' WHERE key = 'matchmaking'", "matchmaking: expected a dict, got a float"),
-        ("meta SET value = '{\"shares\": 3}' WHERE key = 'matchmaking'", "object has no attribute 'get'"),
+        ("meta SET value = '0' WHERE key = 'anchors'", "meta value 'anchors' is malformed: expected a list, got a int"),
+        (
+            "meta SET value = '-1.5' WHERE key = 'matchmaking'",
+            "'matchmaking' is malformed: expected a dict, got a float",
+        ),
+        ("meta SET value = '{\"shares\": 3}' WHERE key = 'matchmaking'", "shares: expected a dict, got 3"),
         ('meta SET value = \'{"shares": {"main": "x"}}\' WHERE key = \'matchmaking\'', "could not convert string"),
         ("counters SET value = 'x'", "could not convert string"),
         ("counters SET value = 9e999", "a counter is not finite"),
         ("payoffs SET wins = '[1, 2]'", "invalid literal for int"),
-        *((f"payoffs SET {column} = -1", "a payoff is negative") for column in ("wins", "draws", "losses")),
+        *(
+            (f"payoffs SET {column} = -1", "table payoffs is malformed: a count is negative")
+            for column in ("wins", "draws", "losses")
+        ),
         ("matches SET outcome = 'x'", "a bytes-like object is required"),
         ("matches SET ticks = 'x'", "invalid literal for int"),
         ("matches SET number = CAST(number AS TEXT) || 'x'", "invalid literal for int"),

@@ -165,7 +165,7 @@ def test_results_are_repeated_until_they_are_acknowledged(league):
     told = runner.messages(Results, sender="sampler-0")
     reports = {message.report: message.arrays["number"].size for message in told}
     assert len(told) > len(reports)
-    stored = [(match.fixture.id, match.number) for match in runner.store.matches(kind="train")]
+    stored = [(match.fixture.id, match.number) for match in runner.store.matches.records(kind="train")]
     assert len(stored) == len(set(stored)) == runner.coordinator.counts.training == sum(reports.values())
 
 
@@ -296,7 +296,7 @@ def test_the_reserve_is_bounded(league, name):
 def test_an_evaluator_rates_without_learning(league):
     """It plays models and anchors and sends no segments."""
     runner = league(anchors=("random", "perfect"))
-    runner.until(lambda: runner.store.num_matches() and list(runner.store.matches(kind="eval")))
+    runner.until(lambda: runner.store.matches.count() and list(runner.store.matches.records(kind="eval")))
     assert not runner.messages(Segments, sender="evaluator-0")
 
 

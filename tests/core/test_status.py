@@ -155,7 +155,7 @@ def test_sampling_metrics_are_combined_over_samplers(league):
 def test_summary_of_a_trained_league(league):
     """Models, ratings and scores against the anchors come from its log."""
     runner = league()
-    runner.until(lambda: list(runner.store.matches(kind="eval")))
+    runner.until(lambda: list(runner.store.matches.records(kind="eval")))
     player = summarize(runner.coordinator)["players"]["main"]
     league_so_far = runner.coordinator.league
     models = league_so_far.players["main"].models

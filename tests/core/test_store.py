@@ -64,7 +64,7 @@ def add_fixture(store, seats=("main@0+", "random"), *, matches=10, kind="train",
     fixture = Fixture(
         id=0, kind=kind, player="main", participants=seats, seed=5, matches=matches, reason="test", **more
     )
-    return store.add_fixture(fixture)
+    return store.fixtures.add(fixture)
 
 
 def listed(payoffs):
@@ -103,7 +103,7 @@ def test_what_was_given_at_the_start_is_kept(tmp_path):
 def test_a_folder_holds_one_league(tmp_path):
     """Creating a second one in the same folder is refused and harms nothing."""
     with make(tmp_path) as store:
-        store.add_model(model(1))
+        store.models.add(model(1))
         store.commit()
     with pytest.raises(RunError, match="already holds a league; resume it"):
         Store.create(tmp_path, {})
@@ -120,7 +120,7 @@ def test_a_league_without_a_result_gives_way(tmp_path):
     Store.create(tmp_path, {"seed": 4}).close()
     with Store.open(tmp_path) as store:
         assert (store.meta("seed"), store.meta("environment"), store.counters()) == (4, None, {})
-        assert list(store.fixtures()) == []
+        assert list(store.fixtures.records()) == []
         store.declare({"cat": ("cat", 0)}, anchors=[], seats=(Seat("cat", 0, 0),))
         assert list(store.players()) == ["cat"]
 
@@ -165,7 +165,7 @@ def test_a_newer_schema_is_refused(tmp_path, open_store):
     with sqlite3.connect(tmp_path / "league.sqlite") as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(StoreError, match="schema 99, this ludus reads 1"):
+    with pytest.raises(StoreError, match="schema 99, this ludus reads 2"):
         open_store(tmp_path)
 
 
@@ -258,7 +258,7 @@ def test_a_folder_that_was_moved_takes_no_commit(tmp_path, again):
         with pytest.raises(RunError, match=f"{folder} was moved or removed while the run wrote it; .* `ludus resume"):
             store.commit()
     with Store.open(elsewhere) as store:
-        assert [fixture.id for fixture in store.open_fixtures()] == [1]
+        assert [fixture.id for fixture in store.fixtures.unfinished()] == [1]
 
 
 def test_a_lock_that_was_removed_takes_no_commit(store):
@@ -332,11 +332,11 @@ def test_what_is_not_committed_is_gone(tmp_path):
     """Closing drops the fixture, its results, and their sums together."""
     with make(tmp_path) as store:
         fixture = add_fixture(store)
-        store.add_results(results([fixture.id], [0], [1]))
+        store.matches.add_results(results([fixture.id], [0], [1]))
     with Store.open(tmp_path) as store:
-        assert store.num_matches() == 0
-        assert store.payoffs() == {}
-        assert store.open_fixtures() == []
+        assert store.matches.count() == 0
+        assert store.payoffs.totals() == {}
+        assert store.fixtures.unfinished() == []
 
 
 def test_a_rollback_forgets_everything_since_the_commit(store):
@@ -344,12 +344,12 @@ def test_a_rollback_forgets_everything_since_the_commit(store):
     fixture = add_fixture(store)
     store.commit()
     for _ in range(3):
-        (summary,) = store.add_results(results([fixture.id], [0], [1])).fixtures
+        (summary,) = store.matches.add_results(results([fixture.id], [0], [1])).fixtures
         assert summary.matches == 1
         store.rollback()
-    store.add_results(results([fixture.id], [0], [1]))
+    store.matches.add_results(results([fixture.id], [0], [1]))
     store.commit()
-    assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 0]
+    assert listed(store.payoffs.totals())["train", "main@0+", "random"] == [1, 0, 0]
 
 
 MAKE_ROOM = r"make room or rights there and go on with `ludus resume .*`$"
@@ -361,11 +361,11 @@ def test_a_full_disk_is_one_clear_error(store):
     store.set_counter("x", 1)
     fixture = add_fixture(store, matches=5000)
     with pytest.raises(StoreError, match=rf"could not be written: database or disk is full; .* — {MAKE_ROOM}"):
-        store.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
+        store.matches.add_results(results([fixture.id] * 5000, np.arange(5000), np.ones(5000)))
     store._db.execute("PRAGMA max_page_count = 100000")
-    store.add_results(results([fixture.id], [0], [1]))
+    store.matches.add_results(results([fixture.id], [0], [1]))
     assert store.counters()["results_refused"] == 1
-    assert (store.num_matches(), store.payoffs(), "x" in store.counters()) == (0, {}, False)
+    assert (store.matches.count(), store.payoffs.totals(), "x" in store.counters()) == (0, {}, False)
 
 
 def test_a_database_that_somebody_else_writes_is_one_clear_error(store):
@@ -432,8 +432,8 @@ def test_opening_a_league_on_a_full_disk_is_one_clear_error(store, tmp_path, ope
 def test_the_logs_only_grow(store, statement):
     """Even SQL by hand cannot change what has happened."""
     fixture = add_fixture(store)
-    store.add_results(results([fixture.id], [0], [1]))
-    store.pool_change(PoolChange(pool="p", model="main@1", enters=True))
+    store.matches.add_results(results([fixture.id], [0], [1]))
+    store.pools.add(PoolChange(pool="p", model="main@1", enters=True))
     store.commit()
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         store._db.execute(statement)
@@ -469,40 +469,32 @@ def test_the_last_checkpoint_of_every_player_is_kept(store):
     """A newer one takes the place of the older one."""
     first = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10)
     last = Checkpoint(player="main", path="b", hash="2", version=2, decisions=20)
-    store.put_checkpoint(first)
-    store.put_checkpoint(last)
-    assert store.checkpoints() == {"main": last}
-
-
-def test_checkpoints_of_earlier_runs_are_read(store):
-    """Their rows say more."""
-    saved = Checkpoint(player="main", path="a", hash="1", version=1, decisions=10)
-    store.put_checkpoint(saved)
-    store._write("UPDATE checkpoints SET counters = ?", '{"updates": 1.0}')
-    assert store.checkpoints() == {"main": saved}
+    store.checkpoints.put(first)
+    store.checkpoints.put(last)
+    assert store.checkpoints.latest() == {"main": last}
 
 
 def test_models_come_back_in_order(store):
     """Number 10 comes after number 9, with its manifest."""
     models = tuple(model(number) for number in range(1, 12))
     for record in models:
-        store.add_model(record)
-    assert store.models() == models
+        store.models.add(record)
+    assert store.models.records() == models
 
 
 def test_a_model_is_added_once(store):
     """A name stands for one model for ever."""
-    store.add_model(model(1))
+    store.models.add(model(1))
     with pytest.raises(StoreError, match="main@1 is already in the league"):
-        store.add_model(model(1, hash="f" * 64))
+        store.models.add(model(1, hash="f" * 64))
 
 
 def test_pool_changes_are_a_log(store):
     """Entering and leaving are kept in order."""
     changes = [PoolChange(pool="p", model="main@1", enters=enters) for enters in (True, False, True)]
     for change in changes:
-        store.pool_change(change)
-    assert [record.change for record in store.pool_log()] == changes
+        store.pools.add(change)
+    assert [record.change for record in store.pools.records()] == changes
 
 
 # --- fixtures -----------------------------------------------------------------------------------------------------
@@ -514,7 +506,7 @@ def test_a_fixture_is_kept_whole(store):
     fixture = add_fixture(store, scenario=scenario, paired="7")
     store.commit()
     with Store.read(store.run_dir) as reader:
-        (record,) = reader.open_fixtures()
+        (record,) = reader.fixtures.unfinished()
     assert record == fixture
     assert (record.scenario, record.paired, record.participants) == (scenario, "7", ("main@0+", "random"))
 
@@ -532,17 +524,17 @@ def test_what_is_not_finished_is_open(tmp_path):
     """Also after a restart; a finished or closed fixture is not open."""
     with make(tmp_path) as store:
         half, whole, closed = add_fixture(store, matches=4), add_fixture(store, matches=2), add_fixture(store)
-        store.add_results(results([half.id] * 2 + [whole.id] * 2, [3, 1, 0, 1], [1, 1, 0, 0]))
-        store.close_fixture(closed.id)
+        store.matches.add_results(results([half.id] * 2 + [whole.id] * 2, [3, 1, 0, 1], [1, 1, 0, 0]))
+        store.fixtures.close(closed.id)
         store.commit()
     with Store.open(tmp_path) as store:
-        assert store.open_fixtures() == [half]
+        assert store.fixtures.unfinished() == [half]
 
 
 def test_finished_fixtures_are_closed(store):
     """A restart looks only at fixtures that are not."""
     whole, half = add_fixture(store, matches=1), add_fixture(store, matches=2)
-    store.add_results(results([whole.id, half.id], [0, 0], [1, 1]))
+    store.matches.add_results(results([whole.id, half.id], [0, 0], [1, 1]))
     store.commit()
     assert store._db.execute("SELECT id FROM fixtures WHERE closed = 1").fetchall() == [(whole.id,)]
 
@@ -550,10 +542,10 @@ def test_finished_fixtures_are_closed(store):
 def test_results_of_a_closed_fixture_still_count(store):
     """A match that was played is never thrown away."""
     fixture = add_fixture(store)
-    store.close_fixture(fixture.id)
+    store.fixtures.close(fixture.id)
     store.commit()
-    (summary,) = store.add_results(results([fixture.id], [0], [1])).fixtures
-    assert summary.matches == store.num_matches() == 1
+    (summary,) = store.matches.add_results(results([fixture.id], [0], [1])).fixtures
+    assert summary.matches == store.matches.count() == 1
 
 
 # --- results ------------------------------------------------------------------------------------------------------
@@ -562,8 +554,8 @@ def test_results_of_a_closed_fixture_still_count(store):
 def test_results_are_counted_and_described(store):
     """The summary has the points of both teams and says whether the fixture is finished."""
     fixture = add_fixture(store, matches=3)
-    first = store.add_results(results([fixture.id] * 2, [2, 0], [1, 0.5]))
-    last = store.add_results(results([fixture.id], [1], [0]))
+    first = store.matches.add_results(results([fixture.id] * 2, [2, 0], [1, 0.5]))
+    last = store.matches.add_results(results([fixture.id], [1], [0]))
     assert (first.fixtures[0].outcome, first.fixtures[0].matches, first.fixtures[0].finished) == ((1.5, 0.5), 2, False)
     assert (last.fixtures[0].outcome, last.fixtures[0].matches, last.fixtures[0].finished) == ((0, 1), 1, True)
     assert first.fixtures[0].fixture == fixture
@@ -571,8 +563,8 @@ def test_results_are_counted_and_described(store):
 
 def test_an_empty_report_changes_nothing(store):
     """A report without results is fine."""
-    recorded = store.add_results(results([], [], np.zeros((0, 2))))
-    assert (store.num_matches(), recorded.fixtures, recorded.payoffs) == (0, (), {})
+    recorded = store.matches.add_results(results([], [], np.zeros((0, 2))))
+    assert (store.matches.count(), recorded.fixtures, recorded.payoffs) == (0, (), {})
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -582,16 +574,16 @@ def test_a_repeated_report_counts_once(tmp_path, commit, restart):
     store = make(tmp_path)
     fixture = add_fixture(store, matches=2)
     report = results([fixture.id] * 2, [0, 1], [1, 0])
-    store.add_results(report)
+    store.matches.add_results(report)
     if commit or restart:
         store.commit()
     if restart:
         store.close()
         store = Store.open(tmp_path)
-    again = store.add_results(report)
+    again = store.matches.add_results(report)
     store.commit()
-    assert (again.fixtures, again.payoffs, store.num_matches()) == ((), {}, 2)
-    assert listed(store.payoffs())["train", "main@0+", "random"] == [1, 0, 1]
+    assert (again.fixtures, again.payoffs, store.matches.count()) == ((), {}, 2)
+    assert listed(store.payoffs.totals())["train", "main@0+", "random"] == [1, 0, 1]
     assert store.counters() == {"results_duplicate": 2}
     store.close()
 
@@ -599,18 +591,18 @@ def test_a_repeated_report_counts_once(tmp_path, commit, restart):
 def test_a_repetition_inside_a_report_counts_once(store):
     """The first of two rows about one match is kept."""
     fixture = add_fixture(store)
-    recorded = store.add_results(results([fixture.id] * 3, [4, 4, 5], [1, 0, 0.5]))
+    recorded = store.matches.add_results(results([fixture.id] * 3, [4, 4, 5], [1, 0, 0.5]))
     assert (recorded.fixtures[0].matches, store.counters()) == (2, {"results_duplicate": 1})
-    assert [match.outcome for match in store.matches()] == [(1, 0), (0.5, 0.5)]
+    assert [match.outcome for match in store.matches.records()] == [(1, 0), (0.5, 0.5)]
 
 
 def test_results_of_unknown_matches_are_refused_and_counted(store):
     """Neither an unknown fixture nor a number that a fixture does not have gets into the log."""
     fixture = add_fixture(store, matches=3)
-    recorded = store.add_results(results([fixture.id] * 4 + [99, 99], [-1, 3, 0, 10**12, 0, 0], [1] * 6))
+    recorded = store.matches.add_results(results([fixture.id] * 4 + [99, 99], [-1, 3, 0, 10**12, 0, 0], [1] * 6))
     assert recorded.fixtures[0].matches == 1
     assert store.counters() == {"results_refused": 5}
-    assert [match.number for match in store.matches()] == [0]
+    assert [match.number for match in store.matches.records()] == [0]
 
 
 GOOD = results([1], [0], [1])
@@ -633,15 +625,15 @@ GOOD = results([1], [0], [1])
 def test_malformed_results_are_refused(store, arrays):
     """A peer's arrays are checked before anything is written."""
     with pytest.raises(WireError, match="results: expected"):
-        store.add_results(arrays)
+        store.matches.add_results(arrays)
 
 
 def test_evaluation_and_training_are_summed_apart(store):
     """Ratings must not see training matches."""
     train, evaluation = add_fixture(store), add_fixture(store, kind="eval")
-    store.add_results(results([train.id, evaluation.id], [0, 0], [1, 0]))
+    store.matches.add_results(results([train.id, evaluation.id], [0, 0], [1, 0]))
     store.commit()
-    payoffs = listed(store.payoffs())
+    payoffs = listed(store.payoffs.totals())
     assert payoffs["train", "main@0+", "random"] == [1, 0, 0]
     assert payoffs["eval", "main@0+", "random"] == [0, 0, 1]
 
@@ -649,11 +641,11 @@ def test_evaluation_and_training_are_summed_apart(store):
 def test_self_matches_are_logged_but_not_counted(store):
     """They are matches, yet say nothing about strength."""
     fixture = add_fixture(store, ("main@0+", "main@0+"))
-    recorded = store.add_results(results([fixture.id], [0], [1]))
+    recorded = store.matches.add_results(results([fixture.id], [0], [1]))
     store.commit()
-    assert store.num_matches() == 1
+    assert store.matches.count() == 1
     assert recorded.fixtures[0].outcome == (1, 0)
-    assert store.payoffs() == {}
+    assert store.payoffs.totals() == {}
 
 
 @settings(deadline=None, max_examples=15)
@@ -674,21 +666,21 @@ def test_the_sums_agree_with_the_log(tmp_path_factory, data):
                 if fixture <= 4 and 0 <= number < 5:
                     expected.setdefault((fixture, number), tuple(outcome))
             columns = list(zip(*report, strict=True)) or [(), (), np.zeros((0, 3))]
-            store.add_results(results(*columns))
+            store.matches.add_results(results(*columns))
             if data.draw(st.booleans()):
                 store.commit()
         store.commit()
-        assert {(match.fixture.id, match.number): match.outcome for match in store.matches()} == expected
-        assert listed(store.payoffs()) == listed(store.recompute_payoffs())
+        assert {(match.fixture.id, match.number): match.outcome for match in store.matches.records()} == expected
+        assert listed(store.payoffs.totals()) == listed(store.payoffs.recompute())
 
 
 def test_a_long_log_is_counted_in_parts(store, monkeypatch):
     """A fixture whose matches lie in two parts is counted whole."""
-    monkeypatch.setattr("ludus._store.match_log._CHUNK", 3)
+    monkeypatch.setattr("ludus._store.payoff_table._CHUNK", 3)
     ids = [add_fixture(store).id for _ in range(2)]
-    store.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
+    store.matches.add_results(results(np.repeat(ids, 5), np.tile(np.arange(5), 2), [1, 1, 0, 0.5, 1] * 2))
     store.commit()
-    assert listed(store.recompute_payoffs())["train", "main@0+", "random"] == [6, 2, 2]
+    assert listed(store.payoffs.recompute())["train", "main@0+", "random"] == [6, 2, 2]
 
 
 # --- listing ------------------------------------------------------------------------------------------------------
@@ -697,8 +689,8 @@ def test_a_long_log_is_counted_in_parts(store, monkeypatch):
 def test_a_match_record_has_everything_that_was_fixed(store):
     """Seats, seed, scenario and reason come from the fixture, the seed of the match from its number."""
     fixture = add_fixture(store)
-    store.add_results(results([fixture.id], [3], [0.5], ticks=[17]))
-    (match,) = store.matches()
+    store.matches.add_results(results([fixture.id], [3], [0.5], ticks=[17]))
+    (match,) = store.matches.records()
     assert match.fixture == fixture
     assert (match.number, match.outcome, match.ticks) == (3, (0.5, 0.5), 17)
     assert match.seed == match_seeds(5, np.array([3]))[0]
@@ -707,10 +699,10 @@ def test_a_match_record_has_everything_that_was_fixed(store):
 def test_the_last_matches_are_listed_in_order(store):
     """The end of the log, oldest first; and only those of one kind if asked."""
     train, evaluation = add_fixture(store, matches=3), add_fixture(store, matches=2, kind="eval")
-    store.add_results(results([train.id] * 3 + [evaluation.id] * 2, [0, 1, 2, 0, 1], [1] * 5))
+    store.matches.add_results(results([train.id] * 3 + [evaluation.id] * 2, [0, 1, 2, 0, 1], [1] * 5))
 
     def ids(**options):
-        return [(match.fixture.id, match.number) for match in store.matches(**options)]
+        return [(match.fixture.id, match.number) for match in store.matches.records(**options)]
 
     assert ids() == [(1, 0), (1, 1), (1, 2), (2, 0), (2, 1)]
     assert ids(last=3) == [(1, 2), (2, 0), (2, 1)]
@@ -735,10 +727,10 @@ _WRITER = """
     def write():
         store = Store.open(run)
         while True:
-            fixture = store.add_fixture(planned)
+            fixture = store.fixtures.add(planned)
             for half in (np.arange(10), np.arange(10, 20)):
                 wins = ((fixture.id + half) % 3 / 2).astype(np.float32)
-                store.add_results({
+                store.matches.add_results({
                     "fixture": np.full(10, fixture.id), "number": half, "ticks": np.ones(10, np.int32),
                     "outcome": np.stack([wins, 1 - wins], axis=1),
                 })
@@ -782,11 +774,11 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path):
 def _check_after_crash(store, acknowledged):
     batches = int(store.counters()["batches"])
     assert len(acknowledged) <= batches <= len(acknowledged) + 20  # at most one commit per kill came unannounced
-    assert store.num_matches() == 20 * batches
-    assert set(acknowledged) <= {match.fixture.id for match in store.matches()}
-    assert store.open_fixtures() == []
-    assert listed(store.payoffs()) == listed(store.recompute_payoffs())
-    assert sum(listed(store.payoffs())["train", "main@0+", "random"]) == store.num_matches()
+    assert store.matches.count() == 20 * batches
+    assert set(acknowledged) <= {match.fixture.id for match in store.matches.records()}
+    assert store.fixtures.unfinished() == []
+    assert listed(store.payoffs.totals()) == listed(store.payoffs.recompute())
+    assert sum(listed(store.payoffs.totals())["train", "main@0+", "random"]) == store.matches.count()
     assert store.damage() == []
 
 

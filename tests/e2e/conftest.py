@@ -61,8 +61,8 @@ def check_stop(campaign):
         assert not any(map(campaign.is_alive, pids.values()))
         assert run.problems() == []
         with Store.read(run.folder) as store:
-            (saved,) = store.checkpoints().values()
-            assert store.models()[-1].decisions == saved.decisions > 0
+            (saved,) = store.checkpoints.latest().values()
+            assert store.models.records()[-1].decisions == saved.decisions > 0
 
     return check
 

@@ -175,7 +175,7 @@ def test_a_running_run_is_left_alone(light_league, ludus, toml):
 def test_a_damaged_model_is_not_used(ludus, copied):
     """Neither to rate it nor to go on as if nothing were."""
     with Store.read(copied) as store:
-        newest = store.models()[-1]
+        newest = store.models.records()[-1]
     flip(copied / "models" / f"{newest.hash}.safetensors")
     line = rf"error: .*{newest.hash}\.safetensors: damaged: its SHA-256 is .*…, expected .*…; restore it from a copy"
     refused(ludus("eval", copied, newest.participant, "random", "--matches", 10), line)
@@ -199,7 +199,7 @@ def test_a_newer_schema_is_not_touched(ludus, copied):
     database.execute("PRAGMA user_version = 99")
     database.close()
     for command in (("resume", copied), ("eval", copied, "main_agent@1", "random"), ("league", copied)):
-        refused(ludus(*command), r"error: .*: schema 99, this ludus reads 1; use the ludus that wrote it")
+        refused(ludus(*command), r"error: .*: schema 99, this ludus reads 2; use the ludus that wrote it")
 
 
 def test_a_damaged_database_is_not_used(ludus, copied):

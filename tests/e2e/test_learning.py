@@ -106,8 +106,8 @@ def test_the_dummy_algorithm_learns_in_a_league(ludus, toml, tmp_path, workers):
     told = train(ludus, toml(run={"decisions": 6000}, evaluation={"final_matches": 100}), workers=workers)
     assert told["players"]["main"]["anchors"]["random"]["interval"][0] > 0.55
     with Store.read(tmp_path / "run") as store:
-        assert len(store.models()) >= 8
-        assert {match.fixture.kind for match in store.matches()} == {"train", "eval"}
+        assert len(store.models.records()) >= 8
+        assert {match.fixture.kind for match in store.matches.records()} == {"train", "eval"}
 
 
 @pytest.mark.parametrize("workers", [0, 1])

@@ -77,11 +77,11 @@ class League:
         return cls(store, players=store.players(), anchors=store.anchors(), seats=store.seats(), ratings=ratings)
 
     def _load(self) -> None:
-        self._add_models(self.store.models())
-        for record in self.store.pool_log():
+        self._add_models(self.store.models.records())
+        for record in self.store.pools.records():
             if parse(record.change.model).player in self.players:  # else it has left the configuration
                 self._change_pool(record.change)
-        for (kind, a, b), count in self.store.payoffs().items():
+        for (kind, a, b), count in self.store.payoffs.totals().items():
             self._count(kind, a, b, count)
         self._replay(0)
         counters, shares = self.store.counters(), MatchmakingState.load(self.store).shares
@@ -157,7 +157,7 @@ class League:
         for participant in fixture.participants:
             if not self.is_playable(participant):
                 raise StoreError(f"participant {participant!r} cannot play now: not live, frozen, or an anchor")
-        return self._with_models(self.store.add_fixture(fixture))
+        return self._with_models(self.store.fixtures.add(fixture))
 
     def is_playable(self, participant: str) -> bool:
         """Return whether a participant can play now: the present live weights, a frozen model, an anchor."""
@@ -173,11 +173,11 @@ class League:
         any more: it is closed.
         """
         playable = []
-        for fixture in self.store.open_fixtures():
+        for fixture in self.store.fixtures.unfinished():
             if all(map(self.is_playable, fixture.participants)):
                 playable.append(self._with_models(fixture))
             elif self.store.writable:
-                self.store.close_fixture(fixture.id)
+                self.store.fixtures.close(fixture.id)
         return playable
 
     def record(self, arrays: Mapping[str, np.ndarray]) -> RecordedResults:
@@ -194,7 +194,7 @@ class League:
             StoreError: The disk refused. The store has dropped what was not committed, so this object is not to be
                 used any more.
         """
-        recorded = self.store.add_results(arrays)
+        recorded = self.store.matches.add_results(arrays)
         for (kind, a, b), count in recorded.payoffs.items():
             self._count(kind, a, b, count)
             if a.endswith("+") and self._is_current(a) and self._is_current(b):
@@ -217,7 +217,7 @@ class League:
             created_s=time.time(),
             manifest=manifest,
         )
-        self.store.add_model(model)
+        self.store.models.add(model)
         self._add_models([model])
         self.set_decisions(player, max(decisions, self.players[player].decisions))
         return model.participant
@@ -232,7 +232,7 @@ class League:
             if change.model not in self.models:
                 raise StoreError(f"pool {change.pool}: {change.model!r} is not a frozen model of this league")
             if (change.model in self.pools.get(change.pool, ())) != change.enters:
-                self.store.pool_change(change)
+                self.store.pools.add(change)
                 self._change_pool(change)
 
     def set_share(self, player: str, share: float) -> None:
@@ -246,7 +246,7 @@ class League:
 
     def forget_unsaved(self, players: Iterable[str]) -> None:
         """Count no decisions that players whose learners are gone had learned from and not saved."""
-        saved = self.store.saved_decisions()
+        saved = self.store.checkpoints.saved_decisions()
         for name in players:
             if saved.get(name, 0) != self.players[name].decisions:
                 self.set_decisions(name, saved.get(name, 0))
@@ -325,4 +325,4 @@ class League:
 
     def _replay(self, first: int) -> None:
         if self._ratings is not None:
-            self._ratings.replay(first, self.store.matches(kind="eval", first=first))
+            self._ratings.replay(first, self.store.matches.records(kind="eval", first=first))

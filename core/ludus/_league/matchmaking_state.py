@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 import numpy as np
@@ -13,6 +13,7 @@ from ludus._store.records import reading
 from ludus._store.store import Store
 
 _KEY = "matchmaking"
+_Number = TypeVar("_Number", int, float)
 
 
 @frozen(kw_only=True)
@@ -48,16 +49,15 @@ class MatchmakingState:
         """
         saved = store.meta(_KEY, {})
         with reading(f"meta value {_KEY!r}"):
-            numbers = {
-                name: {player: float(value) for player, value in saved.get(name, {}).items()}
-                for name in ("assigned", "match_ticks", "shares", "configured_shares")
-            }
             return cls(
                 rng=saved.get("rng"),
-                seat_turns={player: int(turn) for player, turn in saved.get("seat_turns", {}).items()},
+                assigned=_numbers(saved, "assigned", float),
+                match_ticks=_numbers(saved, "match_ticks", float),
+                seat_turns=_numbers(saved, "seat_turns", int),
                 rules_applied_at=int(saved.get("rules_applied_at", 0)),
+                shares=_numbers(saved, "shares", float),
+                configured_shares=_numbers(saved, "configured_shares", float),
                 rules=frozenset(saved.get("rules", ())),
-                **numbers,
             )
 
     def save(self, store: Store) -> None:
@@ -73,3 +73,11 @@ class MatchmakingState:
         if self.rng is not None:
             with reading(f"meta value {_KEY!r}"):
                 rng.bit_generator.state = self.rng
+
+
+def _numbers(saved: Mapping[str, Any], key: str, number: Callable[[Any], _Number]) -> dict[str, _Number]:
+    """Return the numbers by player that are stored under `key`."""
+    table = saved.get(key, {})
+    if not isinstance(table, dict):
+        raise TypeError(f"{key}: expected a dict, got {table!r}")
+    return {player: number(value) for player, value in table.items()}

@@ -79,7 +79,7 @@ class Membership:
         if view.generation:
             last = self.league.models[f"{player}@{view.generation_starts[-1]}"]
             answer = evolve(answer, init=last.manifest["init"], version=last.version)
-        if saved := self.league.store.checkpoints().get(player):
+        if saved := self.league.store.checkpoints.latest().get(player):
             answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash)
         return answer
 
@@ -108,7 +108,7 @@ class Membership:
 
     def save_checkpoint(self, worker: str, message: Checkpoint) -> None:
         """Make a checkpoint the one that its learner resumes from."""
-        self.league.store.put_checkpoint(message)
+        self.league.store.checkpoints.put(message)
         self.outbox.acknowledge(worker, CheckpointAck(path=message.path))
 
     def fail(self, worker: str, message: Failure) -> None:

@@ -132,7 +132,7 @@ class ModelRegistry:
 
     def admit_missed(self) -> None:
         """Admit models that were committed just before a crash and are in the log of no pool."""
-        logged = {record.change.model for record in self.league.store.pool_log()}
+        logged = {record.change.model for record in self.league.store.pools.records()}
         for participant, model in self.league.models.items():
             if participant not in logged:
                 self.admit(model.player, participant)

@@ -127,5 +127,5 @@ def _restore_fixtures(league: League, evaluation: EvaluationFixtures, outbox: Ou
         if fixture.kind == "eval":
             evaluation.add_unfinished(fixture)
         else:
-            league.store.close_fixture(fixture.id)
+            league.store.fixtures.close(fixture.id)
             outbox.needs_commit = True

@@ -44,7 +44,7 @@ def check_checkpoints(run: RunContext, store: Store) -> None:
     Raises:
         ModelError: A checkpoint does not fit, or its file is missing or damaged.
     """
-    for player, checkpoint in store.checkpoints().items():
+    for player, checkpoint in store.checkpoints.latest().items():
         if player in run.config.players:
             _check_checkpoint(run, player, checkpoint)
 
@@ -92,8 +92,8 @@ def _stored_player_tables(store: Store) -> dict[str, Mapping[str, Any]]:
     """
     tables: dict[str, Mapping[str, Any]] = tomllib.loads(store.meta("config", "")).get("players", {})
     tables |= store.meta("players", {})
-    tables |= {model.player: model.manifest["config"] for model in store.models() if "config" in model.manifest}
-    return {name: tables[name] for name in store.saved_decisions() if name in tables}
+    tables |= {model.player: model.manifest["config"] for model in store.models.records() if "config" in model.manifest}
+    return {name: tables[name] for name in store.checkpoints.saved_decisions() if name in tables}
 
 
 def _architecture(plugins: Plugins, player: str, table: Mapping[str, Any]) -> dict[str, object]:

@@ -58,7 +58,7 @@ def _final_pairs(coordinator: Coordinator, matches: int) -> Iterator[tuple[Playe
     if not matches:
         return
     league = coordinator.league
-    fixtures = (record.fixture for record in league.store.fixtures(kind="eval") if record.played)
+    fixtures = (record.fixture for record in league.store.fixtures.records(kind="eval") if record.played)
     played = {(frozenset(f.participants), f.matches) for f in fixtures if f.reason == _REASON}
     for player in league.players.values():
         earlier = earlier_models(player.models) if player.team is None else ()

@@ -137,7 +137,7 @@ def _check_limits(config: RunConfig, run_dir: Path, store: Store, overrides: Seq
     Raises:
         RunError: They do not.
     """
-    run, saved = config.run, store.saved_decisions()
+    run, saved = config.run, store.checkpoints.saved_decisions()
     minutes = store.counters().get("elapsed_s", 0.0) / 60
     decisions = sum(saved.get(player, 0) for player in config.players)
     limited = any(override.startswith(("run.minutes", "run.decisions")) for override in overrides)

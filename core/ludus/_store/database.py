@@ -17,7 +17,7 @@ from urllib.parse import quote
 from ludus.errors import RunError, StoreError
 
 DATABASE = "league.sqlite"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _JOURNAL_BYTES = 16 * 1024**2  # to which the log of writes shrinks again once a long reader has gone
 _BUSY_S = 10.0  # a reader that checkpoints may hold the file for a moment
 

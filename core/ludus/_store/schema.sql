@@ -27,7 +27,7 @@ CREATE TABLE payoffs (
 CREATE TABLE counters (name TEXT PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE checkpoints (
     player TEXT PRIMARY KEY, path TEXT NOT NULL, hash TEXT NOT NULL, version INTEGER NOT NULL,
-    decisions INTEGER NOT NULL, counters TEXT NOT NULL
+    decisions INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TRIGGER matches_stay BEFORE DELETE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;
 CREATE TRIGGER matches_fixed BEFORE UPDATE ON matches BEGIN SELECT RAISE(ABORT, 'the match log is append-only'); END;

@@ -1,7 +1,7 @@
-"""The league store: what happened, in SQLite, with one writer and one append-only match log.
+"""The league store: the history of a run in SQLite, with one writer.
 
-Changes accumulate until `commit`, which returns when they are on the disk. A crash before that loses all of them
-together. Nothing may be acknowledged to a worker before `commit` has returned.
+Changes accumulate until `Store.commit`, which returns when they are on the disk. A crash before that loses all of them
+together. The coordinator acknowledges nothing to a worker before `Store.commit` has returned.
 """
 
 from __future__ import annotations
@@ -10,51 +10,70 @@ import json
 import math
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from ludus._messaging.messages import Checkpoint
-from ludus._store import database
+from ludus._store.database import RunLock, connect_reader, connect_writer
+from ludus._store.fixture_table import FixtureTable
 from ludus._store.match_log import MatchLog
 from ludus._store.model_files import remove_partial
-from ludus._store.records import PoolRecord, reading, record_of, row_of
+from ludus._store.model_tables import CheckpointTable, ModelTable, PoolLog
+from ludus._store.payoff_table import PayoffTable
+from ludus._store.records import reading
+from ludus._store.transaction import Database, add_to_counter, read_meta, read_seats
 from ludus.environment import Seat
 from ludus.errors import RunError, StoreError
-from ludus.matchmaker import PoolChange
-from ludus.records import ModelRecord
 
-#: Its role, and the team of that role where it has one fixed team.
+#: The role of a player, and its team where the role has one fixed team.
 Player: TypeAlias = "tuple[str, int | None]"
 
 
-class Store(MatchLog, AbstractContextManager["Store"]):
+class Store(AbstractContextManager["Store"]):
     """The league's database. Made by `create`, `open` or `read`; used by one thread.
 
     Args:
         run_dir: The run folder.
         connection: An open database.
         lock: The run folder's lock; None for a reader.
+
+    Attributes:
+        run_dir: The run folder.
+        writable: Whether this is the writer.
+        fixtures: The table of fixtures.
+        payoffs: The table of payoffs.
+        matches: The match log.
+        models: The table of frozen models.
+        pools: The log of pool changes.
+        checkpoints: The table of checkpoints.
     """
 
-    def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: database.RunLock | None) -> None:
-        super().__init__(run_dir, connection, writable=lock is not None)
+    def __init__(self, run_dir: Path, connection: sqlite3.Connection, *, lock: RunLock | None) -> None:
+        self.run_dir = run_dir
+        self.writable = lock is not None
         self._lock = lock
+        self._db = Database(run_dir, connection, writable=self.writable)
+        self.fixtures = FixtureTable(self._db)
+        self.payoffs = PayoffTable(self._db, self.fixtures)
+        self.matches = MatchLog(self._db, self.fixtures, self.payoffs)
+        self.models = ModelTable(self._db)
+        self.pools = PoolLog(self._db)
+        self.checkpoints = CheckpointTable(self._db)
 
     @classmethod
     def create(cls, run_dir: Path, meta: Mapping[str, Any]) -> Store:
-        """Make the store of a new run, in a folder that may exist but holds no league, or one without any progress.
+        """Create the store of a new run; the folder may exist, but hold no league, or one without any progress.
 
         Args:
             run_dir: The run folder; made if missing.
-            meta: JSON values to keep: seed, environment and so on; ``created_s`` is added.
+            meta: JSON values to keep, such as the seed and the environment; ``created_s`` is added.
 
         Raises:
             RunError: The folder is in use or already holds a league.
         """
         run_dir.mkdir(parents=True, exist_ok=True)
-        store = cls._locked(run_dir, create=True)
+        store = cls._open_locked(run_dir, create=True)
         for key, value in {**meta, "created_s": time.time()}.items():
             store.set_meta(key, value)
         store.commit()
@@ -62,15 +81,15 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
     @classmethod
     def open(cls, run_dir: Path) -> Store:
-        """Open an existing store as its one writer.
+        """Open an existing store as its writer.
 
         Raises:
             RunError: The folder is in use or holds no league.
-            StoreError: The store is damaged or was written by a newer ludus.
+            StoreError: The store is damaged or was written by another version of ludus.
         """
         if not run_dir.is_dir():
             raise RunError(f"{run_dir} is not a run folder (there is no such folder)")
-        return cls._locked(run_dir, create=False)
+        return cls._open_locked(run_dir, create=False)
 
     @classmethod
     def read(cls, run_dir: Path) -> Store:
@@ -78,16 +97,16 @@ class Store(MatchLog, AbstractContextManager["Store"]):
 
         Raises:
             RunError: The folder holds no league.
-            StoreError: The store is damaged or was written by a newer ludus.
+            StoreError: The store is damaged or was written by another version of ludus.
         """
-        return cls(run_dir, database.connect_reader(run_dir), lock=None)
+        return cls(run_dir, connect_reader(run_dir), lock=None)
 
     @classmethod
-    def _locked(cls, run_dir: Path, *, create: bool) -> Store:
-        lock = database.RunLock(run_dir)
+    def _open_locked(cls, run_dir: Path, *, create: bool) -> Store:
+        lock = RunLock(run_dir)
         try:
             remove_partial(run_dir)
-            return cls(run_dir, database.connect_writer(run_dir, create=create), lock=lock)
+            return cls(run_dir, connect_writer(run_dir, create=create), lock=lock)
         except BaseException:
             lock.release()
             raise
@@ -96,23 +115,27 @@ class Store(MatchLog, AbstractContextManager["Store"]):
         """Make everything since the last commit durable, all of it or nothing.
 
         Raises:
-            RunError: The run folder lies no longer where it did, so files that are spoken of may not be in it.
-            StoreError: The disk refused; everything since the last commit is dropped.
+            RunError: The run folder was moved or removed, so files that the commit refers to may be elsewhere.
+            StoreError: The disk failed; everything since the last commit is dropped.
         """
         self.check_folder()
-        super().commit()
+        self._db.commit()
+
+    def rollback(self) -> None:
+        """Drop everything since the last commit."""
+        self._db.rollback()
 
     def check_folder(self) -> None:
-        """Check that the run folder lies where it did when it was opened for writing.
+        """Check that the run folder of a writer is where it was when it was opened.
 
         Raises:
-            RunError: It does not.
+            RunError: It was moved or removed.
         """
         if self._lock is not None:
             self._lock.check()
 
     def close(self) -> None:
-        """Drop what is not committed and give the folder free; closing twice is harmless."""
+        """Drop everything since the last commit and release the folder; closing twice is harmless."""
         self._db.close()
         if self._lock is not None:
             self._lock.release()
@@ -120,19 +143,47 @@ class Store(MatchLog, AbstractContextManager["Store"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- meta, players, counters, checkpoints ---------------------------------------------------------------------
+    # --- metadata and counters ------------------------------------------------------------------------------------
 
-    def set_meta(self, key: str, value: Any) -> None:
-        """Keep a JSON value under `key`."""
-        self._write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
-
-    def declare(self, players: Mapping[str, Player], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
-        """Say who takes part and how the seats of a match are arranged.
-
-        Players that were declared earlier stay. Changed seats would change the meaning of the log.
+    def meta(self, key: str, default: Any = None) -> Any:
+        """Return the JSON value stored under `key`, or `default`.
 
         Raises:
-            StoreError: The log was written for other seats.
+            sqlite3.DatabaseError: The value is not JSON, or of another type than `default`.
+        """
+        return read_meta(self._db, key, default)
+
+    def set_meta(self, key: str, value: Any) -> None:
+        """Store a JSON value under `key`."""
+        self._db.write("INSERT OR REPLACE INTO meta VALUES (?, ?)", key, json.dumps(value))
+
+    def counters(self) -> dict[str, float]:
+        """Return all counters.
+
+        Raises:
+            sqlite3.DatabaseError: A counter is not a finite number.
+        """
+        with reading("table counters"):
+            counters = {name: float(value) for name, value in self._db.execute("SELECT name, value FROM counters")}
+            if not all(map(math.isfinite, counters.values())):
+                raise ValueError("a counter is not finite")
+        return counters
+
+    def set_counter(self, name: str, value: float) -> None:
+        """Set a counter."""
+        self._db.write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
+
+    def add_counter(self, name: str, value: float) -> None:
+        """Add to a counter that starts at 0."""
+        add_to_counter(self._db, name, value)
+
+    # --- participants ---------------------------------------------------------------------------------------------
+
+    def declare(self, players: Mapping[str, Player], *, anchors: Sequence[str], seats: Sequence[Seat]) -> None:
+        """Store the players and anchors of a league and the seats of a match; earlier players are kept.
+
+        Raises:
+            StoreError: The log has matches with other seats, which would change its meaning.
         """
         described = [[seat.role, seat.index, seat.team] for seat in seats]
         if self.meta("seats", described) != described:
@@ -144,83 +195,23 @@ class Store(MatchLog, AbstractContextManager["Store"]):
             self.set_meta("anchors", list(anchors))
         if list(self.players().items()) != list(players.items()):
             for position, (name, (role, team)) in enumerate(players.items()):
-                self._write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
+                self._db.write("INSERT OR REPLACE INTO players VALUES (?, ?, ?, ?)", name, role, team, position)
 
     def players(self) -> dict[str, Player]:
-        """Return the players by name, in the order of their declaration."""
+        """Return the players by name, in the order in which they were declared."""
         rows = self._db.execute("SELECT name, role, team FROM players ORDER BY position, name")
         return {name: (role, team) for name, role, team in rows}
 
     def anchors(self) -> tuple[str, ...]:
-        """Return the anchors' names."""
+        """Return the names of the anchors."""
         return tuple(self.meta("anchors", []))
 
-    def counters(self) -> dict[str, float]:
-        """Return all counters."""
-        with reading("table counters"):
-            counters = {name: float(value) for name, value in self._db.execute("SELECT name, value FROM counters")}
-            if not all(map(math.isfinite, counters.values())):
-                raise ValueError("a counter is not finite")
-        return counters
-
-    def set_counter(self, name: str, value: float) -> None:
-        """Set a counter."""
-        self._write("INSERT OR REPLACE INTO counters VALUES (?, ?)", name, value)
-
-    def put_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Make a checkpoint, whose file is already on the disk, the one to resume from."""
-        # what the last column held is in the file; it stays, so that earlier run folders can be opened
-        self._write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?, '{}')", *row_of(checkpoint))
-
-    def checkpoints(self) -> dict[str, Checkpoint]:
-        """Return the checkpoint to resume from, by player."""
-        rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
-        return {row[0]: record_of(Checkpoint, row, table="checkpoints") for row in rows}
-
-    def saved_decisions(self) -> dict[str, int]:
-        """Return how many decisions checkpoints and models hold by player; what was learned since, a crash loses."""
-        sql = """
-            SELECT player, max(decisions)
-            FROM (SELECT player, decisions FROM checkpoints UNION ALL SELECT player, decisions FROM models)
-            GROUP BY player
-        """
-        with reading("table checkpoints or models"):
-            return {player: int(decisions) for player, decisions in self._db.execute(sql)}
-
-    # --- models and pools -----------------------------------------------------------------------------------------
-
-    def add_model(self, model: ModelRecord) -> None:
-        """Add a frozen model whose file is already on the disk.
-
-        Raises:
-            StoreError: There is one of that name already.
-        """
-        try:
-            self._write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row_of(model))
-        except sqlite3.IntegrityError as error:
-            raise StoreError(f"model {model.participant} is already in the league") from error
-
-    def models(self) -> tuple[ModelRecord, ...]:
-        """Return the models, in the order in which they were frozen."""
-        return tuple(
-            record_of(ModelRecord, row, table="models")
-            for row in self._db.execute("SELECT * FROM models ORDER BY rowid")
-        )
-
-    def pool_change(self, change: PoolChange) -> None:
-        """Log that a model enters or leaves a pool."""
-        sql = "INSERT INTO pools (pool, model, enters, created_s) VALUES (?, ?, ?, ?)"
-        self._write(sql, change.pool, change.model, int(change.enters), time.time())
-
-    def pool_log(self) -> Iterator[PoolRecord]:
-        """Return the changes of pools with the times at which they were made, oldest first."""
-        for pool, model, enters, created_s in self._db.execute(
-            "SELECT pool, model, enters, created_s FROM pools ORDER BY id"
-        ):
-            yield PoolRecord(change=PoolChange(pool=pool, model=model, enters=bool(enters)), created_s=created_s)
+    def seats(self) -> tuple[Seat, ...]:
+        """Return the seats of a match, in the environment's order."""
+        return read_seats(self._db)
 
     def damage(self) -> list[str]:
-        """Return what SQLite finds wrong with the file, and matches that their fixture does not have."""
+        """Return the problems that SQLite finds in the file, and matches beyond the length of their fixture."""
         found = [row[0] for row in self._db.execute("PRAGMA integrity_check") if row[0] != "ok"]
         sql = """
             SELECT m.fixture, count(*) FROM matches m JOIN fixtures f ON f.id = m.fixture

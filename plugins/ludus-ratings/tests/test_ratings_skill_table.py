@@ -112,7 +112,7 @@ def test_a_restart_changes_no_rating(tmp_path_factory, data):
                 league.rating("weak")
         store.commit()
         live = [league.rating(name) for name in names]
-        assert sum(rating.matches for rating in live) == 2 * store.num_matches(kind="eval") > 0
+        assert sum(rating.matches for rating in live) == 2 * store.matches.count(kind="eval") > 0
         assert [League.of(store, ratings).rating(name) for name in names] == live
         with Store.read(store.run_dir) as reader:
             assert [League.of(reader, ratings).rating(name) for name in names] == live

@@ -114,10 +114,10 @@ def test_the_most_likely_actions_are_repeatable(folder):
 def test_nothing_is_written(folder):
     """The log of the run is as it was."""
     with Store.read(folder) as store:
-        before = store.num_matches()
+        before = store.matches.count()
     invoke(folder, "main@1", "random", "--matches", 10)
     with Store.read(folder) as store:
-        assert store.num_matches() == before
+        assert store.matches.count() == before
 
 
 def test_the_log_is_free_while_matches_are_played(folder, monkeypatch):

@@ -28,7 +28,7 @@ def run(tmp_path):
         league.freeze("main", hash=digest, decisions=1, version=1, manifest={})
         league.apply([PoolChange(pool="p", model="main@1", enters=True)])
         saved = save_checkpoint(tmp_path / "learners" / "main", {"w": np.ones(3)}, {})
-        store.put_checkpoint(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1))
+        store.checkpoints.put(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=1, decisions=1))
         fixture = league.create_fixture(
             Fixture(id=0, kind="eval", player="", participants=("main@1", "random"), matches=4, seed=1, reason="test")
         )
@@ -132,7 +132,7 @@ def test_a_checkpoint_replaced_meanwhile_is_no_problem(run):
         replaced = snapshot.checkpoints()["main"]
         with Store.open(run) as store:
             saved = save_checkpoint(run / "learners" / "main", {"w": np.zeros(3)}, {})
-            store.put_checkpoint(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2))
+            store.checkpoints.put(Checkpoint(player="main", path=saved.path, hash=saved.hash, version=2, decisions=2))
             store.commit()
         (run / replaced.path).unlink()
         assert verify(snapshot) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import given, settings, strategies as st
-from ludus._store.match_log import tally
+from ludus._store.payoff_table import count_payoffs
 from ludus.records import Fixture
 
 
@@ -35,19 +35,19 @@ def naive(groups):
 def test_two_players():
     """One win, one draw and one loss are seen from both sides."""
     outcome = np.array([[1, 0], [0.5, 0.5], [1, 0], [0, 1]], np.float32)
-    result = tally([fixture("ab")], np.array([0]), outcome, teams=[0, 1])
+    result = count_payoffs([fixture("ab")], np.array([0]), outcome, teams=[0, 1])
     assert counts(result) == {("train", "a", "b"): [2, 1, 1], ("train", "b", "a"): [1, 1, 2]}
 
 
 def test_a_match_against_oneself_counts_for_nobody():
     """Self-play says nothing about strength."""
-    result = tally([fixture("aa")], np.array([0]), np.array([[1, 0]], np.float32), teams=[0, 1])
+    result = count_payoffs([fixture("aa")], np.array([0]), np.array([[1, 0]], np.float32), teams=[0, 1])
     assert result == {}
 
 
 def test_team_mates_do_not_meet():
     """Two against two: four pairs across the teams, none within, and a doubled participant counts once."""
-    result = tally([fixture("abcc")], np.array([0]), np.array([[0, 1]], np.float32), teams=[0, 0, 1, 1])
+    result = count_payoffs([fixture("abcc")], np.array([0]), np.array([[0, 1]], np.float32), teams=[0, 0, 1, 1])
     assert counts(result) == {
         ("train", "a", "c"): [0, 0, 1],
         ("train", "c", "a"): [1, 0, 0],
@@ -58,7 +58,7 @@ def test_team_mates_do_not_meet():
 
 def test_three_teams_meet_in_pairs():
     """The order of the outcomes decides every pair."""
-    result = tally([fixture("abc")], np.array([0]), np.array([[0.5, 1, 0.5]], np.float32), teams=[0, 1, 2])
+    result = count_payoffs([fixture("abc")], np.array([0]), np.array([[0.5, 1, 0.5]], np.float32), teams=[0, 1, 2])
     assert counts(result)["train", "a", "b"] == [0, 0, 1]
     assert counts(result)["train", "a", "c"] == [0, 1, 0]
     assert counts(result)["train", "b", "c"] == [1, 0, 0]
@@ -67,14 +67,14 @@ def test_three_teams_meet_in_pairs():
 def test_kinds_are_kept_apart():
     """Training and evaluation matches of one pair have sums of their own."""
     fixtures = [fixture("ab"), fixture("ab", kind="eval")]
-    result = tally(fixtures, np.array([0, 1]), np.array([[1, 0], [0, 1]], np.float32), teams=[0, 1])
+    result = count_payoffs(fixtures, np.array([0, 1]), np.array([[1, 0], [0, 1]], np.float32), teams=[0, 1])
     assert counts(result)["train", "a", "b"] == [1, 0, 0]
     assert counts(result)["eval", "a", "b"] == [0, 0, 1]
 
 
 def test_nothing_gives_nothing():
     """No fixtures, no counts."""
-    assert tally([], np.zeros(0, np.int64), np.zeros((0, 2), np.float32), teams=[0, 1]) == {}
+    assert count_payoffs([], np.zeros(0, np.int64), np.zeros((0, 2), np.float32), teams=[0, 1]) == {}
 
 
 @settings(deadline=None, max_examples=60)
@@ -92,4 +92,4 @@ def test_it_agrees_with_counting_one_by_one(teams, data):
     fixtures = [fixture(seats) for seats, _, _ in groups]
     starts = np.cumsum([0, *(len(rows) for _, _, rows in groups[:-1])])
     outcome = np.array([row for _, _, rows in groups for row in rows], np.float32)
-    assert counts(tally(fixtures, starts, outcome, teams=teams)) == naive(groups)
+    assert counts(count_payoffs(fixtures, starts, outcome, teams=teams)) == naive(groups)

@@ -1,0 +1,81 @@
+"""The tables of frozen models, pool changes and checkpoints."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator
+
+from ludus._messaging.messages import Checkpoint
+from ludus._store.records import PoolRecord, reading, record_of, row_of
+from ludus._store.transaction import Database
+from ludus.errors import StoreError
+from ludus.matchmaker import PoolChange
+from ludus.records import ModelRecord
+
+
+class ModelTable:
+    """Reads and adds frozen models."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, model: ModelRecord) -> None:
+        """Add a frozen model whose file is already on the disk.
+
+        Raises:
+            StoreError: There is a model of that name already.
+        """
+        try:
+            self._db.write("INSERT INTO models VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", *row_of(model))
+        except sqlite3.IntegrityError as error:
+            raise StoreError(f"model {model.participant} is already in the league") from error
+
+    def records(self) -> tuple[ModelRecord, ...]:
+        """Return the models, in the order in which they were frozen."""
+        rows = self._db.execute("SELECT * FROM models ORDER BY rowid")
+        return tuple(record_of(ModelRecord, row, table="models") for row in rows)
+
+
+class PoolLog:
+    """Reads and adds changes of pools."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def add(self, change: PoolChange) -> None:
+        """Log that a model enters or leaves a pool."""
+        sql = "INSERT INTO pools (pool, model, enters, created_s) VALUES (?, ?, ?, ?)"
+        self._db.write(sql, change.pool, change.model, int(change.enters), time.time())
+
+    def records(self) -> Iterator[PoolRecord]:
+        """Return the changes, oldest first."""
+        rows = self._db.execute("SELECT pool, model, enters, created_s FROM pools ORDER BY id")
+        for pool, model, enters, created_s in rows:
+            yield PoolRecord(change=PoolChange(pool=pool, model=model, enters=bool(enters)), created_s=created_s)
+
+
+class CheckpointTable:
+    """Reads and replaces the checkpoints that learners resume from."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def put(self, checkpoint: Checkpoint) -> None:
+        """Make a checkpoint, whose file is already on the disk, the one that its player resumes from."""
+        self._db.write("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?, ?, ?)", *row_of(checkpoint))
+
+    def latest(self) -> dict[str, Checkpoint]:
+        """Return the checkpoint to resume from, by player."""
+        rows = self._db.execute("SELECT player, path, hash, version, decisions FROM checkpoints")
+        return {row[0]: record_of(Checkpoint, row, table="checkpoints") for row in rows}
+
+    def saved_decisions(self) -> dict[str, int]:
+        """Return the decisions that checkpoints and models hold, by player; a crash loses those learned since."""
+        sql = """
+            SELECT player, max(decisions)
+            FROM (SELECT player, decisions FROM checkpoints UNION ALL SELECT player, decisions FROM models)
+            GROUP BY player
+        """
+        with reading("table checkpoints or models"):
+            return {player: int(decisions) for player, decisions in self._db.execute(sql)}
