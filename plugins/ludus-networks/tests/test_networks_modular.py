@@ -1,4 +1,4 @@
-"""The network ``modular``: contract, memory, privileged leaves, weights."""
+"""Tests of the network ``modular``."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def _seeded():
     torch.manual_seed(0)
 
 
-def network(request=REQUEST, **changes):
-    """Make the full network with changed options, evaluating."""
+def make_network(request=REQUEST, **changes):
+    """Return the full network with changed options, in evaluation mode."""
     options = {name: getattr(FULL, name) for name in FULL.__slots__ if not name.startswith("_")}
     return make_modular(ModularConfig(**options | changes), request=request).eval()
 
 
 def sample(leaves, *lead, seed=0):
-    """Draw an array ``[*lead, …]`` of every leaf."""
+    """Return a random array ``[*lead, …]`` of every leaf."""
     drawn = {}
     for name, space in leaves.items():
         space.seed(seed)
@@ -65,18 +65,18 @@ def sample(leaves, *lead, seed=0):
     return drawn
 
 
-def start(made, rows=5):
-    """Return the state to begin with."""
-    return made.initial_state(rows) if isinstance(made, RecurrentNetwork) else {}
+def initial_state(network, rows=5):
+    """Return the initial state; empty without a recurrent core."""
+    return network.initial_state(rows) if isinstance(network, RecurrentNetwork) else {}
 
 
 @CORES
 @SEPARATE
-def test_heads_have_the_sizes_asked_for(core, separate_critic):
-    """Every head gives float32 rows of its size, images go in as bytes, and the state keeps its names and shapes."""
-    made = network(core=core, separate_critic=separate_critic)
-    state = start(made)
-    outputs, after = made(sample(LEAVES, 5), sample(FOG, 5), state)
+def test_heads_have_the_requested_sizes(core, separate_critic):
+    """In float32; the state keeps its names and shapes."""
+    network = make_network(core=core, separate_critic=separate_critic)
+    state = initial_state(network)
+    outputs, after = network(sample(LEAVES, 5), sample(FOG, 5), state)
     shapes = {name: tuple(output.shape) for name, output in outputs.items()}
     assert shapes == {"policy": (5, 7), "other": (5, 2), "value": (5, 1)}
     assert {output.dtype for output in outputs.values()} == {torch.float32}
@@ -84,32 +84,32 @@ def test_heads_have_the_sizes_asked_for(core, separate_critic):
 
 
 @CORES
-def test_only_a_network_with_a_memory_is_recurrent(core):
-    """Algorithms tell by the protocol."""
-    assert isinstance(network(core=core), RecurrentNetwork) is (core != "none")
+def test_only_networks_with_a_core_are_recurrent(core):
+    """By the protocol that algorithms check."""
+    assert isinstance(make_network(core=core), RecurrentNetwork) is (core != "none")
 
 
 @pytest.mark.parametrize("core", ["lstm", "gru"])
 @SEPARATE
-@pytest.mark.parametrize("seeing", [True, False])
-def test_unrolling_is_stepping(core, separate_critic, seeing):
-    """Heads and state of T steps at once are those of one after the other, with starts inside."""
-    made = network(core=core, separate_critic=separate_critic)
+@pytest.mark.parametrize("has_privileged", [True, False])
+def test_unroll_equals_stepping(core, separate_critic, has_privileged):
+    """Heads and state after T steps, with match starts inside."""
+    network = make_network(core=core, separate_critic=separate_critic)
     observation = sample(LEAVES, 6, 5)
-    privileged = sample(FOG, 6, 5) if seeing else {}
-    state = {name: torch.randn_like(leaf) for name, leaf in made.initial_state(5).items()}
+    privileged = sample(FOG, 6, 5) if has_privileged else {}
+    state = {name: torch.randn_like(leaf) for name, leaf in network.initial_state(5).items()}
     starts = torch.rand(6, 5) < 0.2
-    outputs, after = made.unroll(observation, privileged, state, starts=starts)
-    initial = made.initial_state(5)
+    outputs, after = network.unroll(observation, privileged, state, starts=starts)
+    initial = network.initial_state(5)
     for t in range(6):
         state = {
             name: torch.where(starts[t][:, None], initial[name], leaf)
-            if seeing or not name.startswith("critic_")
+            if has_privileged or not name.startswith("critic_")
             else leaf
             for name, leaf in state.items()
         }
         groups = [{name: leaf[t] for name, leaf in group.items()} for group in (observation, privileged)]
-        step, state = made(*groups, state)
+        step, state = network(*groups, state)
         assert step.keys() == outputs.keys()
         for name, output in step.items():
             torch.testing.assert_close(outputs[name][t], output, atol=1e-5, rtol=0)
@@ -117,39 +117,39 @@ def test_unrolling_is_stepping(core, separate_critic, seeing):
         torch.testing.assert_close(after[name], leaf, atol=1e-5, rtol=0)
 
 
-def test_a_memory_needs_a_state():
-    """Who forgets it is told, instead of training a network that remembers nothing."""
-    made = network(core="lstm")
-    with pytest.raises(ContractError, match="carry its state"):
-        made(sample(LEAVES, 5), {}, {})
-    with pytest.raises(ContractError, match="carry its state"):
-        made.unroll(sample(LEAVES, 2, 5), {}, {}, starts=torch.zeros(2, 5, dtype=torch.bool))
+def test_recurrent_network_raises_without_a_state():
+    """An algorithm that drops the state gets an error."""
+    network = make_network(core="lstm")
+    with pytest.raises(ContractError, match="must pass its state"):
+        network(sample(LEAVES, 5), {}, {})
+    with pytest.raises(ContractError, match="must pass its state"):
+        network.unroll(sample(LEAVES, 2, 5), {}, {}, starts=torch.zeros(2, 5, dtype=torch.bool))
 
 
 @CORES
-def test_critic_heads_are_left_out_without_privileged_leaves(core):
-    """Where they were promised and are missing, only the other heads answer, as they did before."""
-    made = network(core=core)
-    blind, _ = made(sample(LEAVES, 5), {}, start(made))
-    seeing, _ = made(sample(LEAVES, 5), sample(FOG, 5), start(made))
-    assert set(blind) == {"policy", "other"}
-    for name, output in blind.items():
-        assert torch.equal(output, seeing[name])
+def test_critic_heads_are_omitted_without_privileged_leaves(core):
+    """The other heads give the same outputs."""
+    network = make_network(core=core)
+    without_fog, _ = network(sample(LEAVES, 5), {}, initial_state(network))
+    with_fog, _ = network(sample(LEAVES, 5), sample(FOG, 5), initial_state(network))
+    assert set(without_fog) == {"policy", "other"}
+    for name, output in without_fog.items():
+        assert torch.equal(output, with_fog[name])
 
 
-def test_critic_heads_answer_where_nothing_is_privileged():
-    """Without privileged leaves in the request the critic reads the observation alone."""
+def test_critic_heads_are_evaluated_if_the_role_has_no_privileged_leaves():
+    """The critic reads the observation alone."""
     request = NetworkRequest(observation=LEAVES, heads={"policy": 7}, critic_heads={"value": 1})
     assert set(make_modular(ModularConfig(), request=request)(sample(LEAVES, 5), {}, {})[0]) == {"policy", "value"}
 
 
 @CORES
 @SEPARATE
-def test_privileged_leaves_reach_critic_heads_only(core, separate_critic):
-    """Hidden information moves the value, never another head or what is remembered."""
-    made, fog = network(core=core, separate_critic=separate_critic), sample(FOG, 5)
+def test_only_critic_heads_read_privileged_leaves(core, separate_critic):
+    """Other heads and the state do not depend on them."""
+    network, fog = make_network(core=core, separate_critic=separate_critic), sample(FOG, 5)
     fog["fog"].requires_grad_()
-    outputs, after = made(sample(LEAVES, 5), fog, start(made))
+    outputs, after = network(sample(LEAVES, 5), fog, initial_state(network))
     for output in (outputs["policy"], outputs["other"], *after.values()):
         if output.requires_grad:
             gradient = torch.autograd.grad(output.sum(), fog["fog"], allow_unused=True, retain_graph=True)[0]
@@ -159,63 +159,63 @@ def test_privileged_leaves_reach_critic_heads_only(core, separate_critic):
 
 @CORES
 @SEPARATE
-def test_a_separate_critic_shares_nothing(core, separate_critic):
-    """With it the value sends no gradient into the policy's trunk; without, it does."""
-    made = network(core=core, separate_critic=separate_critic)
-    made(sample(LEAVES, 5), sample(FOG, 5), start(made))[0]["value"].sum().backward()
-    gradients = [parameter.grad for parameter in made.trunk.parameters()]
+def test_separate_critic_shares_no_layer(core, separate_critic):
+    """With it the value sends no gradient to the policy's trunk; without, it does."""
+    network = make_network(core=core, separate_critic=separate_critic)
+    network(sample(LEAVES, 5), sample(FOG, 5), initial_state(network))[0]["value"].sum().backward()
+    gradients = [parameter.grad for parameter in network.trunk.parameters()]
     assert all(gradient is None for gradient in gradients) is separate_critic
 
 
 @CORES
-def test_every_weight_learns(core):
-    """All heads together send a gradient into every parameter."""
-    made = network(core=core, separate_critic=True, rest=(4,), activation="tanh")
-    outputs, _ = made(sample(LEAVES, 50), sample(FOG, 50), start(made, 50))
+def test_every_parameter_has_a_gradient(core):
+    """Of all heads together."""
+    network = make_network(core=core, separate_critic=True, rest=(4,), activation="tanh")
+    outputs, _ = network(sample(LEAVES, 50), sample(FOG, 50), initial_state(network, 50))
     loss = sum(output.square().sum() for output in outputs.values())
     loss.backward()
     recurrent = "weight_hh"  # multiplies the zeros of the first state
     missing = [
-        name for name, p in made.named_parameters() if recurrent not in name and (p.grad is None or not p.grad.any())
+        name for name, p in network.named_parameters() if recurrent not in name and (p.grad is None or not p.grad.any())
     ]
     assert missing == []
 
 
-def test_every_leaf_matters():
-    """Changing any one observation leaf changes the outputs, named or not."""
-    made, observation = network(activation="tanh"), sample(LEAVES, 5)
-    before = made(observation, {}, {})[0]["other"]
+def test_every_leaf_affects_the_outputs():
+    """Whether an option names it or not."""
+    network, observation = make_network(activation="tanh"), sample(LEAVES, 5)
+    before = network(observation, {}, {})[0]["other"]
     for name, leaf in observation.items():
         changed = 1 - leaf if name in ("turn", "mice_present") else leaf.flip(0)
-        assert (made(observation | {name: changed}, {}, {})[0]["other"] != before).any(), name
+        assert (network(observation | {name: changed}, {}, {})[0]["other"] != before).any(), name
 
 
 @CORES
-def test_rows_do_not_mix(core):
+def test_rows_are_independent(core):
     """A row's outputs do not depend on the other rows."""
-    made, observation = network(core=core), sample(LEAVES, 5)
-    whole = made(observation, {}, start(made))[0]["policy"]
-    part = made({name: leaf[1:2] for name, leaf in observation.items()}, {}, start(made, 1))[0]["policy"]
+    network, observation = make_network(core=core), sample(LEAVES, 5)
+    whole = network(observation, {}, initial_state(network))[0]["policy"]
+    part = network({name: leaf[1:2] for name, leaf in observation.items()}, {}, initial_state(network, 1))[0]["policy"]
     torch.testing.assert_close(whole[1:2], part)
 
 
-def test_an_absent_target_has_probability_zero():
-    """From the leaves to the label: choices are one plain one and four mice."""
-    made, observation = network(), sample(LEAVES, 20)
-    probability = made(observation, {}, {})[0]["policy"][:, 2:].softmax(1)
-    there = observation["mice_present"].bool()
-    assert ((probability[:, 1:] > 0) == there).all()
+def test_absent_entity_has_probability_zero():
+    """The choices are one plain choice and four mice."""
+    network, observation = make_network(), sample(LEAVES, 20)
+    probability = network(observation, {}, {})[0]["policy"][:, 2:].softmax(1)
+    is_present = observation["mice_present"].bool()
+    assert ((probability[:, 1:] > 0) == is_present).all()
     assert (probability[:, 0] > 0).all()
 
 
 def test_names_of_weights_are_stable():
     """Saved models depend on them."""
-    names = set(get_weights(network(core="lstm", normalize=True, separate_critic=True)))
+    names = set(get_weights(make_network(core="lstm", normalize=True, separate_critic=True)))
     assert {name for name in names if not name.startswith("critic_trunk")} == {
         *(f"trunk.encoders.vector-hero.norm.{part}" for part in ("mean", "variance", "count")),
         *(f"trunk.encoders.entity-mice.norm.{part}" for part in ("mean", "variance", "count")),
         *(f"privileged.vector-unseen.norm.{part}" for part in ("mean", "variance", "count")),
-        *weights(
+        *parameter_names(
             "trunk.encoders.vector-hero.layers.0",
             "trunk.encoders.image-map.tower.0.first",
             "trunk.encoders.image-map.tower.0.second",
@@ -241,39 +241,39 @@ def test_names_of_weights_are_stable():
     assert {name for name in names if name.startswith("critic_trunk")} == {f"critic_{name}" for name in trunk}
 
 
-def weights(*layers):
+def parameter_names(*layers):
     """Return the names of the weights and biases of layers."""
     return {f"{layer}.{part}" for layer in layers for part in ("weight", "bias")}
 
 
 @pytest.mark.parametrize("name", ["items", "type", "values", "train", "0"])
 def test_parts_may_have_any_name(name):
-    """Also those of methods of torch's modules."""
-    made = make_modular(ModularConfig(vectors={name: VectorPart(leaves=("hero",))}), request=REQUEST)
-    assert f"trunk.encoders.vector-{name}.layers.0.weight" in made.state_dict()
+    """Even that of a method of torch's modules."""
+    network = make_modular(ModularConfig(vectors={name: VectorPart(leaves=("hero",))}), request=REQUEST)
+    assert f"trunk.encoders.vector-{name}.layers.0.weight" in network.state_dict()
 
 
 def test_layers_are_orthogonal():
-    """With the gain of their activation and zero biases; the policy's last with the gain asked for."""
-    made = network(activation="tanh")
-    torso = made.trunk.layers[0].weight  # [12, more]
+    """With the gain of their activation and zero biases; last layers with the requested gain."""
+    network = make_network(activation="tanh")
+    torso = network.trunk.layers[0].weight  # [12, more]
     torch.testing.assert_close(torso @ torso.T, (5 / 3) ** 2 * torch.eye(12), atol=1e-4, rtol=0)
-    kernel = made.trunk.encoders["image-map"].tower[0].first.weight.flatten(1)
+    kernel = network.trunk.encoders["image-map"].tower[0].first.weight.flatten(1)
     torch.testing.assert_close(kernel @ kernel.T, (5 / 3) ** 2 * torch.eye(3), atol=1e-4, rtol=0)
-    torch.testing.assert_close(made.heads["policy"].out.weight.norm(dim=1), torch.full((3,), 0.01))
-    torch.testing.assert_close(made.heads["other"].out.weight.norm(dim=1), torch.ones(2))
-    assert all((p == 0).all() for name, p in made.named_parameters() if name.endswith("bias"))
+    torch.testing.assert_close(network.heads["policy"].out.weight.norm(dim=1), torch.full((3,), 0.01))
+    torch.testing.assert_close(network.heads["other"].out.weight.norm(dim=1), torch.ones(2))
+    assert all((p == 0).all() for name, p in network.named_parameters() if name.endswith("bias"))
 
 
 @CORES
 @SEPARATE
 def test_statistics_are_those_of_the_rows_added(core, separate_critic):
-    """Of all parts, privileged ones and those of a critic apart included; nothing but the statistics changes."""
-    made = network(core=core, normalize=True, separate_critic=separate_critic)
+    """In all encoders, privileged ones and those of a separate critic included; nothing else changes."""
+    network = make_network(core=core, normalize=True, separate_critic=separate_critic)
     groups, fog = sample(LEAVES, 30), sample(FOG, 30)
-    before = get_weights(made)
-    made.update_statistics(groups, fog)
-    found = get_weights(made)
+    before = get_weights(network)
+    network.update_statistics(groups, fog)
+    found = get_weights(network)
     changed = {name for name, array in found.items() if not np.array_equal(array, before[name])}
     assert changed == {name for name in before if ".norm." in name}
     owners = ["trunk", "critic_trunk"] if separate_critic else ["trunk"]
@@ -288,62 +288,62 @@ def test_statistics_are_those_of_the_rows_added(core, separate_critic):
 
 
 @CORES
-def test_learning_computes_what_deciding_does(core):
-    """No pass of a learner moves the statistics under the next one."""
-    made, groups = network(core=core, normalize=True), (sample(LEAVES, 30), sample(FOG, 30))
-    made.update_statistics(*groups)
-    before, decided = get_weights(made), made(*groups, start(made, 30))[0]
+def test_forward_is_equal_in_training_and_evaluation_mode(core):
+    """Forward passes do not change the statistics."""
+    network, groups = make_network(core=core, normalize=True), (sample(LEAVES, 30), sample(FOG, 30))
+    network.update_statistics(*groups)
+    before, decided = get_weights(network), network(*groups, initial_state(network, 30))[0]
     for _ in range(2):
-        learned = made.train()(*groups, start(made, 30))[0]
+        learned = network.train()(*groups, initial_state(network, 30))[0]
         assert all(torch.equal(output, learned[name]) for name, output in decided.items())
-    assert all(np.array_equal(array, before[name]) for name, array in get_weights(made).items())
+    assert all(np.array_equal(array, before[name]) for name, array in get_weights(network).items())
 
 
-def test_only_what_is_normalised_is_asked_for():
-    """Images, and everything in a network without normalisation, need not be copied for statistics."""
-    asked = set()
+def test_statistics_read_only_normalized_leaves():
+    """Other leaves need not be copied."""
+    read = set()
     groups = sample(LEAVES, 3), sample(FOG, 3)
-    lazy = [LazyLeaves(group, lambda name, group=group: asked.add(name) or group[name]) for group in groups]
-    network().update_statistics(*lazy)
-    assert not asked
-    network(normalize=True).update_statistics(*lazy)
-    assert asked == {"hero", "mice", "mice_present", "fog"}
+    lazy = [LazyLeaves(group, lambda name, group=group: read.add(name) or group[name]) for group in groups]
+    make_network().update_statistics(*lazy)
+    assert not read
+    make_network(normalize=True).update_statistics(*lazy)
+    assert read == {"hero", "mice", "mice_present", "fog"}
 
 
 @CORES
-def test_weights_and_statistics_run_in_slots(core):
-    """Torch's runtime holds several models of one network, each with its own statistics."""
-    made, other = network(core=core, normalize=True), network(core=core, normalize=True)
+def test_eager_runtime_holds_several_models(core):
+    """Each with its own statistics."""
+    network, other = make_network(core=core, normalize=True), make_network(core=core, normalize=True)
     other.update_statistics(sample(LEAVES, 40), sample(FOG, 40))
-    runtime = Eager(copy.deepcopy(made), REQUEST)
+    runtime = Eager(copy.deepcopy(network), REQUEST)
     runtime.load(get_weights(other), slot=3)
     leaves = [{name: leaf.numpy() for name, leaf in group.items()} for group in (sample(LEAVES, 4), sample(FOG, 4))]
-    state = {name: leaf.numpy() for name, leaf in start(made, 4).items()}
+    state = {name: leaf.numpy() for name, leaf in initial_state(network, 4).items()}
     spans = [Span(3, 0, 2), Span(0, 2, 4)]
     found = runtime.run(leaves[0], privileged=leaves[1], state=state, spans=spans)
-    groups = sample(LEAVES, 4), sample(FOG, 4), start(made, 4)
-    for module, rows in ((other, slice(0, 2)), (made, slice(2, 4))):
+    groups = sample(LEAVES, 4), sample(FOG, 4), initial_state(network, 4)
+    for module, rows in ((other, slice(0, 2)), (network, slice(2, 4))):
         for name, output in module(*groups)[0].items():
             np.testing.assert_allclose(found.heads[name][rows], output.detach().numpy()[rows], atol=1e-6)
 
 
-def test_weights_load_into_a_twin():
+def test_weights_can_be_loaded():
     """All of them, buffers included."""
-    made, twin = network(core="gru", normalize=True), network(core="gru", normalize=True)
-    set_weights(twin, get_weights(made))
-    groups = sample(LEAVES, 5), sample(FOG, 5), start(made)
-    for name, output in made(*groups)[0].items():
-        assert torch.equal(output, twin(*groups)[0][name])
+    network, copy_of_network = make_network(core="gru", normalize=True), make_network(core="gru", normalize=True)
+    set_weights(copy_of_network, get_weights(network))
+    groups = sample(LEAVES, 5), sample(FOG, 5), initial_state(network)
+    for name, output in network(*groups)[0].items():
+        assert torch.equal(output, copy_of_network(*groups)[0][name])
 
 
 @CORES
-def test_autocast_computes(core):
-    """Heads computed in 16 bits are finite and near those in 32."""
-    made = network(core=core, normalize=True)
-    groups = sample(LEAVES, 5), sample(FOG, 5), start(made)
-    exact, _ = made(*groups)
+def test_network_runs_under_autocast(core):
+    """Outputs in bfloat16 are close to those in float32."""
+    network = make_network(core=core, normalize=True)
+    groups = sample(LEAVES, 5), sample(FOG, 5), initial_state(network)
+    exact, _ = network(*groups)
     with torch.autocast("cpu", torch.bfloat16):
-        rough, after = made(*groups)
+        rough, after = network(*groups)
     for name, output in rough.items():
         torch.testing.assert_close(output.float(), exact[name], atol=0.1, rtol=0.1)
     assert all(leaf.dtype == torch.float32 for leaf in after.values())
@@ -352,29 +352,29 @@ def test_autocast_computes(core):
 @pytest.mark.slow
 @CORES
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's own, while it compiles
-def test_compiled_code_is_the_same(core):
-    """The whole forward pass is one graph, whatever the data and the number of rows."""
-    made = network(core=core, normalize=True, separate_critic=True)
-    compiled = torch.compile(made, fullgraph=True, dynamic=True, backend="aot_eager")
+def test_compiled_network_gives_equal_outputs(core):
+    """The whole forward pass is one graph, for any data and number of rows."""
+    network = make_network(core=core, normalize=True, separate_critic=True)
+    compiled = torch.compile(network, fullgraph=True, dynamic=True, backend="aot_eager")
     with torch.no_grad():
         for rows in (5, 9):
-            groups = sample(LEAVES, rows, seed=rows), sample(FOG, rows), start(made, rows)
-            for found, expected in zip(compiled(*groups), made(*groups), strict=True):
+            groups = sample(LEAVES, rows, seed=rows), sample(FOG, rows), initial_state(network, rows)
+            for found, expected in zip(compiled(*groups), network(*groups), strict=True):
                 for name, tensor in expected.items():
                     torch.testing.assert_close(found[name], tensor)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_compiled_code_learns_the_same():
-    """Gradients and statistics after a compiled training pass are those of one that is not."""
+def test_compiled_network_gives_equal_gradients():
+    """And equal statistics after a training pass."""
     results = []
     for compile_it in (False, True):
         torch.manual_seed(0)
-        made = network(normalize=True).train()
-        call = torch.compile(made, fullgraph=True, backend="aot_eager") if compile_it else made
+        network = make_network(normalize=True).train()
+        call = torch.compile(network, fullgraph=True, backend="aot_eager") if compile_it else network
         outputs, _ = call(sample(LEAVES, 30), sample(FOG, 30), {})
         sum(output.square().sum() for output in outputs.values()).backward()
-        results.append([*(p.grad for p in made.parameters()), *made.buffers()])
+        results.append([*(p.grad for p in network.parameters()), *network.buffers()])
     for found, expected in zip(*results, strict=True):
         torch.testing.assert_close(found, expected)

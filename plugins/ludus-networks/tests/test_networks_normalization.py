@@ -1,4 +1,4 @@
-"""Running normalisation."""
+"""Tests of the running normalization."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ludus.network import get_weights, set_weights
 from ludus_networks.normalization import RunningNorm
 
 
-def rows(count=200, seed=0):
+def make_rows(count=200, seed=0):
     """Return columns of different means and deviations."""
     rng = np.random.default_rng(seed)
     return (rng.normal(size=(count, 3)) * [1, 5, 0.1] + [0, 100, -3]).astype(np.float32)
 
 
-def normal(norm, array):
-    """Call the module with an array."""
+def normalize(norm, array):
+    """Apply the module to an array."""
     return norm(torch.from_numpy(array)).numpy()
 
 
@@ -30,8 +30,8 @@ def add(norm, array):
 @settings(deadline=None, max_examples=20)
 @given(cuts=st.lists(st.integers(1, 199), max_size=6))
 def test_statistics_are_those_of_all_rows(cuts):
-    """However the rows come in pieces, mean and variance are those that NumPy finds in all of them."""
-    norm, array = RunningNorm([True] * 3, clip=10), rows()
+    """Mean and variance equal those of NumPy, however the rows are split."""
+    norm, array = RunningNorm([True] * 3, clip=10), make_rows()
     for piece in np.split(array, sorted(set(cuts))):
         add(norm, piece)
     np.testing.assert_allclose(norm.mean.numpy(), array.mean(0), rtol=1e-4, atol=1e-4)
@@ -39,43 +39,43 @@ def test_statistics_are_those_of_all_rows(cuts):
     assert norm.count == len(array)
 
 
-def test_rows_become_standard():
-    """Once the statistics are known, columns have mean 0 and deviation 1."""
-    norm, array = RunningNorm([True] * 3, clip=10), rows()
+def test_normalized_columns_have_mean_0_and_deviation_1():
+    """After their statistics were added."""
+    norm, array = RunningNorm([True] * 3, clip=10), make_rows()
     add(norm, array)
-    np.testing.assert_allclose(normal(norm, array), (array - array.mean(0)) / array.std(0), atol=1e-3)
+    np.testing.assert_allclose(normalize(norm, array), (array - array.mean(0)) / array.std(0), atol=1e-3)
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_a_call_changes_nothing(training):
-    """Whether it learns or decides: all calls between two additions compute the same function."""
+def test_forward_does_not_change_the_statistics(training):
+    """In training and in evaluation mode."""
     norm = RunningNorm([True] * 3, clip=10).train(training)
-    add(norm, rows())
-    before, fresh = get_weights(norm), rows(seed=1) * 2
-    np.testing.assert_array_equal(normal(norm, fresh), normal(norm, fresh))
+    add(norm, make_rows())
+    before, fresh = get_weights(norm), make_rows(seed=1) * 2
+    np.testing.assert_array_equal(normalize(norm, fresh), normalize(norm, fresh))
     for name, array in get_weights(norm).items():
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_statistics_travel_as_weights():
-    """A copy that gets the weights normalises in the same way, and its mask is no weight."""
+def test_statistics_are_weights():
+    """A module that loads the weights normalizes equally; the mask of columns is not a weight."""
     norm, copy = RunningNorm([True, False, True], clip=10), RunningNorm([True, False, True], clip=10)
-    add(norm, rows())
+    add(norm, make_rows())
     assert set(get_weights(norm)) == {"mean", "variance", "count"}
     set_weights(copy, get_weights(norm))
-    np.testing.assert_array_equal(normal(copy, rows(seed=2)), normal(norm, rows(seed=2)))
+    np.testing.assert_array_equal(normalize(copy, make_rows(seed=2)), normalize(norm, make_rows(seed=2)))
 
 
-def test_other_columns_pass():
-    """A column that is not chosen stays as it is, even beyond the clip."""
-    norm, array = RunningNorm([True, False, True], clip=2), rows()
+def test_other_columns_are_unchanged():
+    """Even beyond the clip."""
+    norm, array = RunningNorm([True, False, True], clip=2), make_rows()
     add(norm, array)
-    np.testing.assert_array_equal(normal(norm, array)[:, 1], array[:, 1])
+    np.testing.assert_array_equal(normalize(norm, array)[:, 1], array[:, 1])
 
 
-def test_no_rows_change_nothing():
-    """As where no entity is present in a batch."""
-    norm, array = RunningNorm([True] * 3, clip=10), rows()
+def test_adding_no_rows_changes_nothing():
+    """As when no entity is present in a batch."""
+    norm, array = RunningNorm([True] * 3, clip=10), make_rows()
     add(norm, array)
     before = get_weights(norm)
     add(norm, array[:0])
@@ -84,9 +84,9 @@ def test_no_rows_change_nothing():
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, 1e30])
-def test_what_would_spoil_the_statistics_is_refused(number):
-    """One such number would be in them for good."""
-    norm, array = RunningNorm([True, False, True], clip=10), rows()
+def test_row_that_is_not_finite_or_too_large_raises(number):
+    """The statistics are unchanged."""
+    norm, array = RunningNorm([True, False, True], clip=10), make_rows()
     add(norm, array)
     before = get_weights(norm)
     array[5, 0] = number
@@ -97,16 +97,16 @@ def test_what_would_spoil_the_statistics_is_refused(number):
 
 
 def test_extremes_are_clipped_and_constants_are_zero():
-    """A column that never changed gives 0 as long as it does not."""
+    """A constant column gives 0."""
     norm = RunningNorm([True, True], clip=3)
     array = np.array([[7, 0], [7, 1], [7, 0], [7, 1]], np.float32)
     add(norm, array)
-    standard = normal(norm, np.array([[7, 1000], [8, -1000]], np.float32))
+    standard = normalize(norm, np.array([[7, 1000], [8, -1000]], np.float32))
     np.testing.assert_allclose(standard, [[0, 3], [3, -3]])
 
 
-def test_gradients_pass_the_scale():
-    """The gradient is that of (x - mean) / deviation."""
+def test_gradient_is_divided_by_the_deviation():
+    """The gradient of (x - mean) / deviation."""
     norm = RunningNorm([True], clip=10)
     add(norm, np.array([[0], [4]], np.float32))  # deviation 2
     number = torch.tensor([[1.0]], requires_grad=True)

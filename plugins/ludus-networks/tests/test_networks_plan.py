@@ -1,4 +1,4 @@
-"""Options of ``modular``: how they are written, and what is said about mistakes."""
+"""Tests of the options of ``modular`` and of messages about mistakes."""
 
 from __future__ import annotations
 
@@ -51,34 +51,34 @@ plain = 1
 """
 
 
-def read(text):
+def parse(text):
     """Return the options in a TOML text."""
     return structure(tomllib.loads(text), ModularConfig)
 
 
-def test_options_are_written_as_tables():
-    """One table for each encoder, one entry of a list for each label that chooses."""
-    plan = make_plan(read(RUN), REQUEST)
+def test_plan_has_a_part_for_each_table():
+    """One encoder for each table, and the label of each entry of `attention`."""
+    plan = make_plan(parse(RUN), REQUEST)
     assert list(plan.observation) == ["vector-hero", "image-map", "entity-mice", "entity-towers"]
     assert plan.privileged == {"rest": VectorPart(leaves=("fog", "ghosts"), hidden=())}
-    assert plan.targets["policy"][1].encoders == ("entity-towers", "entity-mice")
+    assert plan.attention["policy"][1].encoders == ("entity-towers", "entity-mice")
 
 
-def test_the_network_of_these_options_works():
+def test_network_is_built_from_toml():
     """From text to module."""
-    assert make_modular(read(RUN), request=REQUEST).initial_state(3)["h"].shape == (3, 256)
+    assert make_modular(parse(RUN), request=REQUEST).initial_state(3)["h"].shape == (3, 256)
 
 
-def test_leaves_without_an_encoder_are_the_rest():
-    """In the order of the observation, with the layers of that name."""
-    plan = make_plan(read('rest = [9]\n[vectors.hero]\nleaves = ["hero"]'), REQUEST)
+def test_unread_leaves_become_the_rest():
+    """In the order of the observation, with the layers of `rest`."""
+    plan = make_plan(parse('rest = [9]\n[vectors.hero]\nleaves = ["hero"]'), REQUEST)
     assert plan.observation["rest"].leaves == ("map", "mice", "mice_present", "towers", "turn")
     assert plan.observation["rest"].hidden == (9,)
 
 
-def test_privileged_leaves_have_encoders_of_their_own():
-    """A table of privileged leaves alone feeds critics."""
-    plan = make_plan(read('[vectors.fog]\nleaves = ["fog"]\n[entities.ghosts]\nleaf = "ghosts"'), REQUEST)
+def test_tables_of_privileged_leaves_become_privileged_encoders():
+    """Only critic heads read them."""
+    plan = make_plan(parse('[vectors.fog]\nleaves = ["fog"]\n[entities.ghosts]\nleaf = "ghosts"'), REQUEST)
     assert set(plan.privileged) == {"vector-fog", "entity-ghosts"}
     assert set(plan.observation) == {"rest"}
 
@@ -97,10 +97,10 @@ def test_privileged_leaves_have_encoders_of_their_own():
         ("[[attention]]\nlabel = -1\nentities = ['mice']", ("attention", 0, "label"), "a number ≥ 0"),
     ],
 )
-def test_wrong_options_are_named(text, place, problem):
-    """With the place in the file."""
+def test_wrong_option_raises(text, place, problem):
+    """With its path in the file."""
     with pytest.raises(StructuringError) as caught:
-        read(text)
+        parse(text)
     first = caught.value.problems[0]
     assert first.path == place
     assert problem in first.text
@@ -114,7 +114,7 @@ MICE = "[entities.mice]\nleaf = 'mice'\nkey = 4\n[entities.towers]\nleaf = 'towe
     [
         (
             "[vectors.a]\nleaves = ['heros']",
-            "vectors.a: there is no leaf 'heros'; there are map, hero, .*, fog, ghosts$",
+            "vectors.a: unknown leaf 'heros'; the role has map, hero, .*, fog, ghosts$",
         ),
         ("[vectors.a]\nleaves = ['hero', 'fog']", "vectors.a: fog is privileged and the other leaves are not"),
         ("[images.a]\nleaf = 'mice'", r"images.a: expected .* \(height, width, channels\), got mice Box\(4, 3\)"),
@@ -125,7 +125,7 @@ MICE = "[entities.mice]\nleaf = 'mice'\nkey = 4\n[entities.towers]\nleaf = 'towe
             "[entities.a]\nleaf = 'mice'\npresent = 'hero'",
             r"entities.a.present: expected shape \(4,\), .* got hero Box",
         ),
-        ("[entities.a]\nleaf = 'mice'\npresent = 'mask'", "entities.a: there is no leaf 'mask'"),
+        ("[entities.a]\nleaf = 'mice'\npresent = 'mask'", "entities.a: unknown leaf 'mask'"),
         (MICE + "[[attention]]\nhead = 'q'\nlabel = 1\nentities = ['mice']", "head 'q' has no labels; .*: policy$"),
         (MICE + "[[attention]]\nlabel = 2\nentities = ['mice']", "'policy' has the labels 0 to 1, got 2"),
         (MICE + "[[attention]]\nlabel = 1\nentities = ['cats']", r"entities: expected .* \(mice\), got 'cats'"),
@@ -138,58 +138,58 @@ MICE = "[entities.mice]\nleaf = 'mice'\nkey = 4\n[entities.towers]\nleaf = 'towe
         ),
         (
             MICE + "key = 5\n[[attention]]\nlabel = 1\nentities = ['mice', 'towers']\nplain = 1",
-            r"their keys have different sizes: \[4, 5\]",
+            r"expected keys of one size, got \[4, 5\]",
         ),
         (
             MICE + "[[attention]]\nlabel = 1\nentities = ['mice']\nplain = 3\n" * 2,
-            r"attention\[1\]: label 1 of head 'policy' has one already",
+            r"attention\[1\]: label 1 of head 'policy' has a table already",
         ),
     ],
 )
-def test_options_that_do_not_fit_the_role_are_named(text, problem):
-    """One line that says whose option, what was expected and what there is."""
+def test_option_that_does_not_fit_the_role_raises(text, problem):
+    """One line with the network, the option, what was expected and what the role has."""
     with pytest.raises(ContractError, match=f"^network 'modular': .*{problem}") as caught:
-        make_modular(read(text), request=REQUEST)
+        make_modular(parse(text), request=REQUEST)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("low", [-5.0, -np.inf, 0.5])
-def test_masks_in_which_absent_is_not_zero_are_refused(low):
-    """As after an interface or a normalisation: every absent entity would count as present."""
+def test_mask_whose_low_is_not_zero_raises(low):
+    """As after an interface that scales: absent entities would count as present."""
     present = spaces.Box(np.array([0, 0, low, 0], np.float32), 5.0)
     request = NetworkRequest(observation={**REQUEST.observation, "mice_present": present}, heads={"policy": 4})
     expected = (
         f"entities.mice.present: expected 0 .* got mice_present Box.4,. from {min(low, 0):g} to 5; .* MultiBinary"
     )
     with pytest.raises(ContractError, match=expected):
-        make_plan(read("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
+        make_plan(parse("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
 
 
 @pytest.mark.parametrize("present", [spaces.MultiBinary(4), spaces.Box(0, 1, (4,), np.int8), spaces.Box(0, 9, (4,))])
-def test_masks_in_which_absent_is_zero_fit(present):
+def test_mask_whose_low_is_zero_is_accepted(present):
     """Of any kind and dtype."""
     request = NetworkRequest(observation={**REQUEST.observation, "mice_present": present}, heads={"policy": 4})
-    plan = make_plan(read("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
+    plan = make_plan(parse("[entities.mice]\nleaf = 'mice'\npresent = 'mice_present'"), request)
     assert set(plan.observation) == {"entity-mice", "rest"}
 
 
-def test_a_head_without_labels_cannot_choose():
-    """The algorithm says what the labels are."""
+def test_attention_needs_a_head_with_labels():
+    """The request must contain the labels."""
     request = NetworkRequest(observation=REQUEST.observation, heads={"policy": 4})
-    with pytest.raises(ContractError, match="has no labels; expected one that has: no head has any"):
-        make_modular(read(MICE + "[[attention]]\nlabel = 0\nentities = ['mice']"), request=request)
+    with pytest.raises(ContractError, match="has no labels; expected one with labels: no head has labels"):
+        make_modular(parse(MICE + "[[attention]]\nlabel = 0\nentities = ['mice']"), request=request)
 
 
 @pytest.mark.parametrize("heads", [{}, {"features": 4}])
-def test_networks_without_actions_have_no_targets(heads):
-    """Algorithms build critics and predictors by the same options."""
+def test_network_without_actions_ignores_attention(heads):
+    """Algorithms build critics and predictors with the same options."""
     request = NetworkRequest(observation=REQUEST.observation, heads=heads, critic_heads={"value": 1})
     text = MICE + "[[attention]]\nlabel = 0\nentities = ['mice']"
-    assert make_plan(read(text), request).targets == {}
-    assert set(make_modular(read(text), request=request).state_dict()) >= {"critic_heads.value.out.weight"}
+    assert make_plan(parse(text), request).attention == {}
+    assert set(make_modular(parse(text), request=request).state_dict()) >= {"critic_heads.value.out.weight"}
 
 
-def test_parts_are_checked_where_they_are_made():
-    """Also without a file."""
+def test_parts_are_validated_in_python_too():
+    """Without a file."""
     with pytest.raises(ValueError, match="at least one item"):
         EntityPart(leaf="mice", hidden=())

@@ -1,4 +1,4 @@
-"""The papers' networks, and what they are made of."""
+"""Tests of the networks of papers."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ludus_networks import describe
 from ludus_networks.config import AETConfig, DISConfig, HoKConfig, ImagePart, VectorPart
 from ludus_networks.description import count_parameters
 from ludus_networks.plugin import ludus_register_networks
-from ludus_networks.presets import aet_parts, hok_parts, make_aet, make_dis, make_hok
+from ludus_networks.presets import aet_options, hok_options, make_aet, make_dis, make_hok
 from ludus_networks.reference import AETInputs
 
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
 
-def units(count):
-    """Return a leaf of units."""
+def make_units(count):
+    """Return the space of a leaf of units."""
     return spaces.Box(-1, 1, (count, 6), np.float32)
 
 
 MOBA = NetworkRequest(
     observation={
         "map": spaces.Box(0, 1, (6, 6, 2), np.float32),
-        "heroes": units(2),
+        "heroes": make_units(2),
         "heroes_present": spaces.MultiBinary(2),
-        "minions": units(4),
+        "minions": make_units(4),
         "minions_present": spaces.MultiBinary(4),
         "game.clock": BOX,
     },
-    privileged={"fog": BOX, "hidden": units(3), "hidden_present": spaces.MultiBinary(3)},
+    privileged={"fog": BOX, "hidden": make_units(3), "hidden_present": spaces.MultiBinary(3)},
     heads={"policy": 3 + 5 + 5 + 5 + 5 + 7},
     critic_heads={"value": 1},
     labels={"policy": (3, 5, 5, 5, 5, 7)},
@@ -46,7 +46,7 @@ def _seeded():
 
 
 def sample(leaves, rows):
-    """Draw rows of every leaf."""
+    """Return random rows of every leaf."""
     drawn = {}
     for name, space in leaves.items():
         space.seed(0)
@@ -54,40 +54,40 @@ def sample(leaves, rows):
     return drawn
 
 
-def run(made, request, rows=3):
-    """Evaluate a network on random rows."""
-    state = made.initial_state(rows) if isinstance(made, RecurrentNetwork) else {}
-    return made.eval()(sample(request.observation, rows), sample(request.privileged, rows), state)[0]
+def run(network, request, rows=3):
+    """Return the outputs of a network for random rows."""
+    state = network.initial_state(rows) if isinstance(network, RecurrentNetwork) else {}
+    return network.eval()(sample(request.observation, rows), sample(request.privileged, rows), state)[0]
 
 
 # -- AET -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("side", "paper"), [("cat", 4.37e6), ("mouse", 4.89e6)])
-def test_aet_has_about_as_many_parameters_as_in_the_paper(side, paper):
-    """Within one percent, on inputs of the sizes assumed; 1,280 features enter the torso as in table 3."""
+def test_aet_has_the_number_of_parameters_of_the_paper(side, paper):
+    """Within one percent, with the assumed input sizes; 1,280 features enter the torso as in table 3."""
     inputs = AETInputs()
-    made = make_aet(AETConfig(concat=inputs.one_by_one(side)), request=inputs.request(side))
-    assert count_parameters(made) == pytest.approx(paper, rel=0.01)
-    assert made.trunk.layers[0].weight.shape == (1024, 1280)
+    network = make_aet(AETConfig(concat=inputs.concat_leaves(side)), request=inputs.request(side))
+    assert count_parameters(network) == pytest.approx(paper, rel=0.01)
+    assert network.trunk.layers[0].weight.shape == (1024, 1280)
 
 
-def test_aet_layers_are_those_of_the_paper():
+def test_aet_layers_have_the_sizes_of_the_paper():
     """Counted by hand from table 3: blocks, Mid-MLP, policy and value."""
     inputs = AETInputs()
-    made = make_aet(AETConfig(concat=("mates",)), request=inputs.request("mouse"))
+    network = make_aet(AETConfig(concat=("mates",)), request=inputs.request("mouse"))
     blocks = sum(9 * a * b + b + 9 * b * b + b + a * b + b for a, b in ((8, 32), (32, 64), (64, 128)))
-    assert count_parameters(made.trunk.encoders["image-image"]) == blocks
-    assert count_parameters(made.trunk.encoders["vector-active"]) == 385 * 256 + 257 * 128
-    assert count_parameters(made.trunk.layers) == 1281 * 1024
-    assert count_parameters(made.heads) == 1025 * 512 + 513 * 256 + 257 * 34
-    assert count_parameters(made.critic_heads) == (1024 + 128 + 1) * 512 + 513 * 256 + 257
-    assert count_parameters(made.privileged) == 513 * 256 + 257 * 128
+    assert count_parameters(network.trunk.encoders["image-image"]) == blocks
+    assert count_parameters(network.trunk.encoders["vector-active"]) == 385 * 256 + 257 * 128
+    assert count_parameters(network.trunk.layers) == 1281 * 1024
+    assert count_parameters(network.heads) == 1025 * 512 + 513 * 256 + 257 * 34
+    assert count_parameters(network.critic_heads) == (1024 + 128 + 1) * 512 + 513 * 256 + 257
+    assert count_parameters(network.privileged) == 513 * 256 + 257 * 128
 
 
-def test_aet_sorts_the_leaves_of_a_role():
-    """Images by shape, entities by their mask, each other leaf on its own; privileged ones as well."""
-    parts = aet_parts(AETConfig(), MOBA)
+def test_aet_has_an_encoder_for_each_leaf():
+    """Images by shape, entities by their mask, all others vectors; privileged leaves too."""
+    parts = aet_options(AETConfig(), MOBA)
     assert parts.images == {"map": ImagePart(leaf="map", channels=(32, 64, 128))}
     assert {name: (part.leaf, part.present, part.pool) for name, part in parts.entities.items()} == {
         "heroes": ("heroes", "heroes_present", "max"),
@@ -97,15 +97,15 @@ def test_aet_sorts_the_leaves_of_a_role():
     assert parts.vectors == {"game-clock": VectorPart(leaves=("game.clock",)), "fog": VectorPart(leaves=("fog",))}
 
 
-def test_aet_runs():
-    """On any role; entities may be kept one by one."""
-    made = make_aet(AETConfig(channels=(4,), encoder=(8,), torso=(), heads=(8,), concat=("minions",)), request=MOBA)
-    assert {name: output.shape for name, output in run(made, MOBA).items()} == {"policy": (3, 30), "value": (3, 1)}
-    assert made.trunk.encoders["entity-minions"].width == 4 * 8
+def test_aet_outputs():
+    """With entities that are concatenated."""
+    network = make_aet(AETConfig(channels=(4,), encoder=(8,), torso=(), heads=(8,), concat=("minions",)), request=MOBA)
+    assert {name: output.shape for name, output in run(network, MOBA).items()} == {"policy": (3, 30), "value": (3, 1)}
+    assert network.trunk.encoders["entity-minions"].width == 4 * 8
 
 
-def test_aet_names_leaves_that_are_no_entities():
-    """One line, with those that are."""
+def test_aet_raises_for_a_leaf_without_entities():
+    """The message lists the leaves of entities."""
     with pytest.raises(ContractError, match=r"network 'aet': concat: .*\(heroes, minions, hidden\), got 'mates'"):
         make_aet(AETConfig(concat=("mates",)), request=MOBA)
 
@@ -113,7 +113,7 @@ def test_aet_names_leaves_that_are_no_entities():
 # -- DIS -----------------------------------------------------------------------------------------------------------
 
 
-def dense(module):
+def linear_layers(module):
     """Return all linear layers."""
     return [part for part in module.modules() if isinstance(part, torch.nn.Linear)]
 
@@ -122,14 +122,14 @@ def dense(module):
 def test_dis_has_six_dense_layers(separate_critic):
     """From observation to policy and to value; the first three are shared, or none."""
     request = NetworkRequest(observation={"obs": BOX}, heads={"policy": 19}, critic_heads={"value": 1})
-    made = make_dis(DISConfig(separate_critic=separate_critic), request=request)
-    assert len(dense(made.trunk)) + len(dense(made.heads)) == 6
-    critic = made.critic_trunk if separate_critic else made.trunk
-    assert len(dense(critic)) + len(dense(made.critic_heads)) == 6
-    assert (made.critic_trunk is None) is not separate_critic
-    activations = [part for part in made.modules() if isinstance(part, torch.nn.LeakyReLU)]
-    assert len(activations) == len(dense(made)) - 2  # none behind the last ones
-    assert run(made, request)["policy"].shape == (3, 19)
+    network = make_dis(DISConfig(separate_critic=separate_critic), request=request)
+    assert len(linear_layers(network.trunk)) + len(linear_layers(network.heads)) == 6
+    critic = network.critic_trunk if separate_critic else network.trunk
+    assert len(linear_layers(critic)) + len(linear_layers(network.critic_heads)) == 6
+    assert (network.critic_trunk is None) is not separate_critic
+    activations = [part for part in network.modules() if isinstance(part, torch.nn.LeakyReLU)]
+    assert len(activations) == len(linear_layers(network)) - 2  # none behind the last ones
+    assert run(network, request)["policy"].shape == (3, 19)
 
 
 # -- HoK -----------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_dis_has_six_dense_layers(separate_critic):
 
 def test_hok_has_the_parts_of_the_paper():
     """Convolutions, units by type with keys, an LSTM, and attention for the sixth label."""
-    parts = hok_parts(HoKConfig(plain=1), MOBA)
+    parts = hok_options(HoKConfig(plain=1), MOBA)
     assert parts.images["map"].kind == "conv"
     assert {name: part.key for name, part in parts.entities.items()} == {"heroes": 32, "minions": 32, "hidden": 0}
     assert parts.core == "lstm"
@@ -150,29 +150,29 @@ def test_hok_has_the_parts_of_the_paper():
     )
 
 
-def test_hok_chooses_targets_among_those_present():
+def test_hok_chooses_targets_among_present_units():
     """The last label's choices: none, two heroes, four minions."""
-    made = make_hok(HoKConfig(**SMALL, plain=1), request=MOBA)
+    network = make_hok(HoKConfig(**SMALL, plain=1), request=MOBA)
     observation = sample(MOBA.observation, 20)
-    heads, state = made.eval()(observation, {}, made.initial_state(20))
-    there = torch.cat([observation["heroes_present"], observation["minions_present"]], dim=1).bool()
-    assert ((heads["policy"][:, 24:].softmax(1) > 0) == there).all()
+    heads, state = network.eval()(observation, {}, network.initial_state(20))
+    is_present = torch.cat([observation["heroes_present"], observation["minions_present"]], dim=1).bool()
+    assert ((heads["policy"][:, 24:].softmax(1) > 0) == is_present).all()
     assert set(state) == {"h", "c"}
 
 
-def test_hok_takes_the_targets_named():
-    """In their order; leaves without a mask are entities where they are named."""
-    request = NetworkRequest(observation={"a": units(2), "b": units(3)}, heads={"q": 5}, labels={"q": (5,)})
+def test_hok_uses_the_targets_of_the_options():
+    """In their order; a leaf without a mask is a leaf of entities if it is named."""
+    request = NetworkRequest(observation={"a": make_units(2), "b": make_units(3)}, heads={"q": 5}, labels={"q": (5,)})
     config = HoKConfig(**SMALL, target=0, targets=("b", "a"))
-    assert hok_parts(config, request).attention[0].entities == ("b", "a")
+    assert hok_options(config, request).attention[0].entities == ("b", "a")
     assert run(make_hok(config, request=request), request)["q"].shape == (3, 5)
 
 
-def test_hok_without_a_target_has_plain_labels():
-    """For games that have none."""
-    made = make_hok(HoKConfig(**SMALL, target=-1), request=MOBA)
-    assert run(made, MOBA)["policy"].shape == (3, 30)
-    assert not made.heads["policy"].queries
+def test_hok_without_a_target_has_no_queries():
+    """For games without target labels."""
+    network = make_hok(HoKConfig(**SMALL, target=-1), request=MOBA)
+    assert run(network, MOBA)["policy"].shape == (3, 30)
+    assert not network.heads["policy"].queries
 
 
 @pytest.mark.parametrize(
@@ -183,16 +183,16 @@ def test_hok_without_a_target_has_plain_labels():
         ({"targets": ("cats",)}, r"targets: expected leaves of shape \(entities, features\) .*, got 'cats'"),
     ],
 )
-def test_hok_says_what_does_not_fit(options, problem):
+def test_hok_option_that_does_not_fit_raises(options, problem):
     """One line that names the network."""
     with pytest.raises(ContractError, match=f"^network 'hok': .*{problem}"):
         make_hok(HoKConfig(**SMALL, **options), request=MOBA)
 
 
-def test_hok_says_what_to_set_where_there_is_nothing_to_choose_from():
-    """The line begins with the option."""
+def test_hok_without_entities_raises():
+    """The message begins with the option and names the value to set."""
     request = NetworkRequest(observation={"obs": BOX}, heads={"policy": 4}, critic_heads={"value": 1})
-    with pytest.raises(ConfigError, match=r"^target: no leaf of shape .* expected target = -1"):
+    with pytest.raises(ConfigError, match=r"^target: expected a leaf of shape .* set target = -1"):
         make_hok(HoKConfig(**SMALL), request=request)
 
 
@@ -200,7 +200,7 @@ def test_hok_says_what_to_set_where_there_is_nothing_to_choose_from():
 
 
 @pytest.mark.parametrize("component", ludus_register_networks(), ids=lambda component: component.name)
-def test_every_component_loads(component):
+def test_registered_networks_load(component):
     """With default options, on a role with a vector, an image and privileged leaves."""
     request = NetworkRequest(
         observation={"obs": BOX, "map": MOBA.observation["map"]},
@@ -209,23 +209,23 @@ def test_every_component_loads(component):
         critic_heads={"value": 1},
     )
     config = component.load_config()(**({"target": -1} if component.name == "hok" else {}))
-    made = component.load_factory()(config, request=request)
-    assert {name: output.shape for name, output in run(made, request).items()} == {"policy": (3, 4), "value": (3, 1)}
+    network = component.load_factory()(config, request=request)
+    assert {name: output.shape for name, output in run(network, request).items()} == {"policy": (3, 4), "value": (3, 1)}
 
 
-def test_a_description_shows_parts_and_their_parameters():
-    """Down to the depth asked for; the first line is the sum."""
-    made = make_hok(HoKConfig(**SMALL, plain=1), request=MOBA)
-    lines = describe(made, depth=9).splitlines()
-    assert lines[0].split() == ["all", f"{count_parameters(made):,}"]
+def test_describe_lists_parts_and_their_parameters():
+    """Down to the requested depth; the first line is the sum."""
+    network = make_hok(HoKConfig(**SMALL, plain=1), request=MOBA)
+    lines = describe(network, depth=9).splitlines()
+    assert lines[0].split() == ["all", f"{count_parameters(network):,}"]
     assert any(line.split() == ["core", "576", "lstm", "8", "→", "8"] for line in lines)
     assert any(line.split() == ["out", "216", "linear", "8", "→", "24"] for line in lines)
     assert any("convolution 3 by 3, 2 → 4" in line for line in lines)
-    assert len(describe(made, depth=1).splitlines()) == 5  # all, trunk, privileged, heads, critic heads
+    assert len(describe(network, depth=1).splitlines()) == 5  # all, trunk, privileged, heads, critic heads
 
 
-def test_importing_the_package_is_light():
-    """`describe` loads torch when it is called."""
+def test_importing_the_package_does_not_import_torch():
+    """`describe` imports it when called."""
     import subprocess
     import sys
 

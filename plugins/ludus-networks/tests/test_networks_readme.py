@@ -1,4 +1,4 @@
-"""The README's tables say what the options say."""
+"""Tests that the tables of the README match the options."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ludus_networks.reference import AETInputs
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def shown(default):
-    """Return a default as TOML has it, in code."""
+def format_default(default):
+    """Return a default in TOML, as code."""
     if default is attrs.NOTHING:
         return ""
     if isinstance(default, attrs.Factory):
@@ -26,11 +26,11 @@ def shown(default):
 
 @pytest.mark.parametrize("name", config.__all__)
 def test_every_option_is_in_the_readme(name):
-    """With its default and its line of meaning."""
+    """With its default and help."""
     for option in attrs.fields(getattr(config, name)):
-        assert f"| `{option.name}` | {shown(option.default)}| {option.metadata['help']} |" in README
+        assert f"| `{option.name}` | {format_default(option.default)}| {option.metadata['help']} |" in README
 
 
-def test_assumed_sizes_have_a_meaning():
-    """Each says what it is the size of."""
+def test_reference_inputs_have_help():
+    """For every size."""
     assert all(option.metadata["help"] for option in attrs.fields(AETInputs))

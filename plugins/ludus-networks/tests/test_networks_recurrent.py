@@ -1,4 +1,4 @@
-"""Memory: stepping and unrolling are the same."""
+"""Tests of the recurrent layers."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from ludus_networks.recurrent import Core
+from ludus_networks.recurrent import RecurrentCore
 
 T, N, INPUTS, SIZE = 6, 4, 3, 5
 BOTH = pytest.mark.parametrize("kind", ["lstm", "gru"])
 
 
-def case(kind, seed=0):
-    """Return a core, features and a state that is not the initial one."""
+def make_case(kind, seed=0):
+    """Return a core, features and a nonzero state."""
     torch.manual_seed(seed)
-    core = Core(kind, INPUTS, SIZE)
+    core = RecurrentCore(kind, INPUTS, SIZE)
     for parameter in core.parameters():  # biases are mostly 0 at first
         torch.nn.init.normal_(parameter, std=0.5)
     state = {name: torch.randn(N, SIZE) for name in core.names}
     return core, torch.randn(T, N, INPUTS), state
 
 
-def stepped(core, features, state, starts):
-    """Step through the entries, putting the state back where a match starts."""
+def step_through(core, features, state, starts):
+    """Step through the entries; reset the state where a match starts."""
     outputs = []
     for t in range(len(features)):
         fresh = core.initial(N)
@@ -38,25 +38,25 @@ def stepped(core, features, state, starts):
 @BOTH
 @settings(deadline=None, max_examples=25)
 @given(bits=st.lists(st.booleans(), min_size=T * N, max_size=T * N))
-def test_unrolling_is_stepping(kind, bits):
-    """Wherever matches start, outputs and the last state agree."""
-    core, features, state = case(kind)
+def test_unroll_equals_stepping(kind, bits):
+    """Outputs and last state, wherever matches start."""
+    core, features, state = make_case(kind)
     starts = torch.tensor(bits).reshape(T, N)
     outputs, after = core.unroll(features, state, starts=starts)
-    expected, expected_after = stepped(core, features, state, starts)
+    expected, expected_after = step_through(core, features, state, starts)
     torch.testing.assert_close(outputs, expected, atol=1e-5, rtol=0)
     for name in core.names:
         torch.testing.assert_close(after[name], expected_after[name], atol=1e-5, rtol=0)
 
 
 @BOTH
-def test_gradients_of_unrolling_are_those_of_stepping(kind):
-    """Weights, features and the state before get the same gradients."""
+def test_gradients_of_unroll_equal_those_of_stepping(kind):
+    """Of weights, features and initial state."""
     starts = torch.zeros(T, N, dtype=torch.bool)
     starts[0, 1] = starts[2, 0] = starts[2, 3] = starts[5, 1] = True
     gradients = []
-    for way in (lambda core, *rest: core.unroll(rest[0], rest[1], starts=rest[2]), stepped):
-        core, features, state = case(kind)
+    for way in (lambda core, *rest: core.unroll(rest[0], rest[1], starts=rest[2]), step_through):
+        core, features, state = make_case(kind)
         leaves = [features, *state.values()]
         for leaf in leaves:
             leaf.requires_grad_()
@@ -67,9 +67,9 @@ def test_gradients_of_unrolling_are_those_of_stepping(kind):
 
 
 @BOTH
-def test_nothing_crosses_a_start(kind):
-    """What comes before a match starts has no influence on it."""
-    core, features, state = case(kind)
+def test_outputs_after_a_start_do_not_depend_on_entries_before(kind):
+    """Their gradient is 0."""
+    core, features, state = make_case(kind)
     starts = torch.zeros(T, N, dtype=torch.bool)
     starts[3, 2] = True
     features.requires_grad_()
@@ -80,9 +80,9 @@ def test_nothing_crosses_a_start(kind):
 
 
 @BOTH
-def test_broken_numbers_do_not_cross_a_start(kind):
-    """Not even NaN in the state before."""
-    core, features, state = case(kind)
+def test_nan_in_the_state_does_not_cross_a_start(kind):
+    """Outputs are finite."""
+    core, features, state = make_case(kind)
     starts = torch.zeros(T, N, dtype=torch.bool)
     starts[0] = True
     outputs, _ = core.unroll(features, {name: leaf * torch.nan for name, leaf in state.items()}, starts=starts)
@@ -94,9 +94,9 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
-def test_an_lstm_is_an_lstm():
+def test_lstm_step_equals_the_formula():
     """One step, computed by NumPy from the weights."""
-    core, features, state = case("lstm")
+    core, features, state = make_case("lstm")
     w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in core.parameters())
     gates = features[0].numpy() @ w_ih.T + b_ih + state["h"].numpy() @ w_hh.T + b_hh
     i, f, g, o = np.split(gates, 4, axis=1)
@@ -106,9 +106,9 @@ def test_an_lstm_is_an_lstm():
     np.testing.assert_allclose(output.detach().numpy(), sigmoid(o) * np.tanh(c), atol=1e-6)
 
 
-def test_a_gru_is_a_gru():
+def test_gru_step_equals_the_formula():
     """One step, computed by NumPy from the weights."""
-    core, features, state = case("gru")
+    core, features, state = make_case("gru")
     w_ih, w_hh, b_ih, b_hh = (parameter.detach().numpy() for parameter in core.parameters())
     x_r, x_z, x_n = np.split(features[0].numpy() @ w_ih.T + b_ih, 3, axis=1)
     h_r, h_z, h_n = np.split(state["h"].numpy() @ w_hh.T + b_hh, 3, axis=1)
@@ -119,8 +119,8 @@ def test_a_gru_is_a_gru():
 
 @BOTH
 def test_gates_are_orthogonal(kind):
-    """Every gate's recurrent weights are a rotation; an LSTM's forget gates are open at first."""
-    core = Core(kind, INPUTS, SIZE)
+    """Recurrent weights of every gate are orthogonal; the forget biases of an LSTM are 1."""
+    core = RecurrentCore(kind, INPUTS, SIZE)
     for gate in core.weight_hh.split(SIZE):
         torch.testing.assert_close(gate @ gate.T, torch.eye(SIZE), atol=1e-5, rtol=0)
     open_gates = core.bias_ih[SIZE : 2 * SIZE]
@@ -129,9 +129,9 @@ def test_gates_are_orthogonal(kind):
 
 
 @BOTH
-def test_a_core_can_be_copied_and_lent_weights(kind):
-    """Copies have weights of their own, and a functional call uses the weights it is given."""
-    core, features, state = case(kind)
+def test_core_supports_deepcopy_and_functional_call(kind):
+    """Copies have their own weights, and a functional call uses the weights passed to it."""
+    core, features, state = make_case(kind)
     other = copy.deepcopy(core)
     with torch.no_grad():
         for parameter in other.parameters():
@@ -155,9 +155,9 @@ def test_a_core_can_be_copied_and_lent_weights(kind):
 
 
 @BOTH
-def test_memory_is_kept_in_32_bits(kind):
-    """Also where everything around it computes in 16."""
-    core, features, state = case(kind)
+def test_core_computes_in_float32_under_autocast(kind):
+    """Outputs and state."""
+    core, features, state = make_case(kind)
     starts = torch.zeros(T, N, dtype=torch.bool)
     exact = core.unroll(features.bfloat16().float(), state, starts=starts)[0]
     with torch.autocast("cpu", torch.bfloat16):

@@ -134,7 +134,7 @@ def test_value_losses_have_weights(make_ppo, make_batch, weight):
     trainer, batch = trainer_of(ppo, value_weight=weight), played(ppo, make_batch)
     before = trainer.weights()
     trainer.update(batch, progress=0.0)
-    name = "network.critic_heads.curious.bias"
+    name = "network.critic_heads.curious.out.bias"
     assert (trainer.weights()[name] != before[name]).all() == bool(weight)
 
 
@@ -162,7 +162,7 @@ def test_both_heads_are_learned(make_ppo, make_batch):
     trainer.update(batch, progress=0.0)
     after = trainer.weights()
     for head in HEADS:
-        name = f"network.critic_heads.{head}.bias"
+        name = f"network.critic_heads.{head}.out.bias"
         assert after[name] != before[name]
 
 

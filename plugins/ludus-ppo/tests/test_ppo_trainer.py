@@ -172,7 +172,7 @@ def test_labels_not_used_are_not_learned(make_ppo, make_batch, label_objective):
     ppo = make_ppo(BUTTON_AND_MOVE, label_objective=label_objective, labels_used=((True, False),) * 3)
     batch = make_batch(ppo)
     before, after = ppo.make_trainer(seed=1).weights(), update(ppo, batch)[0].weights()
-    head = "network.heads.policy.weight"
+    head = "network.heads.policy.out.weight"
     np.testing.assert_array_equal(after[head][3:], before[head][3:])
     assert (after[head][:3] != before[head][:3]).all()
 

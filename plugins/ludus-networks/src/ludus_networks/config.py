@@ -47,7 +47,7 @@ class MLPConfig:
     )
     activation: str = option("tanh", _ACTIVATIONS, help="activation after every hidden layer: tanh, relu, leaky_relu")
     separate_critic: bool = option(
-        False, help="critic heads get hidden layers of their own instead of sharing those of the policy"
+        False, help="critic heads have their own hidden layers instead of sharing the policy's"
     )
     scale: bool = option(True, help=_SCALE)
 
@@ -66,26 +66,26 @@ class ConvConfig:
     )
     activation: str = option("relu", _ACTIVATIONS, help="activation after every layer: tanh, relu, leaky_relu")
     separate_critic: bool = option(
-        False, help="critic heads get convolutions and hidden layers of their own instead of sharing the policy's"
+        False, help="critic heads have their own convolutions and hidden layers instead of sharing the policy's"
     )
     scale: bool = option(True, help=_SCALE)
 
 
 @frozen(kw_only=True)
 class VectorPart:
-    """An encoder of leaves as one vector: flattened, joined, hidden layers."""
+    """Encoder of leaves as one vector: flattened, joined, hidden layers."""
 
-    leaves: tuple[str, ...] = option(check=each(Check("a leaf", bool)), help="the leaves, joined in this order")
+    leaves: tuple[str, ...] = option(check=each(Check("a leaf", bool)), help="leaves to read, joined in this order")
     hidden: tuple[int, ...] = option(
-        (256, 128), _SIZES, help="units of the hidden layers, first to last; empty: joined only"
+        (256, 128), _SIZES, help="units of the hidden layers, first to last; empty: no layers"
     )
 
 
 @frozen(kw_only=True)
 class ImagePart:
-    """An encoder of one leaf ``[height, width, channels]``."""
+    """Encoder of one leaf ``[height, width, channels]``."""
 
-    leaf: str = option(help="the leaf")
+    leaf: str = option(help="leaf to read")
     kind: str = option(
         "residual",
         one_of("residual", "conv"),
@@ -97,68 +97,68 @@ class ImagePart:
     kernel: int = option(3, at_least(1), help="side of the square kernels in cells; ≥ 1, odd for residual")
     stride: int = option(2, at_least(1), help="step of each block or convolution in cells; ≥ 1; 2 halves the image")
     pool: str = option(
-        "mean", one_of("mean", "max", "flatten"), help="what is kept of the last cells: mean, max, or flatten for all"
+        "mean", one_of("mean", "max", "flatten"), help="pooling of the last cells: mean, max, or flatten for no pooling"
     )
-    hidden: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers behind; may be empty")
+    hidden: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers after pooling; may be empty")
 
 
 @frozen(kw_only=True)
 class EntityPart:
-    """An encoder of a variable number of entities ``[E, f]`` by the same hidden layers for each."""
+    """Encoder of a variable number of entities ``[E, f]`` with the same hidden layers for each."""
 
-    leaf: str = option(help="the leaf of shape (E, f): a row of features for each entity")
-    present: str = option("", help='the leaf of shape (E,) that is 0 where there is no entity; "": all are there')
+    leaf: str = option(help="leaf of shape (E, f): a row of features for each entity")
+    present: str = option("", help='leaf of shape (E,) that is 0 for absent entities; "": all are present')
     hidden: tuple[int, ...] = option(
         (256, 128), each(at_least(1)), help="units of the hidden layers, first to last; ≥ 1 each"
     )
     pool: str = option(
         "max",
         one_of("max", "mean", "attention", "concat"),
-        help="how those present become one vector: max, mean, attention (learned weights); concat keeps all, in order",
+        help="pooling of the entities present: max, mean, attention (learned weights); concat: all entities, in order",
     )
     key: int = option(
-        0, at_least(0), help="units that the last hidden layer has in addition, an entity's key for attention; ≥ 0"
+        0, at_least(0), help="additional units of the last hidden layer, the entity's key for attention; ≥ 0"
     )
 
 
 @frozen(kw_only=True)
 class AttentionPart:
-    """A label whose choices are entities: p(t|a) = softmax(FC(h) · keys) over those present [HoK eq. 1]."""
+    """An action label whose choices are entities: p(t|a) = softmax(FC(h) · keys) over entities present [HoK eq. 1]."""
 
-    head: str = option("policy", help="the head in which the label lies")
-    label: int = option(check=at_least(0), help="the position of the label in the head; ≥ 0")
+    head: str = option("policy", help="head that contains the label")
+    label: int = option(check=at_least(0), help="position of the label in the head; ≥ 0")
     entities: tuple[str, ...] = option(
         check=each(Check("a table below entities", bool)), help="tables below `entities`, in the order of the choices"
     )
-    plain: int = option(0, at_least(0), help="choices before the entities that are none, such as no target; ≥ 0")
+    plain: int = option(0, at_least(0), help="choices before the entities, such as no target; ≥ 0")
 
 
 @frozen(kw_only=True)
 class ModularConfig:
-    """Encoders side by side, a torso, a memory, and heads with hidden layers of their own."""
+    """Encoders side by side, a torso, a recurrent core, and heads with hidden layers."""
 
     vectors: Mapping[str, VectorPart] = option({}, _PARTS, help="encoders of vectors, by names of your choice")
     images: Mapping[str, ImagePart] = option({}, _PARTS, help="encoders of images, by names of your choice")
     entities: Mapping[str, EntityPart] = option({}, _PARTS, help="encoders of entities, by names of your choice")
     rest: tuple[int, ...] = option(
-        (), _SIZES, help="units of the hidden layers over all leaves that no encoder names; empty: joined only"
+        (), _SIZES, help="units of the hidden layers over all leaves that no encoder reads; empty: no layers"
     )
     torso: tuple[int, ...] = option(
-        (256, 256), _SIZES, help="units of the hidden layers over what the encoders found, joined; may be empty"
+        (256, 256), _SIZES, help="units of the hidden layers over the joined features of the encoders; may be empty"
     )
-    core: str = option("none", one_of("none", "lstm", "gru"), help="the memory behind the torso: none, lstm, gru")
-    core_size: int = option(256, at_least(1), help="units of the memory; ≥ 1")
-    heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of every head that is no critic's")
+    core: str = option("none", one_of("none", "lstm", "gru"), help="recurrent core after the torso: none, lstm, gru")
+    core_size: int = option(256, at_least(1), help="units of the core; ≥ 1")
+    heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of every head except critic heads")
     critic_heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of every critic head")
-    attention: tuple[AttentionPart, ...] = option((), help="labels whose choices are entities")
+    attention: tuple[AttentionPart, ...] = option((), help="action labels whose choices are entities")
     separate_critic: bool = option(
-        False, help="critic heads get encoders, torso and memory of their own instead of sharing the policy's"
+        False, help="critic heads have their own encoders, torso and core instead of sharing the policy's"
     )
     activation: str = option("relu", _ACTIVATIONS, help="activation after every layer: tanh, relu, leaky_relu")
     normalize: bool = option(
-        False, help="bring vectors and entities to mean 0 and deviation 1 by running statistics that learners update"
+        False, help="normalize vectors and entities to mean 0 and deviation 1 by running statistics"
     )
-    normalize_clip: float = option(10.0, above(0), help="largest absolute value after normalisation; > 0")
+    normalize_clip: float = option(10.0, above(0), help="largest absolute value after normalization; > 0")
     scale: bool = option(True, help=_SCALE)
 
 
@@ -173,16 +173,18 @@ class AETConfig:
         (256, 128), each(at_least(1)), help="units of the hidden layers over each other leaf; paper: 256, 128"
     )
     torso: tuple[int, ...] = option(
-        (1024,), _SIZES, help="units of the hidden layers over all of it; paper: from 1,280 to 1024"
+        (1024,), _SIZES, help="units of the hidden layers over the joined encodings; paper: from 1,280 to 1024"
     )
     heads: tuple[int, ...] = option(
         (512, 256), _SIZES, help="units of the hidden layers of policy and value each; paper: 512, 256"
     )
     concat: tuple[str, ...] = option(
-        (), help="entity leaves that are kept one by one instead of pooled, such as teammates of a fixed order"
+        (), help="entity leaves that are concatenated instead of pooled, such as teammates of a fixed order"
     )
-    present: str = option("_present", help="the mask of the entities of leaf X is the leaf X with this behind it")
-    normalize: bool = option(False, help="running normalisation of vectors and entities")
+    present: str = option(
+        "_present", help="suffix of the mask of an entity leaf: the mask of leaf X is leaf X + suffix"
+    )
+    normalize: bool = option(False, help="running normalization of vectors and entities")
 
 
 @frozen(kw_only=True)
@@ -195,8 +197,8 @@ class DISConfig:
     heads: tuple[int, ...] = option(
         (256, 256), _SIZES, help="units of the hidden layers of policy and value each; paper: two, sizes not given"
     )
-    separate_critic: bool = option(False, help="policy and value share nothing, as in the paper's MAPPO")
-    normalize: bool = option(False, help="running normalisation of all leaves")
+    separate_critic: bool = option(False, help="policy and value share no layers, as in the paper's MAPPO")
+    normalize: bool = option(False, help="running normalization of all leaves")
 
 
 @frozen(kw_only=True)
@@ -212,15 +214,18 @@ class HoKConfig:
     key: int = option(32, at_least(1), help="units of a key; ≥ 1")
     vector: tuple[int, ...] = option((128, 128), _SIZES, help="units of the layers over all other leaves, joined")
     torso: tuple[int, ...] = option((256,), _SIZES, help="units of the layers between the encoders and the LSTM")
-    core: str = option("lstm", one_of("none", "lstm", "gru"), help="the memory; paper: lstm")
-    core_size: int = option(256, at_least(1), help="units of the memory; ≥ 1")
+    core: str = option("lstm", one_of("none", "lstm", "gru"), help="recurrent core; paper: lstm")
+    core_size: int = option(256, at_least(1), help="units of the core; ≥ 1")
     heads: tuple[int, ...] = option((), _SIZES, help="units of the hidden layers of policy and value each")
     target: int = option(
-        5, at_least(-1), help="position of the label that chooses a unit by attention; -1: there is none; paper: 5"
+        5, at_least(-1), help="position of the label that chooses a unit by attention; -1: no such label; paper: 5"
     )
     targets: tuple[str, ...] = option(
-        (), help="entity leaves that the label chooses from, in its order; empty: all in the order of the observation"
+        (),
+        help="entity leaves of the label's choices, in order; empty: all, in the order of the observation",
     )
-    plain: int = option(0, at_least(0), help="choices of that label before the units, such as no target; ≥ 0")
-    present: str = option("_present", help="the mask of the entities of leaf X is the leaf X with this behind it")
-    normalize: bool = option(False, help="running normalisation of vectors and units")
+    plain: int = option(0, at_least(0), help="choices of the label before the units, such as no target; ≥ 0")
+    present: str = option(
+        "_present", help="suffix of the mask of an entity leaf: the mask of leaf X is leaf X + suffix"
+    )
+    normalize: bool = option(False, help="running normalization of vectors and units")

@@ -1,145 +1,237 @@
-"""Encoders: from observation leaves to one feature vector per row."""
+"""Encoders of vectors, images, and a variable number of entities: from observation leaves to one vector per row."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
-from gymnasium import Space
-from ludus.errors import ContractError
+from attrs import frozen
+from gymnasium import Space, spaces
 from torch import Tensor, nn
-from torch.nn import functional
 
-from ludus_networks.config import ConvConfig, ImagePart, MLPConfig
-from ludus_networks.inputs import FlatInput, is_image, scale_of
+from ludus_networks.config import EntityPart, ImagePart, VectorPart
+from ludus_networks.inputs import FlatInput, flat_width, scale_factor
+from ludus_networks.layers import (
+    ACTIVATIONS,
+    Convolution,
+    conv_layers,
+    conv_output_size,
+    hidden_layers,
+    init_orthogonal,
+)
+from ludus_networks.normalization import RunningNorm
 
-__all__ = [
-    "ACTIVATIONS",
-    "ConvEncoder",
-    "Convolution",
-    "MLPEncoder",
-    "convolutions",
-    "hidden_layers",
-    "initialised",
-    "shrunk",
-]
+__all__ = ["EncoderSettings", "EntityEncoder", "EntityKeys", "ImageEncoder", "VectorEncoder", "make_encoder"]
 
-#: Activations by the names that options give them.
-ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU, "leaky_relu": nn.LeakyReLU}
+# logit of an absent entity: its probability is 0 in float32, and half precision can represent the number
+_ABSENT_LOGIT = -1e4
 
 
-class Convolution(nn.Conv2d):
-    """A convolution that leaves out the cells that kernels of one cell, without padding, step over before it computes.
+class EntityKeys(NamedTuple):
+    """Keys of the entities that a label can choose."""
 
-    The result is the same. With those cells, oneDNN's gradient of the weights writes beyond its memory on x86 without
-    AVX-512 (oneDNN 3.12 of torch 2.13, images with few channels, channels last).
+    keys: Tensor  # [n, E, key]
+    present: Tensor | None  # [n, E] bool; None: all are present
+
+    def logits(self, query: Tensor) -> Tensor:
+        """Return the product of ``query [n, key]`` and every key, ``[n, E]``; very low for absent entities."""
+        logits = (self.keys @ query.unsqueeze(2)).squeeze(2)
+        return logits if self.present is None else logits.masked_fill(~self.present, _ABSENT_LOGIT)
+
+
+@frozen(kw_only=True)
+class EncoderSettings:
+    """Settings that all encoders of a network share.
+
+    Args:
+        activation: Activation after every hidden layer.
+        scale: Whether 8-bit leaves are scaled, see `ludus_networks.inputs.scale_factor`.
+        clip: Largest absolute value after running normalization; None: no normalization.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
+    activation: str
+    scale: bool
+    clip: float | None
+
+    def make_norm(self, columns: list[bool]) -> RunningNorm | None:
+        """Return the normalization of columns; None without normalization."""
+        return None if self.clip is None or not any(columns) else RunningNorm(columns, clip=self.clip)
+
+
+class VectorEncoder(nn.Module):
+    """Leaves flattened and joined, then hidden layers.
+
+    Args:
+        leaves: Spaces of all leaves. With normalization, `Box` leaves are normalized.
+        config: Names of the leaves to read, and sizes.
+        settings: Settings of the network.
+    """
+
+    def __init__(self, leaves: Mapping[str, Space[Any]], config: VectorPart, settings: EncoderSettings) -> None:
+        super().__init__()
+        chosen = {name: leaves[name] for name in config.leaves}
+        self._input = FlatInput(chosen, scale=settings.scale)
+        self.width = config.hidden[-1] if config.hidden else self._input.size
+        boxes = [(isinstance(space, spaces.Box), flat_width(space)) for space in chosen.values()]
+        self.norm = settings.make_norm([is_box for is_box, width in boxes for _ in range(width)])
+        self.layers = hidden_layers(self._input.size, config.hidden, settings.activation)
+
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
+        """Return features ``[n, width]`` and None, as there are no entities."""
+        joined = self._input(leaves)
+        return self.layers(joined if self.norm is None else self.norm(joined)), None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Add rows to the statistics of the normalization."""
+        if self.norm is not None:
+            self.norm.add(self._input(leaves))
+
+
+class _ResidualBlock(nn.Module):
+    """Two convolutions and a shortcut [AET §3.2.3, after He et al. 2016], without batch normalization.
+
+    Args:
+        in_channels: Number of input channels.
+        channels: Number of output channels.
+        config: Kernel and stride.
+        activation: Activation after the first convolution, and after the sum.
+    """
+
+    def __init__(self, in_channels: int, channels: int, config: ImagePart, activation: str) -> None:
+        super().__init__()
+        gain, padding = nn.init.calculate_gain(activation), config.kernel // 2  # type: ignore[arg-type]
+        self.first = init_orthogonal(Convolution(in_channels, channels, config.kernel, config.stride, padding), gain)
+        self.second = init_orthogonal(Convolution(channels, channels, config.kernel, 1, padding), gain)
+        if config.stride == 1 and in_channels == channels:
+            self.shortcut: nn.Module = nn.Identity()
+        else:
+            self.shortcut = init_orthogonal(Convolution(in_channels, channels, 1, config.stride), 1.0)
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, image: Tensor) -> Tensor:
         """Return ``[n, channels, height, width]``."""
-        if self.kernel_size == (1, 1) and self.padding == (0, 0):
-            down, right = self.stride
-            return functional.conv2d(input[:, :, ::down, ::right], self.weight, self.bias, groups=self.groups)
-        return super().forward(input)
+        change = self.second(self.activation(self.first(image)))
+        result: Tensor = self.activation(change + self.shortcut(image))
+        return result
 
 
-def initialised(layer: nn.Linear | nn.Conv2d, gain: float) -> nn.Linear | nn.Conv2d:
-    """Fill `layer` with orthogonal weights of the given gain and zero biases, and return it."""
-    nn.init.orthogonal_(layer.weight, gain)
-    if layer.bias is not None:
-        nn.init.zeros_(layer.bias)
-    return layer
+def _residual_blocks(space: Space[Any], config: ImagePart, activation: str) -> nn.Sequential:
+    """Return a residual block for each entry of `config.channels`."""
+    in_channels = [(space.shape or ())[-1], *config.channels[:-1]]
+    pairs = zip(in_channels, config.channels, strict=True)
+    return nn.Sequential(*(_ResidualBlock(*pair, config, activation) for pair in pairs))
 
 
-def hidden_layers(size: int, hidden: Sequence[int], activation: str) -> nn.Sequential:
-    """Return linear layers from `size` features on, each with an activation behind it; none for no `hidden`."""
-    gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
-    layers: list[nn.Module] = []
-    for units in hidden:
-        layers += [initialised(nn.Linear(size, units), gain), ACTIVATIONS[activation]()]
-        size = units
-    return nn.Sequential(*layers)
-
-
-class MLPEncoder(nn.Module):
-    """All leaves flattened and joined, then hidden layers.
+class ImageEncoder(nn.Module):
+    """Residual blocks or convolutions over one leaf, then hidden layers.
 
     Args:
-        leaves: The spaces of the leaves.
-        config: Sizes and activation.
+        leaves: Spaces of all leaves; that of the image is ``[height, width, channels]``.
+        config: Name of the leaf, and sizes.
+        settings: Settings of the network.
     """
 
-    def __init__(self, leaves: Mapping[str, Space[Any]], config: MLPConfig) -> None:
+    def __init__(self, leaves: Mapping[str, Space[Any]], config: ImagePart, settings: EncoderSettings) -> None:
         super().__init__()
-        self.width = config.hidden[-1]
-        self._input = FlatInput(leaves, scale=config.scale)
-        self.layers = hidden_layers(self._input.size, config.hidden, config.activation)
+        space = leaves[config.leaf]
+        self._leaf, self._pool = config.leaf, config.pool
+        self._factor = scale_factor(space, scale=settings.scale)
+        make_layers = conv_layers if config.kind == "conv" else _residual_blocks
+        self.tower = make_layers(space, config, settings.activation)
+        height, width = conv_output_size(space, config)
+        size = config.channels[-1] * (height * width if config.pool == "flatten" else 1)
+        self.layers = hidden_layers(size, config.hidden, settings.activation)
+        self.width = config.hidden[-1] if config.hidden else size
 
-    def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
-        """Return features ``[n, width] float32``."""
-        features: Tensor = self.layers(self._input(leaves))
-        return features
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, None]:
+        """Return features ``[n, width]`` and None, as there are no entities."""
+        image = leaves[self._leaf].permute(0, 3, 1, 2).float()  # [n, C, H, W]
+        cells = self.tower(image * self._factor if self._factor != 1.0 else image).flatten(2)
+        if self._pool == "flatten":
+            return self.layers(cells.flatten(1)), None
+        return self.layers(cells.mean(2) if self._pool == "mean" else cells.amax(2)), None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Do nothing: images are not normalized."""
 
 
-class ConvEncoder(nn.Module):
-    """Convolutions over every image leaf; their outputs and all other leaves pass through hidden layers.
+class EntityEncoder(nn.Module):
+    """The same hidden layers for every entity, then a pool over the entities present [AET figure 2, HoK §4].
+
+    The units of the last layer are an entity's features and its key. Absent entities have no influence; if no entity
+    is present, the pooled features are 0.
 
     Args:
-        leaves: The spaces of the leaves; at least one must be ``[height, width, channels]``.
-        config: Sizes and activation.
-
-    Raises:
-        ContractError: No leaf is an image.
+        leaves: Spaces of all leaves.
+        config: Names of the leaves, sizes and pooling.
+        settings: Settings of the network.
     """
 
-    def __init__(self, leaves: Mapping[str, Space[Any]], config: ConvConfig) -> None:
+    def __init__(self, leaves: Mapping[str, Space[Any]], config: EntityPart, settings: EncoderSettings) -> None:
         super().__init__()
-        images = {name: space for name, space in leaves.items() if is_image(space)}
-        if not images:
-            raise ContractError(
-                f"network 'conv' needs a Box leaf of shape (height, width, channels), got "
-                f"{', '.join(f'{name} {space.shape}' for name, space in leaves.items())}; use network 'mlp'"
-            )
-        self.width = config.hidden[-1]
-        self._images = {name: scale_of(space, scale=config.scale) for name, space in images.items()}
-        others = {name: space for name, space in leaves.items() if name not in images}
-        self._others = FlatInput(others, scale=config.scale) if others else None
-        self.towers = nn.ModuleList(convolutions(space, config, config.activation) for space in images.values())
-        size = sum(math.prod(shrunk(space, config)) * config.channels[-1] for space in images.values())
-        size += self._others.size if self._others else 0
-        self.layers = hidden_layers(size, config.hidden, config.activation)
+        count, size = leaves[config.leaf].shape or ()
+        self._config = config
+        self._factor = scale_factor(leaves[config.leaf], scale=settings.scale)
+        self._num_features = config.hidden[-1]
+        self.width = self._num_features * (count if config.pool == "concat" else 1)
+        self.norm = settings.make_norm([True] * size)
+        units = (*config.hidden[:-1], self._num_features + config.key)
+        self.layers = hidden_layers(size, units, settings.activation)
+        attends = config.pool == "attention"
+        self.score = init_orthogonal(nn.Linear(self._num_features, 1), 1.0) if attends else None
 
-    def forward(self, leaves: Mapping[str, Tensor]) -> Tensor:
-        """Return features ``[n, width] float32``."""
-        parts = []
-        for (name, factor), tower in zip(self._images.items(), self.towers, strict=True):
-            image = leaves[name].permute(0, 3, 1, 2).float()  # [n, C, H, W]
-            parts.append(tower(image * factor if factor != 1.0 else image).flatten(1))
-        if self._others is not None:
-            parts.append(self._others(leaves))
-        features: Tensor = self.layers(parts[0] if len(parts) == 1 else torch.cat(parts, dim=1))
-        return features
+    def forward(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, EntityKeys | None]:
+        """Return features ``[n, width]``, and the keys of the entities; None without keys."""
+        config = self._config
+        entities, present = self._read(leaves)
+        if present is not None:
+            entities = torch.where(present.unsqueeze(2), entities, 0.0)  # removes NaN of absent entities too
+        if self.norm is not None:
+            entities = self.norm(entities)
+        encoded: Tensor = self.layers(entities.flatten(0, 1)).reshape(*entities.shape[:2], -1)  # [n, E, width + key]
+        features, keys = torch.split(encoded, [self._num_features, config.key], dim=2)
+        return self._pool(features, present), EntityKeys(keys, present) if config.key else None
+
+    def update_statistics(self, leaves: Mapping[str, Tensor]) -> None:
+        """Add the entities present to the statistics of the normalization."""
+        if self.norm is not None:
+            entities, present = self._read(leaves)
+            self.norm.add(entities.flatten(0, 1) if present is None else entities[present])
+
+    def _read(self, leaves: Mapping[str, Tensor]) -> tuple[Tensor, Tensor | None]:
+        """Return the entities ``[n, E, f]``, and which of them are present ``[n, E] bool``; None: all."""
+        config = self._config
+        entities = leaves[config.leaf].float()
+        if self._factor != 1.0:
+            entities = entities * self._factor
+        return entities, leaves[config.present] != 0 if config.present else None
+
+    def _pool(self, features: Tensor, present: Tensor | None) -> Tensor:
+        """Return ``[n, width]`` from the features ``[n, E, f]`` of the entities present."""
+        if present is None:
+            present = torch.ones(features.shape[:2], dtype=torch.bool, device=features.device)
+        mask = present.unsqueeze(2)  # [n, E, 1]
+        if self._config.pool == "max":
+            largest = features.masked_fill(~mask, -torch.inf).amax(1)
+            return torch.where(mask.any(1), largest, 0.0)
+        masked = torch.where(mask, features, 0.0)
+        if self._config.pool == "concat":
+            return masked.flatten(1)
+        if self._config.pool == "mean":
+            return masked.sum(1) / mask.sum(1).clamp(min=1)
+        assert self.score is not None
+        scores: Tensor = self.score(features.flatten(0, 1)).reshape(*features.shape[:2], 1)
+        weights = scores.masked_fill(~mask, _ABSENT_LOGIT).softmax(1)
+        return (weights * masked).sum(1)
 
 
-def convolutions(space: Space[Any], config: ConvConfig | ImagePart, activation: str) -> nn.Sequential:
-    """Return convolutions over ``[n, channels, height, width]``, each with an activation behind it."""
-    gain = nn.init.calculate_gain(activation)  # type: ignore[arg-type]
-    before = (space.shape or ())[-1]
-    layers: list[nn.Module] = []
-    for channels in config.channels:
-        convolution = Convolution(before, channels, config.kernel, config.stride, padding=config.kernel // 2)
-        layers += [initialised(convolution, gain), ACTIVATIONS[activation]()]
-        before = channels
-    return nn.Sequential(*layers)
-
-
-def shrunk(space: Space[Any], config: ConvConfig | ImagePart) -> tuple[int, int]:
-    """Return height and width of an image behind all of its convolutions."""
-    height, width, _ = space.shape or ()
-    for _ in config.channels:
-        height, width = (
-            (side + 2 * (config.kernel // 2) - config.kernel) // config.stride + 1 for side in (height, width)
-        )
-    return height, width
+def make_encoder(
+    leaves: Mapping[str, Space[Any]], config: VectorPart | ImagePart | EntityPart, settings: EncoderSettings
+) -> VectorEncoder | ImageEncoder | EntityEncoder:
+    """Return the encoder that the options describe."""
+    if isinstance(config, ImagePart):
+        return ImageEncoder(leaves, config, settings)
+    if isinstance(config, EntityPart):
+        return EntityEncoder(leaves, config, settings)
+    return VectorEncoder(leaves, config, settings)

@@ -1,4 +1,4 @@
-"""Heads: hidden layers, then the outputs an algorithm asked for, label by label where entities are chosen."""
+"""Heads: hidden layers and outputs, with attention over entities for some action labels."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from attrs import frozen
+from ludus_torch import linear
 from torch import Tensor, nn
 
-from ludus_networks.encoders import hidden_layers, initialised
-from ludus_networks.parts import Choices
+from ludus_networks.encoders import EntityKeys
+from ludus_networks.layers import hidden_layers, init_orthogonal
 
-__all__ = ["Head", "Target"]
+__all__ = ["AttentionLabel", "Head", "evaluate_heads"]
 
 
 @frozen(kw_only=True)
-class Target:
-    """A label whose choices are entities.
+class AttentionLabel:
+    """An action label whose choices are entities.
 
     Args:
-        encoders: Whose entities, in the order of the choices.
-        key: Units of their keys.
-        plain: Choices before them that are none.
+        encoders: Names of the encoders of the entities, in the order of the choices.
+        key: Number of units of the entities' keys.
+        plain: Number of choices before the entities that are not entities.
     """
 
     encoders: tuple[str, ...]
@@ -33,12 +34,12 @@ class Head(nn.Module):
     """Hidden layers, a linear layer for plain choices, and a query for each label that chooses entities [HoK eq. 1].
 
     Args:
-        width: Features that come in.
+        width: Number of input features.
         hidden: Units of the hidden layers.
-        activation: Behind each of them.
-        labels: Sizes of the labels, side by side; one for a head that is a whole.
-        targets: Which labels choose entities, by position.
-        gain: Of the orthogonal weights of the last layers.
+        activation: Activation after each hidden layer.
+        labels: Sizes of the action labels, side by side; one entry for a head without labels.
+        gain: Gain of the orthogonal weights of the last layers.
+        attention: Labels that choose entities, by position.
     """
 
     def __init__(
@@ -49,30 +50,42 @@ class Head(nn.Module):
         activation: str,
         labels: Sequence[int],
         gain: float,
-        targets: Mapping[int, Target] | None = None,
+        attention: Mapping[int, AttentionLabel] | None = None,
     ) -> None:
         super().__init__()
-        self._targets = dict(targets or {})
-        self._sizes = [self._targets[i].plain if i in self._targets else size for i, size in enumerate(labels)]
+        self._attention = dict(attention or {})
+        self._sizes = [self._attention[i].plain if i in self._attention else size for i, size in enumerate(labels)]
         self.layers = hidden_layers(width, hidden, activation)
         width = hidden[-1] if hidden else width
-        self.out = initialised(nn.Linear(width, sum(self._sizes)), gain) if any(self._sizes) else None
+        self.out = init_orthogonal(nn.Linear(width, sum(self._sizes)), gain) if any(self._sizes) else None
         self.queries = nn.ModuleDict(
-            {str(label): initialised(nn.Linear(width, target.key), gain) for label, target in self._targets.items()}
+            {str(i): init_orthogonal(nn.Linear(width, label.key), gain) for i, label in self._attention.items()}
         )
 
-    def forward(self, features: Tensor, choices: Mapping[str, Choices]) -> Tensor:
-        """Return ``[n, size]`` from ``features [n, width]`` and what each encoder offers to choose from."""
+    @property
+    def is_linear(self) -> bool:
+        """Return whether the head is the single layer `out`."""
+        return not self._attention and not len(self.layers)
+
+    def forward(self, features: Tensor, keys: Mapping[str, EntityKeys]) -> Tensor:
+        """Return ``[n, size]`` from ``features [n, width]`` and the keys of entities by encoder."""
         features = self.layers(features)
-        if not self._targets:
+        if not self._attention:
             assert self.out is not None
             outputs: Tensor = self.out(features)
             return outputs
         plain = features[:, :0] if self.out is None else self.out(features)
         labels: list[Tensor] = []
-        for label, logits in enumerate(plain.split(self._sizes, dim=1)):
+        for i, logits in enumerate(plain.split(self._sizes, dim=1)):
             labels.append(logits)
-            if label in self._targets:
-                query = self.queries[str(label)](features)
-                labels += [choices[encoder].logits(query) for encoder in self._targets[label].encoders]
+            if i in self._attention:
+                query = self.queries[str(i)](features)
+                labels += [keys[encoder].logits(query) for encoder in self._attention[i].encoders]
         return torch.cat(labels, dim=1)
+
+
+def evaluate_heads(heads: Mapping[str, Head], features: Tensor, keys: Mapping[str, EntityKeys]) -> dict[str, Tensor]:
+    """Return the outputs ``[n, size]`` of heads that read the same features; of linear heads by one product."""
+    if all(head.is_linear for head in heads.values()):
+        return linear.apply_heads({name: head.out for name, head in heads.items() if head.out is not None}, features)
+    return {name: head(features, keys) for name, head in heads.items()}

@@ -1,4 +1,4 @@
-"""From observation leaves in the environment's dtypes to float32 tensors."""
+"""Convert observation leaves from the environment's dtypes to float32 tensors."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gymnasium import Space, spaces
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["FlatInput", "is_image", "scale_of", "width_of"]
+__all__ = ["FlatInput", "flat_width", "is_image", "scale_factor"]
 
-_Widen = Callable[[Tensor], Tensor]
+_Flatten = Callable[[Tensor], Tensor]
 
 
 def is_image(space: Space[Any]) -> bool:
@@ -21,8 +21,8 @@ def is_image(space: Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and len(space.shape) == 3
 
 
-def scale_of(space: Space[Any], *, scale: bool) -> float:
-    """Return the factor that brings an 8-bit Box leaf into [-1, 1]; 1 for every other leaf."""
+def scale_factor(space: Space[Any], *, scale: bool) -> float:
+    """Return the factor that scales an 8-bit Box leaf to [-1, 1]; 1 for every other leaf and without `scale`."""
     if not scale or not isinstance(space, spaces.Box) or space.dtype not in (np.uint8, np.int8):
         return 1.0
     largest = max(float(np.abs(space.low.astype(np.float64)).max()), float(np.abs(space.high.astype(np.float64)).max()))
@@ -30,25 +30,28 @@ def scale_of(space: Space[Any], *, scale: bool) -> float:
 
 
 class FlatInput:
-    """Turns leaves ``[n, …]`` into one matrix ``[n, size] float32``; Discrete parts become one-hot.
+    """Joins leaves ``[n, …]`` to one matrix ``[n, size] float32``; Discrete and MultiDiscrete leaves become one-hot.
 
     Args:
-        leaves: The spaces of the leaves, joined in this order.
-        scale: Whether to scale 8-bit Box leaves, see `scale_of`.
+        leaves: Spaces of the leaves, in the order of the columns.
+        scale: Whether to scale 8-bit Box leaves, see `scale_factor`.
+
+    Attributes:
+        size: Number of columns.
     """
 
     def __init__(self, leaves: Mapping[str, Space[Any]], *, scale: bool) -> None:
-        self._parts = [(name, _widen(space, scale_of(space, scale=scale))) for name, space in leaves.items()]
-        self.size = sum(width_of(space) for space in leaves.values())
+        self._flatten = [(name, _flatten(space, scale_factor(space, scale=scale))) for name, space in leaves.items()]
+        self.size = sum(flat_width(space) for space in leaves.values())
 
     def __call__(self, leaves: Mapping[str, Tensor]) -> Tensor:
         """Return ``[n, size] float32``."""
-        parts = [widen(leaves[name]) for name, widen in self._parts]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)
+        columns = [flatten(leaves[name]) for name, flatten in self._flatten]
+        return columns[0] if len(columns) == 1 else torch.cat(columns, dim=1)
 
 
-def width_of(space: Space[Any]) -> int:
-    """Return how many columns a leaf becomes."""
+def flat_width(space: Space[Any]) -> int:
+    """Return the number of columns of a leaf."""
     if isinstance(space, spaces.Discrete):
         return int(space.n)
     if isinstance(space, spaces.MultiDiscrete):
@@ -56,7 +59,8 @@ def width_of(space: Space[Any]) -> int:
     return int(np.prod(space.shape or ()))
 
 
-def _widen(space: Space[Any], factor: float) -> _Widen:
+def _flatten(space: Space[Any], factor: float) -> _Flatten:
+    """Return the function that converts a leaf to columns ``[n, width] float32``."""
     if isinstance(space, spaces.Discrete):
         return _one_hot([int(space.n)], [int(space.start)])
     if isinstance(space, spaces.MultiDiscrete):
@@ -66,10 +70,10 @@ def _widen(space: Space[Any], factor: float) -> _Widen:
     return lambda leaf: leaf.flatten(1).float() * factor if factor != 1.0 else leaf.flatten(1).float()
 
 
-def _one_hot(sizes: list[int], starts: list[int]) -> _Widen:
-    def widen(leaf: Tensor) -> Tensor:  # [n] or [n, …] integers
+def _one_hot(sizes: list[int], starts: list[int]) -> _Flatten:
+    def flatten(leaf: Tensor) -> Tensor:  # [n] or [n, …] integers
         columns = leaf.reshape(leaf.shape[0], -1).long()
         hot = [functional.one_hot(columns[:, i] - starts[i], size) for i, size in enumerate(sizes)]
         return torch.cat(hot, dim=1).float()
 
-    return widen
+    return flatten

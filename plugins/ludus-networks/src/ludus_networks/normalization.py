@@ -1,4 +1,4 @@
-"""Running normalisation of observations, carried with the weights."""
+"""Running normalization of observations, stored with the weights."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from torch import Tensor, nn
 
 __all__ = ["RunningNorm"]
 
-_HORIZON = 1e7  # rows; statistics follow later changes at this pace, and 32 bits still count single rows
+_MAX_COUNT = 1e7  # rows; limits the weight of old rows, and keeps single rows countable in float32
 _EPSILON = 1e-8
 
 
 class RunningNorm(nn.Module):
-    """Brings columns to mean 0 and deviation 1 by the statistics of all rows added so far.
+    """Normalizes columns to mean 0 and standard deviation 1 by the statistics of all rows added so far.
 
-    Mean, variance and the number of rows are buffers, so they travel, are saved and are loaded as weights. Only `add`
-    changes them.
+    Mean, variance and the number of rows are buffers, so they are saved and sent as weights. Only `add` changes them.
 
     Args:
-        columns: For each column whether it is normalised; the others pass unchanged.
-        clip: Largest absolute value of a normalised number; > 0.
+        columns: Whether each column is normalized; other columns are unchanged.
+        clip: Largest absolute value of a normalized number; > 0.
     """
 
     mean: Tensor
@@ -40,7 +39,7 @@ class RunningNorm(nn.Module):
         self.register_buffer("_chosen", torch.tensor(columns), persistent=False)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Return rows ``[…, size] float32`` normalised."""
+        """Return rows ``[…, size] float32`` normalized."""
         normal = (rows - self.mean) * torch.rsqrt(self.variance + _EPSILON)
         return torch.where(self._chosen, normal.clamp(-self._clip, self._clip), rows)
 
@@ -49,7 +48,7 @@ class RunningNorm(nn.Module):
         """Add rows ``[n, size] float32`` to the statistics.
 
         Raises:
-            ContractError: The statistics would not be finite any more; they are left as they were.
+            ContractError: The statistics would not be finite; they are unchanged.
         """
         if not len(rows):
             return
@@ -58,8 +57,8 @@ class RunningNorm(nn.Module):
         step = torch.where(self._chosen, mean - self.mean, 0.0)
         variance = torch.lerp(self.variance, variance, share) + step.square() * share * (1 - share)
         variance = torch.where(self._chosen, variance, self.variance)
-        if not variance.isfinite().all():  # a mean that is not finite leaves no finite variance either
-            raise ContractError("an observation to normalise is not finite, or too large for statistics in 32 bits")
+        if not variance.isfinite().all():  # a mean that is not finite makes the variance not finite
+            raise ContractError("an observation to normalize is not finite, or too large for statistics in float32")
         self.variance.copy_(variance)
         self.mean.add_(step * share)
-        self.count.copy_((self.count + len(rows)).clamp(max=_HORIZON))
+        self.count.copy_((self.count + len(rows)).clamp(max=_MAX_COUNT))

@@ -1,4 +1,4 @@
-"""From options and the leaves there are to the parts of a network, with every mistake as one line."""
+"""Plan the parts of a modular network from its options and the leaves of a role; report mistakes in one line."""
 
 from __future__ import annotations
 
@@ -11,71 +11,66 @@ from ludus.errors import ContractError
 from ludus.network import NetworkRequest
 
 from ludus_networks.config import AttentionPart, EntityPart, ImagePart, ModularConfig, VectorPart
-from ludus_networks.heads import Target
+from ludus_networks.heads import AttentionLabel
 from ludus_networks.inputs import is_image
 
-__all__ = ["BatchShard", "Plan", "make_plan"]
+__all__ = ["EncoderPart", "Plan", "make_plan"]
 
-BatchShard: TypeAlias = "VectorPart | ImagePart | EntityPart"
+EncoderPart: TypeAlias = "VectorPart | ImagePart | EntityPart"
 Leaves: TypeAlias = "Mapping[str, Space[Any]]"
 
-#: What is before a part's own name in the names of its weights, so that no name is one of torch's.
+#: Prefixes of the names of encoders, so that no name collides with an attribute of torch's modules.
 _PREFIXES = {"vectors": "vector-", "images": "image-", "entities": "entity-"}
 
 
 @frozen
 class Plan:
-    """The parts of a network.
+    """Parts of a network.
 
     Attributes:
-        observation: Encoders of what all heads read, by the names of their weights.
-        privileged: Encoders of what only critic heads read.
-        targets: For each head which of its labels choose entities.
+        observation: Encoders of the leaves that all heads read, by the names of their weights.
+        privileged: Encoders of the leaves that only critic heads read.
+        attention: Labels that choose entities, by head and position.
     """
 
-    observation: dict[str, BatchShard]
-    privileged: dict[str, BatchShard]
-    targets: dict[str, dict[int, Target]]
+    observation: dict[str, EncoderPart]
+    privileged: dict[str, EncoderPart]
+    attention: dict[str, dict[int, AttentionLabel]]
 
 
 def make_plan(config: ModularConfig, request: NetworkRequest) -> Plan:
-    """Return the parts that the options ask for.
+    """Return the parts that the options describe.
 
     Raises:
-        ContractError: A leaf that an option names is not there or has another shape than its encoder reads, or a
-            label chooses from entities in another number than it has choices.
+        ContractError: A leaf that an option names does not exist or has another shape than its encoder reads, or the
+            number of entities of a label differs from the number of its choices.
     """
-    observation: dict[str, BatchShard] = {}
-    privileged: dict[str, BatchShard] = {}
-    for kind, prefix in _PREFIXES.items():
-        for name, part in getattr(config, kind).items():
-            where = f"{kind}.{name}"
-            hidden = _is_privileged(part, request, where)
-            _check_part(part, request.privileged if hidden else request.observation, where)
-            (privileged if hidden else observation)[prefix + name] = part
-    for parts, leaves in ((observation, request.observation), (privileged, request.privileged)):
-        named = {leaf for part in parts.values() for leaf in _leaves(part)}
-        rest = tuple(leaf for leaf in leaves if leaf not in named)
-        if rest:
-            parts["rest"] = VectorPart(leaves=rest, hidden=config.rest)
-    return Plan(observation, privileged, _targets(config, request))
+    observation: dict[str, EncoderPart] = {}
+    privileged: dict[str, EncoderPart] = {}
+    for table, prefix in _PREFIXES.items():
+        for name, part in getattr(config, table).items():
+            path = f"{table}.{name}"
+            is_privileged = _is_privileged(part, request, path)
+            _check_part(part, request.privileged if is_privileged else request.observation, path)
+            (privileged if is_privileged else observation)[prefix + name] = part
+    _add_rest(observation, request.observation, config.rest)
+    _add_rest(privileged, request.privileged, config.rest)
+    return Plan(observation, privileged, _plan_attention(config, request))
 
 
-def _targets(config: ModularConfig, request: NetworkRequest) -> dict[str, dict[int, Target]]:
-    """Return which labels choose entities; none in a network that has no actions, such as one of critics alone."""
-    targets: dict[str, dict[int, Target]] = {}
-    for i, attention in enumerate(config.attention):
-        where = f"attention[{i}]"
-        if attention.head not in request.heads and not request.labels:
-            continue
-        labels = targets.setdefault(attention.head, {})
-        if attention.label in labels:
-            raise ContractError(f"{where}: label {attention.label} of head {attention.head!r} has one already")
-        labels[attention.label] = _target(attention, config, request, where)
-    return targets
+def _add_rest(parts: dict[str, EncoderPart], leaves: Leaves, hidden: tuple[int, ...]) -> None:
+    """Add an encoder of the leaves that no part reads."""
+    read = {leaf for part in parts.values() for leaf in _leaves_of(part)}
+    rest = tuple(leaf for leaf in leaves if leaf not in read)
+    if rest:
+        parts["rest"] = VectorPart(leaves=rest, hidden=hidden)
 
 
-def _leaves(part: BatchShard) -> tuple[str, ...]:
+# -- encoders ------------------------------------------------------------------------------------------------------
+
+
+def _leaves_of(part: EncoderPart) -> tuple[str, ...]:
+    """Return the leaves that a part reads."""
     if isinstance(part, VectorPart):
         return part.leaves
     if isinstance(part, ImagePart):
@@ -83,89 +78,128 @@ def _leaves(part: BatchShard) -> tuple[str, ...]:
     return (part.leaf, part.present) if part.present else (part.leaf,)
 
 
-def _is_privileged(part: BatchShard, request: NetworkRequest, where: str) -> bool:
-    """Return whether a part reads privileged leaves; there must be none, or only such."""
-    known = {**request.observation, **request.privileged}
-    for leaf in _leaves(part):
-        if leaf not in known:
-            raise ContractError(f"{where}: there is no leaf {leaf!r}; there are {', '.join(known)}")
-    hidden = [leaf for leaf in _leaves(part) if leaf not in request.observation]
-    if hidden and len(hidden) < len(_leaves(part)):
-        raise ContractError(f"{where}: {', '.join(hidden)} is privileged and the other leaves are not; split the table")
-    return bool(hidden)
+def _is_privileged(part: EncoderPart, request: NetworkRequest, path: str) -> bool:
+    """Return whether a part reads privileged leaves; raise if it also reads other leaves."""
+    available = {**request.observation, **request.privileged}
+    for leaf in _leaves_of(part):
+        if leaf not in available:
+            raise ContractError(f"{path}: unknown leaf {leaf!r}; the role has {', '.join(available)}")
+    privileged = [leaf for leaf in _leaves_of(part) if leaf not in request.observation]
+    if privileged and len(privileged) < len(_leaves_of(part)):
+        raise ContractError(
+            f"{path}: {', '.join(privileged)} is privileged and the other leaves are not; split the table"
+        )
+    return bool(privileged)
 
 
-def _check_part(part: BatchShard, leaves: Leaves, where: str) -> None:
+def _check_part(part: EncoderPart, leaves: Leaves, path: str) -> None:
     if isinstance(part, ImagePart):
-        _check_image(part, leaves[part.leaf], where)
+        _check_image(part, leaves[part.leaf], path)
     elif isinstance(part, EntityPart):
-        _check_entities(part, leaves, where)
+        _check_entities(part, leaves, path)
 
 
-def _check_image(part: ImagePart, space: Space[Any], where: str) -> None:
+def _check_image(part: ImagePart, space: Space[Any], path: str) -> None:
     if not is_image(space):
         raise ContractError(
-            f"{where}: expected a Box leaf of shape (height, width, channels), got {part.leaf} {_shown(space)}"
+            f"{path}: expected a Box leaf of shape (height, width, channels), got {part.leaf} {_format(space)}"
         )
     if part.kind == "residual" and part.kernel % 2 == 0:
-        raise ContractError(f"{where}.kernel: expected an odd number for residual blocks, got {part.kernel}")
+        raise ContractError(f"{path}.kernel: expected an odd number for residual blocks, got {part.kernel}")
 
 
-def _check_entities(part: EntityPart, leaves: Leaves, where: str) -> None:
+def _check_entities(part: EntityPart, leaves: Leaves, path: str) -> None:
     shape = leaves[part.leaf].shape or ()
     if not isinstance(leaves[part.leaf], spaces.Box) or len(shape) != 2:
         raise ContractError(
-            f"{where}: expected a Box leaf of shape (entities, features), got {part.leaf} {_shown(leaves[part.leaf])}"
+            f"{path}: expected a Box leaf of shape (entities, features), got {part.leaf} {_format(leaves[part.leaf])}"
         )
     if part.present:
-        _check_present(leaves[part.present], part, count=shape[0], where=f"{where}.present")
+        _check_present(leaves[part.present], part, count=shape[0], path=f"{path}.present")
 
 
-def _check_present(space: Space[Any], part: EntityPart, *, count: int, where: str) -> None:
+def _check_present(space: Space[Any], part: EntityPart, *, count: int, path: str) -> None:
     if space.shape != (count,):
         raise ContractError(
-            f"{where}: expected shape ({count},), one entry for each entity of {part.leaf}, "
-            f"got {part.present} {_shown(space)}"
+            f"{path}: expected shape ({count},), one entry for each entity of {part.leaf}, "
+            f"got {part.present} {_format(space)}"
         )
-    if isinstance(space, spaces.Box) and space.low.any():  # scaled or normalised, by which absent is 0 no longer
+    if isinstance(space, spaces.Box) and space.low.any():  # scaling or normalization moved the 0 of absent entities
         raise ContractError(
-            f"{where}: expected 0 for absent entities, got {part.present} {_shown(space)} from {space.low.min():g} to "
-            f"{space.high.max():g}; declare it as MultiBinary, which is neither scaled nor normalised"
+            f"{path}: expected 0 for absent entities, got {part.present} {_format(space)} from {space.low.min():g} to "
+            f"{space.high.max():g}; declare it as MultiBinary, which is neither scaled nor normalized"
         )
 
 
-def _target(attention: AttentionPart, config: ModularConfig, request: NetworkRequest, where: str) -> Target:
-    labels = request.labels.get(attention.head)
-    if labels is None:
-        known = ", ".join(request.labels) or "no head has any"
-        raise ContractError(f"{where}.head: head {attention.head!r} has no labels; expected one that has: {known}")
-    if attention.label >= len(labels):
-        raise ContractError(
-            f"{where}.label: head {attention.head!r} has the labels 0 to {len(labels) - 1}, got {attention.label}"
-        )
-    for name in attention.entities:
-        part = config.entities.get(name)
-        if part is None or part.leaf not in request.observation or not part.key:
-            known = ", ".join(n for n, p in config.entities.items() if p.key and p.leaf in request.observation)
+def _format(space: Space[Any]) -> str:
+    return f"{type(space).__name__}{space.shape}"
+
+
+# -- attention -----------------------------------------------------------------------------------------------------
+
+
+def _plan_attention(config: ModularConfig, request: NetworkRequest) -> dict[str, dict[int, AttentionLabel]]:
+    """Return the labels that choose entities; none in a network without actions, such as one of critics alone."""
+    planned: dict[str, dict[int, AttentionLabel]] = {}
+    for i, attention in enumerate(config.attention):
+        path = f"attention[{i}]"
+        if attention.head not in request.heads and not request.labels:
+            continue
+        labels = planned.setdefault(attention.head, {})
+        if attention.label in labels:
             raise ContractError(
-                f"{where}.entities: expected tables below `entities` that have a key and are not privileged "
-                f"({known or 'there are none'}), got {name!r}"
+                f"{path}: label {attention.label} of head {attention.head!r} has a table already; remove one"
             )
-    parts = [config.entities[name] for name in attention.entities]
-    if len({part.key for part in parts}) > 1:
-        raise ContractError(f"{where}.entities: their keys have different sizes: {[part.key for part in parts]}")
+        labels[attention.label] = _plan_label(attention, config, request, path)
+    return planned
+
+
+def _plan_label(attention: AttentionPart, config: ModularConfig, request: NetworkRequest, path: str) -> AttentionLabel:
+    size = _label_size(attention, request, path)
+    parts = _entity_parts(attention, config, request, path)
     counts = [(request.observation[part.leaf].shape or (0,))[0] for part in parts]
-    if attention.plain + sum(counts) != labels[attention.label]:
+    if attention.plain + sum(counts) != size:
         raise ContractError(
-            f"{where}: label {attention.label} of head {attention.head!r} has {labels[attention.label]} choices, but "
+            f"{path}: label {attention.label} of head {attention.head!r} has {size} choices, but "
             f"{attention.plain} plain and {' + '.join(map(str, counts))} entities make {attention.plain + sum(counts)}"
         )
-    return Target(
+    return AttentionLabel(
         encoders=tuple(_PREFIXES["entities"] + name for name in attention.entities),
         key=parts[0].key,
         plain=attention.plain,
     )
 
 
-def _shown(space: Space[Any]) -> str:
-    return f"{type(space).__name__}{space.shape}"
+def _label_size(attention: AttentionPart, request: NetworkRequest, path: str) -> int:
+    """Return the number of choices of the label."""
+    labels = request.labels.get(attention.head)
+    if labels is None:
+        available = ", ".join(request.labels) or "no head has labels"
+        raise ContractError(
+            f"{path}.head: head {attention.head!r} has no labels; expected one with labels: {available}"
+        )
+    if attention.label >= len(labels):
+        raise ContractError(
+            f"{path}.label: head {attention.head!r} has the labels 0 to {len(labels) - 1}, got {attention.label}"
+        )
+    return labels[attention.label]
+
+
+def _entity_parts(
+    attention: AttentionPart, config: ModularConfig, request: NetworkRequest, path: str
+) -> list[EntityPart]:
+    """Return the encoders of the entities that the label chooses."""
+    usable = {name: part for name, part in config.entities.items() if part.key and part.leaf in request.observation}
+    parts = [_find_entities(name, usable, path) for name in attention.entities]
+    if len({part.key for part in parts}) > 1:
+        raise ContractError(f"{path}.entities: expected keys of one size, got {[part.key for part in parts]}")
+    return parts
+
+
+def _find_entities(name: str, usable: Mapping[str, EntityPart], path: str) -> EntityPart:
+    if name not in usable:
+        raise ContractError(
+            f"{path}.entities: expected tables below `entities` that have a key and are not privileged "
+            f"({', '.join(usable) or 'there are none'}), got {name!r}"
+        )
+    return usable[name]

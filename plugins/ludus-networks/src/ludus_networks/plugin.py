@@ -1,4 +1,4 @@
-"""Registers the networks; imports nothing heavy."""
+"""Register the networks. Imports neither torch nor NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_networks() -> list[Component]:
-    """Offer ``mlp``, ``conv``, ``modular``, and ``aet``, ``dis`` and ``hok`` made of the same parts."""
+    """Register ``mlp``, ``conv``, ``modular``, and the networks of papers ``aet``, ``dis`` and ``hok``."""
     return [
         Component(
             name="mlp",
@@ -21,13 +21,13 @@ def ludus_register_networks() -> list[Component]:
             name="conv",
             factory="ludus_networks.network:make_conv",
             config="ludus_networks.config:ConvConfig",
-            summary="small convolutional network over board or image leaves, other leaves joined after",
+            summary="convolutions over board or image leaves, joined with all other leaves",
         ),
         Component(
             name="modular",
             factory="ludus_networks.modular:make_modular",
             config="ludus_networks.config:ModularConfig",
-            summary="encoders of vectors, images and entities, torso, memory, heads, target attention; all optional",
+            summary="encoders of vectors, images, entities; torso, recurrent core, heads, attention; all optional",
         ),
         Component(
             name="aet",

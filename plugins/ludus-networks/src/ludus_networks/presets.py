@@ -1,12 +1,12 @@
-"""The papers' networks: options of ``modular`` filled in from a few of their own and the leaves of a role."""
+"""Networks of papers: options of ``modular``, filled in from few options and the leaves of a role."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from attrs import evolve, frozen
+from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.errors import ConfigError, ContractError
 from ludus.network import NetworkRequest
@@ -24,72 +24,76 @@ from ludus_networks.config import (
 from ludus_networks.inputs import is_image
 from ludus_networks.modular import ModularNetwork, build
 
-__all__ = ["aet_parts", "dis_parts", "hok_parts", "make_aet", "make_dis", "make_hok"]
+__all__ = ["aet_options", "hok_options", "make_aet", "make_dis", "make_hok"]
+
+_Part = TypeVar("_Part", ImagePart, VectorPart, EntityPart)
 
 
 @frozen
-class _Sorted:
-    """The leaves of a role by what reads them."""
+class _RoleLeaves:
+    """Leaves of a role by kind."""
 
     images: tuple[str, ...]
-    entities: dict[str, str]  # leaf → its mask, "" where there is none
+    entities: dict[str, str]  # leaf → its mask, "" without a mask
     vectors: tuple[str, ...]
 
 
-def _sort(request: NetworkRequest, *, present: str, entities: tuple[str, ...]) -> _Sorted:
-    """Sort leaves: images by their shape, entities by their masks or by name, the rest are vectors."""
+def _classify_leaves(request: NetworkRequest, *, present: str, entities: tuple[str, ...]) -> _RoleLeaves:
+    """Return the leaves by kind: images by their shape, entities by their masks or by name, all others are vectors."""
     images, masks, vectors = [], {}, []
     for group in (request.observation, request.privileged):
         for leaf, space in group.items():
             if is_image(space):
                 images.append(leaf)
-            elif _is_entities(space) and (leaf in entities or leaf + present in group):
+            elif _is_entity_space(space) and (leaf in entities or leaf + present in group):
                 masks[leaf] = leaf + present if leaf + present in group else ""
         vectors += [leaf for leaf in group if leaf not in (*images, *masks, *masks.values())]
-    return _Sorted(tuple(images), masks, tuple(vectors))
+    return _RoleLeaves(tuple(images), masks, tuple(vectors))
 
 
-def _is_entities(space: Space[Any]) -> bool:
+def _is_entity_space(space: Space[Any]) -> bool:
     return isinstance(space, spaces.Box) and len(space.shape) == 2
 
 
-def _by_name(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parts by names that may be those of tables."""
-    return {_table(leaf): part for leaf, part in parts.items()}
+def _by_table_name(parts: Mapping[str, _Part]) -> dict[str, _Part]:
+    """Return parts by valid table names instead of leaves."""
+    return {_table_name(leaf): part for leaf, part in parts.items()}
 
 
-def _table(leaf: str) -> str:
+def _table_name(leaf: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "-", leaf)
 
 
-def _check_leaves(option: str, leaves: tuple[str, ...], found: _Sorted, network: str) -> None:
+def _check_entity_leaves(option: str, leaves: tuple[str, ...], role: _RoleLeaves, network: str) -> None:
     for leaf in leaves:
-        if leaf not in found.entities:
-            known = ", ".join(found.entities) or "there are none"
+        if leaf not in role.entities:
+            available = ", ".join(role.entities) or "there are none"
             raise ContractError(
-                f"network {network!r}: {option}: expected leaves of shape (entities, features) ({known}), got {leaf!r}"
+                f"network {network!r}: {option}: expected leaves of shape (entities, features) ({available}), "
+                f"got {leaf!r}"
             )
 
 
-def aet_parts(config: AETConfig, request: NetworkRequest) -> ModularConfig:
-    """Return the parts of [AET §3.2.3, table 3]: an encoder for each leaf, a torso, policy and value layers.
+# -- AET -----------------------------------------------------------------------------------------------------------
+
+
+def aet_options(config: AETConfig, request: NetworkRequest) -> ModularConfig:
+    """Return the parts of [AET §3.2.3, table 3]: an encoder for each leaf, a torso, layers of policy and value.
 
     Raises:
-        ContractError: A leaf that is to be kept one by one is no leaf of entities.
+        ContractError: A leaf in `concat` is not a leaf of entities.
     """
-    found = _sort(request, present=config.present, entities=config.concat)
-    _check_leaves("concat", config.concat, found, "aet")
+    role = _classify_leaves(request, present=config.present, entities=config.concat)
+    _check_entity_leaves("concat", config.concat, role, "aet")
+
+    def entity_part(leaf: str, mask: str) -> EntityPart:
+        pool = "concat" if leaf in config.concat else "max"
+        return EntityPart(leaf=leaf, present=mask, hidden=config.encoder, pool=pool)
+
     return ModularConfig(
-        images=_by_name({leaf: ImagePart(leaf=leaf, channels=config.channels) for leaf in found.images}),
-        vectors=_by_name({leaf: VectorPart(leaves=(leaf,), hidden=config.encoder) for leaf in found.vectors}),
-        entities=_by_name(
-            {
-                leaf: EntityPart(
-                    leaf=leaf, present=mask, hidden=config.encoder, pool="concat" if leaf in config.concat else "max"
-                )
-                for leaf, mask in found.entities.items()
-            }
-        ),
+        images=_by_table_name({leaf: ImagePart(leaf=leaf, channels=config.channels) for leaf in role.images}),
+        vectors=_by_table_name({leaf: VectorPart(leaves=(leaf,), hidden=config.encoder) for leaf in role.vectors}),
+        entities=_by_table_name({leaf: entity_part(leaf, mask) for leaf, mask in role.entities.items()}),
         torso=config.torso,
         heads=config.heads,
         critic_heads=config.heads,
@@ -97,9 +101,21 @@ def aet_parts(config: AETConfig, request: NetworkRequest) -> ModularConfig:
     )
 
 
-def dis_parts(config: DISConfig) -> ModularConfig:
-    """Return the parts of [DIS appendix C]: all leaves joined, shared layers, layers of policy and value each."""
-    return ModularConfig(
+def make_aet(config: AETConfig, *, request: NetworkRequest) -> ModularNetwork:
+    """Return the network of Asymmetric-Evolution Training.
+
+    Raises:
+        ContractError: The options do not fit the leaves.
+    """
+    return build(aet_options(config, request), request, name="aet")
+
+
+# -- DIS -----------------------------------------------------------------------------------------------------------
+
+
+def make_dis(config: DISConfig, *, request: NetworkRequest) -> ModularNetwork:
+    """Return the network of Diversity is Strength [appendix C]: joined leaves, shared layers, layers of each head."""
+    options = ModularConfig(
         torso=config.shared,
         heads=config.heads,
         critic_heads=config.heads,
@@ -107,71 +123,70 @@ def dis_parts(config: DISConfig) -> ModularConfig:
         activation="leaky_relu",
         normalize=config.normalize,
     )
+    return build(options, request, name="dis")
 
 
-def hok_parts(config: HoKConfig, request: NetworkRequest) -> ModularConfig:
-    """Return the parts of [HoK §4, figure 2]: image, units by type, all else, LSTM, a target label by attention.
+# -- HoK -----------------------------------------------------------------------------------------------------------
+
+
+def hok_options(config: HoKConfig, request: NetworkRequest) -> ModularConfig:
+    """Return the parts of [HoK §4, figure 2]: image, units by type, vectors, LSTM, a target label with attention.
 
     Raises:
-        ContractError: A leaf to choose targets from is no leaf of entities.
-        ConfigError: There is a label that chooses a target, and nothing to choose from.
+        ContractError: A leaf in `targets` is not a leaf of entities.
+        ConfigError: A label chooses a target, but the role has no entities.
     """
-    found = _sort(request, present=config.present, entities=config.targets)
-    _check_leaves("targets", config.targets, found, "hok")
-    offered = tuple(leaf for leaf in found.entities if leaf in request.observation)
-    targets = (config.targets or offered) if config.target >= 0 else ()
-    if config.target >= 0 and not targets:
-        raise ConfigError(
-            "target: no leaf of shape (entities, features) to choose from; expected target = -1 where no label "
-            "chooses a unit"
-        )
-    units = {leaf: EntityPart(leaf=leaf, present=mask, hidden=config.units) for leaf, mask in found.entities.items()}
-    attention = tuple(
-        AttentionPart(
-            head=head, label=config.target, entities=tuple(_table(leaf) for leaf in targets), plain=config.plain
-        )
-        for head in (request.labels or ("policy",))
-        if config.target >= 0
-    )
+    role = _classify_leaves(request, present=config.present, entities=config.targets)
+    _check_entity_leaves("targets", config.targets, role, "hok")
+    targets = _hok_targets(config, role, request)
+
+    def unit_part(leaf: str, mask: str) -> EntityPart:
+        return EntityPart(leaf=leaf, present=mask, hidden=config.units, key=config.key if leaf in targets else 0)
+
+    def image_part(leaf: str) -> ImagePart:
+        return ImagePart(leaf=leaf, kind="conv", channels=config.channels, pool="flatten", hidden=config.vector)
+
     return ModularConfig(
-        images=_by_name(
-            {
-                leaf: ImagePart(leaf=leaf, kind="conv", channels=config.channels, pool="flatten", hidden=config.vector)
-                for leaf in found.images
-            }
-        ),
-        entities=_by_name(
-            {leaf: evolve(part, key=config.key if leaf in targets else 0) for leaf, part in units.items()}
-        ),
+        images=_by_table_name({leaf: image_part(leaf) for leaf in role.images}),
+        entities=_by_table_name({leaf: unit_part(leaf, mask) for leaf, mask in role.entities.items()}),
         rest=config.vector,
         torso=config.torso,
         core=config.core,
         core_size=config.core_size,
         heads=config.heads,
         critic_heads=config.heads,
-        attention=attention,
+        attention=_hok_attention(config, targets, request),
         normalize=config.normalize,
     )
 
 
-def make_aet(config: AETConfig, *, request: NetworkRequest) -> ModularNetwork:
-    """Make the network of Asymmetric-Evolution Training.
+def _hok_targets(config: HoKConfig, role: _RoleLeaves, request: NetworkRequest) -> tuple[str, ...]:
+    """Return the entity leaves that the target label chooses from; none without such a label."""
+    if config.target < 0:
+        return ()
+    targets = config.targets or tuple(leaf for leaf in role.entities if leaf in request.observation)
+    if not targets:
+        raise ConfigError(
+            "target: expected a leaf of shape (entities, features) to choose from, but the role has none; set "
+            "target = -1 if no label chooses a unit"
+        )
+    return targets
 
-    Raises:
-        ContractError: The options do not fit the leaves.
-    """
-    return build(aet_parts(config, request), request, name="aet")
 
-
-def make_dis(config: DISConfig, *, request: NetworkRequest) -> ModularNetwork:
-    """Make the network of Diversity is Strength."""
-    return build(dis_parts(config), request, name="dis")
+def _hok_attention(config: HoKConfig, targets: tuple[str, ...], request: NetworkRequest) -> tuple[AttentionPart, ...]:
+    """Return the attention of the target label in every head."""
+    if not targets:
+        return ()
+    entities = tuple(_table_name(leaf) for leaf in targets)
+    heads = tuple(request.labels) or ("policy",)
+    return tuple(AttentionPart(head=head, label=config.target, entities=entities, plain=config.plain) for head in heads)
 
 
 def make_hok(config: HoKConfig, *, request: NetworkRequest) -> ModularNetwork:
-    """Make the network of the Honor of Kings paper.
+    """Return the network of the Honor of Kings paper.
 
     Raises:
         ContractError: The options do not fit the leaves or the labels.
+        ConfigError: A label chooses a target, but the role has no entities.
     """
-    return build(hok_parts(config, request), request, name="hok")
+    return build(hok_options(config, request), request, name="hok")
