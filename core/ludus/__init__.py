@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ludus._plugins.manager import PluginReport, Plugins, load_plugins
+from ludus._plugins.loading import PluginReport
+from ludus._plugins.manager import Plugins, load_plugins
 from ludus._version import __version__
 from ludus.component import Component
 from ludus.environment import Environment, EnvironmentSpec, Playable, Role, RoleTick, Scenario, Tick

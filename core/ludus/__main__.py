@@ -1,4 +1,4 @@
-"""The command ``ludus``: finds the subcommand asked for, runs it, and turns errors into lines."""
+"""The command ``ludus``: find a subcommand, run it, and print errors as single lines."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from typing import Any
 import click
 
 from ludus._plugins.commands import BUILT_IN_COMMANDS
-from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, load_plugins
+from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE
+from ludus._plugins.manager import load_plugins
 from ludus._version import __version__
 from ludus.errors import LudusError, PluginError
 from ludus.printing import printable
 
-_ORIGIN = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
-_UNREAD = 141  # as a shell says it of a program that a closed pipe has ended
+_INSTALL_HINT = "Commands come with plugins (pip install ludus-…); `ludus --help` lists those that are installed."
+_CLOSED_PIPE = 141  # exit status that shells use for SIGPIPE
 
 
 class _LazyGroup(click.Group):
-    """A group that imports a command when it is used, and plugins when a name is not built in or for help."""
+    """A group that imports a command on first use, and loads plugins only for their commands and for help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return [
@@ -41,9 +42,9 @@ class _LazyGroup(click.Group):
             plugins = load_plugins()
             if cmd_name not in plugins.components("command"):
                 close = get_close_matches(cmd_name, self.list_commands(ctx), n=1)
-                hint = f" Did you mean {close[0]!r}?" if close else f" {_ORIGIN}"
-                why = [*plugins.problems(broken=True), *filter(None, [plugins.withheld()])]
-                ctx.fail("\n".join([f"No such command {cmd_name!r}.{hint}", *why]))
+                hint = f" Did you mean {close[0]!r}?" if close else f" {_INSTALL_HINT}"
+                missing = [*plugins.load_failures(), *filter(None, [plugins.describe_blocked()])]
+                ctx.fail("\n".join([f"No such command {cmd_name!r}.{hint}", *missing]))
             component = plugins.get("command", cmd_name)
         command = component.load_factory()
         if not isinstance(command, click.Command):
@@ -51,15 +52,16 @@ class _LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        others = [part for name, part in load_plugins().components("command").items() if name not in BUILT_IN_COMMANDS]
-        for title, parts in (("Commands", BUILT_IN_COMMANDS.values()), ("Commands of plugins", others)):
-            if parts:
+        commands = load_plugins().components("command").items()
+        of_plugins = [component for name, component in commands if name not in BUILT_IN_COMMANDS]
+        for title, components in (("Commands", BUILT_IN_COMMANDS.values()), ("Commands of plugins", of_plugins)):
+            if components:
                 with formatter.section(title):
-                    formatter.write_dl([(part.name, part.summary) for part in parts])
+                    formatter.write_dl([(component.name, component.summary) for component in components])
 
 
-def _choice(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return an option that adds plugins to an environment variable, so that workers inherit them."""
+def _plugin_option(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return an option that adds names to an environment variable, which worker processes inherit."""
 
     def extend(_context: click.Context, _parameter: click.Parameter, names: tuple[str, ...]) -> None:
         if names:
@@ -75,8 +77,8 @@ def _choice(flag: str, variable: str, *, help: str) -> Callable[[Callable[..., A
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
     epilog="LUDUS_DEBUG=1 shows tracebacks of errors, NO_COLOR=1 no colours.",
 )
-@_choice("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
-@_choice("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
+@_plugin_option("--allow-plugin", ALLOW_VARIABLE, help="Load only this plugin (entry point or distribution)")
+@_plugin_option("--block-plugin", BLOCK_VARIABLE, help="Do not load this plugin")
 @click.version_option(__version__, prog_name="ludus")
 def cli() -> None:
     """Train game AI by competitive self-play."""
@@ -86,92 +88,99 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status.
 
     Args:
-        arguments: Without the program's name; None takes those of the process.
+        arguments: Arguments without the program's name; None for those of the process.
 
     Returns:
-        0 for success, 1 for a `LudusError`, a file that cannot be used or a lack of memory, 2 for wrong usage, 130
-        after Ctrl-C, 141 when the output reaches nobody: a closed pipe, a terminal that is gone, a full disk.
+        0 for success; 1 for a `LudusError`, an unusable file or a lack of memory; 2 for wrong usage; 130 after Ctrl-C;
+        141 if the output cannot be written: a closed pipe, a closed terminal or a full disk.
     """
     if sys.stdout is None:  # closed by the caller
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the process ends
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a character that its encoding lacks must not end a run
+        if isinstance(stream, io.TextIOWrapper):  # a character that the encoding lacks must not raise
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = _run(arguments)
+        status = _run_command(arguments)
         sys.stdout.flush()
-    except SystemExit as exit_:  # what rich makes of a closed pipe
+    except SystemExit as exit_:  # rich exits if a pipe is closed
         if isinstance(exit_.__context__, BrokenPipeError):
-            return _UNREAD
+            return _CLOSED_PIPE
         raise
     except OSError as error:
         if not isinstance(error, BrokenPipeError):
-            if not _is_lost(error):
+            if not _is_lost_output(error):
                 raise
-            _complain(f"standard output: {error.strerror}")
-        # The interpreter flushes once more when it exits; there must be somewhere to flush to.
+            _print_error(f"standard output: {error.strerror}")
+        # The interpreter flushes again at exit, which must not raise.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _UNREAD
+        return _CLOSED_PIPE
     return status
 
 
-def _is_lost(error: OSError) -> bool:
-    """Return whether an error of some file is that of the standard output: no terminal, or no room, any more."""
+def _is_lost_output(error: OSError) -> bool:
+    """Return whether an error is that of standard output: a closed terminal or a full disk."""
     if error.errno not in {errno.EIO, errno.ENOSPC}:
         return False
     try:
-        sys.stdout.flush()  # what could not be written still waits there, unless nothing ever does
+        sys.stdout.flush()  # text that could not be written is still buffered
         os.write(sys.stdout.fileno(), b"")
     except OSError as again:
         return again.errno == error.errno
     return False
 
 
-def _complain(line: str) -> None:
-    """Print an error, where that is possible: the status tells it, too.
-
-    Names in it may be those of somebody else's league: their control characters would be orders to the terminal.
-    """
-    with suppress(OSError):
+def _print_error(line: str) -> None:
+    """Print an error line with control characters escaped; names in it may come from a foreign run folder."""
+    with suppress(OSError):  # the exit status reports the error too
         click.echo(f"error: {printable(line)}", err=True)
 
 
-def _lines(error: LudusError | MemoryError) -> list[str]:
-    text = str(error) or type(error).__name__
-    if isinstance(error, MemoryError):
-        return [f"out of memory: {text} — lower what is large, such as sampling.matches; LUDUS_DEBUG=1 shows where"]
-    return text.splitlines()
+def _run_command(arguments: Sequence[str] | None) -> int:
+    """Run a command; errors become lines and an exit status.
 
-
-def _run(arguments: Sequence[str] | None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    color = False if os.environ.get("NO_COLOR") else None  # None: at a terminal
+    Raises:
+        LudusError: If LUDUS_DEBUG is set, as all errors below.
+        OSError: The error names no file, which is a bug or the loss of standard output.
+    """
     try:
-        # Not click's own error handling: it would call a broken pipe an error and Ctrl-C a failure.
-        with cli.make_context("ludus", given, color=color) as context:
-            result = cli.invoke(context)
+        return _invoke(list(sys.argv[1:] if arguments is None else arguments))
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
         with suppress(OSError):
             error.show()
         return error.exit_code
-    except (LudusError, MemoryError) as error:
-        if os.environ.get("LUDUS_DEBUG"):
-            raise
-        for line in _lines(error):
-            _complain(line)
-        return 1
-    except OSError as error:  # a bug names no file
-        if os.environ.get("LUDUS_DEBUG") or error.filename is None:
-            raise
-        _complain(f"{error.filename}: {error.strerror} — choose another path, or change its rights")
-        return 1
     except (KeyboardInterrupt, click.Abort):
         with suppress(OSError):
             click.echo("interrupted", err=True)
         return 130
+    except (LudusError, MemoryError, OSError) as error:
+        lines = _error_lines(error)
+        if os.environ.get("LUDUS_DEBUG") or not lines:
+            raise
+        for line in lines:
+            _print_error(line)
+        return 1
+
+
+def _invoke(arguments: list[str]) -> int:
+    color = False if os.environ.get("NO_COLOR") else None  # None: if the output is a terminal
+    # Not click's standalone mode, which reports a closed pipe as an error and Ctrl-C as a failure.
+    with cli.make_context("ludus", arguments, color=color) as context:
+        result = cli.invoke(context)
     return result if isinstance(result, int) else 0
+
+
+def _error_lines(error: LudusError | MemoryError | OSError) -> list[str]:
+    """Return the lines to print for an error; none for an OSError without a file."""
+    if isinstance(error, LudusError):
+        return (str(error) or type(error).__name__).splitlines()
+    if isinstance(error, MemoryError):
+        text = str(error) or type(error).__name__
+        return [f"out of memory: {text} — lower what is large, such as sampling.matches; LUDUS_DEBUG=1 shows where"]
+    if error.filename is None:
+        return []
+    return [f"{error.filename}: {error.strerror} — choose another path, or change its rights"]
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from attrs import evolve
 from gymnasium import spaces
-from ludus._plugins.manager import PluginReport, Plugins, load_plugins
+from ludus._plugins.loading import LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins, load_plugins
 from ludus._store.model_files import save_arrays
 from ludus.algorithm import Decision, UpdateResult
 from ludus.component import Component
@@ -208,7 +209,7 @@ def test_broken_plugins_are_warnings(path):
     """A run that does not use the plugin passes."""
     loaded = load_plugins()
     report = PluginReport(name="bad", distribution="bad", version="1", status="broken", problems=("ImportError: x",))
-    plugins = Plugins([(report, None), *((report, None) for report in loaded.reports)])
+    plugins = Plugins([LoadedPlugin(report=one) for one in (report, *loaded.reports)])
     found = findings(path, plugins=plugins)
     assert found["warn"] == ["plugin bad: ImportError: x"]
     assert found["fail"] == []

@@ -11,7 +11,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 from ludus._cli.train import resume, train
-from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE
+from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE
 from ludus.errors import ConfigError, RunError
 
 

@@ -12,7 +12,8 @@ from gymnasium import spaces
 from ludus._config.run_config import parse_config
 from ludus._config.toml import apply_overrides
 from ludus._plugins.error_wrapping import close_environment
-from ludus._plugins.manager import PluginReport, Plugins
+from ludus._plugins.loading import LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins
 from ludus._run.factories import (
     learned_role,
     make,
@@ -184,7 +185,7 @@ def _importable(monkeypatch):
 def plugins():
     """Return plugins that offer all of the above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
-    return Plugins([(report, None)])
+    return Plugins([LoadedPlugin(report=report)])
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from ludus import hookspecs
-from ludus._plugins.manager import EVENTS, load_plugins
+from ludus._plugins.loading import EVENTS
+from ludus._plugins.manager import load_plugins
 from ludus.hookspecs import KINDS
 from ludus.metrics import Metric
 

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from ludus import ConfigError, __main__, __version__
 from ludus._plugins.commands import BUILT_IN_COMMANDS
-from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, PluginReport, Plugins
+from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE, LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins
 from ludus.component import Component
 
 
@@ -163,7 +164,7 @@ def test_a_command_may_be_missing_because_its_plugin_is(monkeypatch, capsys):
         PluginReport(name="x", distribution="ludus-x", version="1", status="broken", problems=("ImportError: z",)),
         PluginReport(name="y", distribution="ludus-y", version="1", status="blocked", problems=("by you",)),
     ]
-    plugins = Plugins([(report, None) for report in reports], unmatched=["z"])
+    plugins = Plugins([LoadedPlugin(report=report) for report in reports], unmatched=["z"])
     monkeypatch.setattr(__main__, "load_plugins", lambda: plugins)
     assert __main__.main(["look"]) == 2
     assert capsys.readouterr().err.endswith(
@@ -178,7 +179,7 @@ def test_hidden_commands_are_a_problem():
     """A plugin's command with the name of a built-in one would never run."""
     train = Component(name="train", factory="a:b")
     report = PluginReport(name="x", distribution="ludus-x", version="1", offers={"command": (train,)})
-    (line,) = Plugins([(report, None)]).problems()
+    (line,) = Plugins([LoadedPlugin(report=report)]).problems()
     assert line == "x (ludus-x 1) ok: its command 'train' is hidden by that of ludus itself"
 
 

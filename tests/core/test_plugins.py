@@ -9,7 +9,8 @@ import sys
 
 import pytest
 from ludus import API_LEVEL, PluginError, UnknownComponent
-from ludus._plugins.manager import ALLOW_VARIABLE, BLOCK_VARIABLE, EVENTS, load_plugins
+from ludus._plugins.loading import ALLOW_VARIABLE, BLOCK_VARIABLE, EVENTS
+from ludus._plugins.manager import load_plugins
 
 GOOD = """
 from ludus import Component, hookimpl

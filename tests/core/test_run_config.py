@@ -30,7 +30,8 @@ from ludus._config.sections import (
     SamplingSection,
 )
 from ludus._config.toml import apply_overrides
-from ludus._plugins.manager import PluginReport, Plugins
+from ludus._plugins.loading import LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.errors import ConfigError
 from ludus.option import at_least, between, option
@@ -109,7 +110,7 @@ OFFERS = {
 def plugins():
     """Return plugins that offer all of the above."""
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=OFFERS)
-    return Plugins([(report, None)])
+    return Plugins([LoadedPlugin(report=report)])
 
 
 MINIMAL = {
@@ -332,7 +333,7 @@ def test_a_default_that_is_not_installed_names_its_package(kind, problem):
     """In one line."""
     offers = {other: components for other, components in OFFERS.items() if other != kind}
     report = PluginReport(name="all", distribution="ludus-all", version="1", status="ok", offers=offers)
-    [found] = problems(Plugins([(report, None)]))
+    [found] = problems(Plugins([LoadedPlugin(report=report)]))
     assert re.fullmatch(problem, found)
 
 
@@ -536,7 +537,9 @@ def test_an_option_of_a_component_that_cannot_be_imported(plugins):
     report = PluginReport(
         name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
     )
-    assert problems(Plugins([(report, None)]), "environment.width=7")[1:] == ["environment.width: unknown key"]
+    assert problems(Plugins([LoadedPlugin(report=report)]), "environment.width=7")[1:] == [
+        "environment.width: unknown key"
+    ]
 
 
 def test_component_without_options_refuses_them(plugins):
@@ -624,7 +627,7 @@ def test_configuration_class_that_is_missing():
     report = PluginReport(
         name="p", distribution="p", version="1", status="ok", offers={**OFFERS, "environment": (lost,)}
     )
-    [problem] = problems(Plugins([(report, None)]))
+    [problem] = problems(Plugins([LoadedPlugin(report=report)]))
     assert problem.startswith("environment.name: component 'game': cannot import 'nowhere_at_all:Config'")
 
 
@@ -633,7 +636,7 @@ def test_clashing_component(plugins):
     reports = [
         PluginReport(name=name, distribution=name, version="1", status="ok", offers=OFFERS) for name in ("one", "two")
     ]
-    found = problems(Plugins([(report, None) for report in reports]))
+    found = problems(Plugins([LoadedPlugin(report=report) for report in reports]))
     assert any("is provided by one (plugin one) and two (plugin two)" in problem for problem in found)
 
 

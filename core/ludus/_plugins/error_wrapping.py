@@ -1,4 +1,4 @@
-"""What plugin code raises, told as one line that says whose mistake it is."""
+"""Wrap exceptions of plugin code in errors that name the component."""
 
 from __future__ import annotations
 
@@ -11,38 +11,41 @@ from ludus.errors import ContractError, LudusError, PluginError
 
 
 @contextmanager
-def wrap_errors(who: str) -> Iterator[None]:
-    """Turn what plugin code raises into an error that names the component."""
+def wrap_errors(component: str) -> Iterator[None]:
+    """Wrap exceptions of plugin code in a PluginError that names the component; contract errors get it as a prefix.
+
+    Other errors of ludus, KeyboardInterrupt and GeneratorExit pass unchanged.
+    """
     try:
         yield
     except ContractError as error:
-        raise ContractError(f"{who}: {error}") from error
+        raise ContractError(f"{component}: {error}") from error
     except (LudusError, KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as error:  # exit is no end of a run that anybody has asked for, nor is a panic in Rust
-        raise PluginError(f"{who} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
+    except BaseException as error:  # SystemExit of a plugin, or a panic of Rust code, must not end the run silently
+        raise PluginError(f"{component} failed: {type(error).__name__}: {error} — LUDUS_DEBUG=1 shows where") from error
 
 
 def close_environment(environment: Environment) -> None:
     """Close an environment.
 
     Raises:
-        PluginError: It raised, or called exit.
+        PluginError: The environment raised an exception, or called exit.
     """
     with wrap_errors(f"environment {environment.spec.name!r}"):
         environment.close()
 
 
 def format_error(error: BaseException, when: str = "") -> str:
-    """Return an error as one line: ours say enough, those of plugins need the place in the code that they come from."""
-    return (
-        str(error) if isinstance(error, LudusError) else f"{describe_exception(error, when)} — LUDUS_DEBUG=1 shows how"
-    )
+    """Return an error as one line; for an error that is not one of ludus, with the location in the code."""
+    if isinstance(error, LudusError):
+        return str(error)
+    return f"{describe_exception(error, when)} — LUDUS_DEBUG=1 shows how"
 
 
 def describe_exception(error: BaseException, when: str = "") -> str:
-    """Return one line that says what was raised and where: at the innermost place outside of libraries of arrays."""
+    """Return an exception as one line with its innermost location outside of NumPy and torch."""
     frames = [(frame.f_globals.get("__name__", "?"), line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    module, line = [place for place in frames if place[0].partition(".")[0] not in {"numpy", "torch"}][-1]
-    what = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
-    return " ".join(f"{what}: {error}".split())
+    module, line = [frame for frame in frames if frame[0].partition(".")[0] not in {"numpy", "torch"}][-1]
+    location = f"{module}, line {line}, raised {type(error).__name__} {when}".rstrip()
+    return " ".join(f"{location}: {error}".split())

@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import ludus
 import pytest
 from ludus import __main__
-from ludus._plugins.manager import ALLOW_VARIABLE, PluginReport, Plugins
+from ludus._plugins.loading import ALLOW_VARIABLE, LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins
 from ludus_terminal import doctor
 
 
@@ -51,7 +52,7 @@ def test_broken_plugins_are_warnings(monkeypatch):
     report = PluginReport(
         name="bad", distribution="ludus-bad", version="2", status="broken", problems=("it — broke — disable it",)
     )
-    monkeypatch.setattr(ludus, "load_plugins", lambda: Plugins([(report, None)]))
+    monkeypatch.setattr(ludus, "load_plugins", lambda: Plugins([LoadedPlugin(report=report)]))
     count, line = doctor._plugins()
     assert (count.status, count.seen) == ("warn", "0 of 1 loaded")
     assert (line.status, line.seen, line.action) == ("warn", "bad (ludus-bad 2) broken: it — broke", "disable it")

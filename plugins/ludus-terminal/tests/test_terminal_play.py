@@ -11,7 +11,8 @@ import pytest
 from gymnasium import spaces
 from ludus import runs
 from ludus.__main__ import main
-from ludus._plugins.manager import PluginReport, Plugins
+from ludus._plugins.loading import LoadedPlugin, PluginReport
+from ludus._plugins.manager import Plugins
 from ludus.component import Component
 from ludus.environment import EnvironmentSpec, Role, RoleTick, Tick
 from ludus.errors import UnknownComponent
@@ -309,7 +310,7 @@ def _vote(monkeypatch):
         ),
     }
     report = PluginReport(name="vote", distribution="vote", version="1", status="ok", offers=offers)
-    monkeypatch.setattr(runs, "load_plugins", lambda: Plugins([(report, None)]))
+    monkeypatch.setattr(runs, "load_plugins", lambda: Plugins([LoadedPlugin(report=report)]))
 
 
 @pytest.mark.usefixtures("_vote")

@@ -99,7 +99,7 @@ def _taken(kind: str, name: str) -> str:
         return f"ludus-{name} {importlib.metadata.version(f'ludus-{name}')}"
     except importlib.metadata.PackageNotFoundError:
         plugins = ludus.load_plugins()
-        return f"{kind} {name!r} of {plugins.provider(kind, name).who}" if name in plugins.components(kind) else ""
+        return f"{kind} {name!r} of {plugins.provider(kind, name).label}" if name in plugins.components(kind) else ""
 
 
 def _ludus(version: str) -> str:
