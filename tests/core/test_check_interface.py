@@ -1,4 +1,4 @@
-"""Every promise of an interface is checked: one broken interface for each."""
+"""`check_interface` reports every kind of broken interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REAL = Spaces(spaces.Box(-1, 1, (3,)), spaces.Box(-2, 2, (2,)))
 
 
 class Remembers(Identity):
-    """Shows how often each stream was seen, rightly."""
+    """Shows the number of views of each seat; valid."""
 
     def __init__(self):
         self.seen = {}
@@ -31,7 +31,7 @@ class Remembers(Identity):
         self.seen.update(dict.fromkeys(seat_ids.tolist(), 0))
 
     def observe(self, view, seat_ids):
-        count = np.array([self.seen.get(stream, 0) for stream in seat_ids.tolist()])
+        count = np.array([self.seen.get(seat_id, 0) for seat_id in seat_ids.tolist()])
         self.seen.update(zip(seat_ids.tolist(), (count + 1).tolist(), strict=True))
         return attrs.evolve(view, observation={**view.observation, "seen": count})
 
@@ -89,7 +89,7 @@ class AddsPart(Identity):
 
 
 class Parts(Identity):
-    """Shows parts of the reward that are made from its own."""
+    """Changes the reward parts; valid."""
 
     def observe(self, view, seat_ids):
         parts = {name: self.made(part) for name, part in view.reward_parts.items()}
@@ -115,7 +115,7 @@ class FirstParts(Parts):
 
 
 class DropsParts(Identity):
-    """Takes them away, rightly: that they stay is not promised."""
+    """Removes the reward parts; valid."""
 
     def observe(self, view, seat_ids):
         return attrs.evolve(view, reward_parts={})
@@ -147,7 +147,7 @@ class WrongActionDtype(Identity):
 
 
 class SharesMemory(Remembers):
-    """Counts all streams together."""
+    """Counts the views of all seats together."""
 
     def observe(self, view, seat_ids):
         self.total = getattr(self, "total", -1) + 1
@@ -171,13 +171,13 @@ class NeverForgets(Remembers):
         pass
 
 
-class ForgetsEverybody(Remembers):
+class ResetsAllSeats(Remembers):
     def reset(self, seat_ids):
         self.seen = {}
 
 
 class Fading(Identity):
-    """Takes rewards away in the course of training, rightly."""
+    """Scales rewards by the progress of training; valid."""
 
     def __init__(self):
         self.share = 1
@@ -206,48 +206,48 @@ class FadingMask(Fading):
 
 
 @pytest.mark.parametrize(
-    ("broken", "complaint"),
+    ("broken", "problem"),
     [
         (BindsOnce, "bind is not idempotent"),
         (ModifiesView, "observe modified observation leaf 'x'"),
         (ModifiesAction, "act modified the action"),
         (LeavesOutOfBounds, "observation leaf 'x' has the value"),
         (WrongDtype, "observation leaf 'x' is float64"),
-        (LosesLeaf, r"observe returned the leaves \['n', 'x'\], bind promised \['b', 'n', 'x'\]"),
+        (LosesLeaf, r"observe returned the leaves \['n', 'x'\], bind returned \['b', 'n', 'x'\]"),
         (WrongReward, "reward of float64"),
         (ModifiesPart, "observe modified reward part 'won'"),
-        (AddsPart, "observe modified names of reward_parts"),
+        (AddsPart, "observe modified reward part 'more'"),
         (WideParts, r"observe returned the reward part 'won' of float64 \(6,\), expected float32 \[n\]"),
         (LostParts, r"observe returned the reward part 'won' of float32 \(5,\), expected float32 \[n\]"),
         (FirstParts, "reward part 'won' differs at decision 0 with rows in another order"),
         (ShortMask, r"mask of bool \(6, 3\), expected bool \(6, 5\)"),
         (EmptyMask, "no legal choice of label 1"),
-        (ForgetsMask, "is masked in the game"),
+        (ForgetsMask, "which the raw mask forbids"),
         (ShiftsAction, "which is not in MultiDiscrete"),
         (WrongActionDtype, "act returned int32"),
         (SharesMemory, "observation leaf 'seen' differs at decision 0 with a batch of one"),
         (DependsOnOrder, "reward differs at decision 0 with rows in another order"),
         (NeverForgets, "differs at decision 0 with a second match after reset"),
-        (ForgetsEverybody, "of a stream changes when another stream is reset"),
+        (ResetsAllSeats, "of a seat changes when another seat is reset"),
         (FadingObservation, "observation leaf 'x' changes with set_progress"),
         (FadingMask, "action_mask changes with set_progress"),
     ],
 )
-def test_a_broken_interface_is_found(broken, complaint):
-    """The message says which promise is broken."""
-    with pytest.raises(ContractError, match=complaint):
+def test_a_broken_interface_is_reported(broken, problem):
+    """The message names the broken part of the contract."""
+    with pytest.raises(ContractError, match=problem):
         check_interface(broken, RAW)
 
 
 @pytest.mark.parametrize("raw", [RAW, REAL, Spaces(spaces.Discrete(3), spaces.Discrete(2))])
 @pytest.mark.parametrize("masked", [True, False])
-def test_sound_interfaces_pass(raw, masked):
+def test_valid_interfaces_pass(raw, masked):
     """Stateless, stateful and stacked interfaces pass on all kinds of spaces."""
     for make in (Identity, Remembers, Fading, Parts, DropsParts, lambda: stack(Identity(), Remembers(), Fading())):
         check_interface(make, raw, masked=masked)
 
 
-def test_real_actions_outside_the_box_are_found():
+def test_real_actions_out_of_bounds_are_reported():
     """Box actions are checked against their bounds."""
 
     class Doubles(Identity):
@@ -258,19 +258,19 @@ def test_real_actions_outside_the_box_are_found():
         check_interface(Doubles, REAL)
 
 
-def test_actions_may_not_change_in_the_course_of_training():
-    """Frozen models act as they learned to."""
+def test_actions_must_not_depend_on_the_progress():
+    """Frozen models play without it."""
 
     class FadingAction(Fading):
         def act(self, action, seat_ids):
             return action * self.share
 
     for make in (FadingAction, lambda: stack(Identity(), FadingAction())):
-        with pytest.raises(ContractError, match="the game's action changes with set_progress"):
+        with pytest.raises(ContractError, match="the action changes with set_progress"):
             check_interface(make, RAW, masked=False)
 
 
-def test_an_unmasked_game_may_not_get_illegal_choices_either():
-    """Without a mask every choice seen must exist in the game."""
+def test_illegal_actions_are_reported_without_masks():
+    """Every choice must exist in the action space of the environment."""
     with pytest.raises(ContractError, match="which is not in MultiDiscrete"):
         check_interface(ShiftsAction, RAW, masked=False)

@@ -1,4 +1,4 @@
-"""What `check_rating` finds."""
+"""`check_rating` reports broken rating methods."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ludus.testing import check_rating
 
 
 class Wins:
-    """Rates by wins less losses, as it should be; subclasses do it wrong."""
+    """A valid method: wins less losses. The subclasses are broken."""
 
     def __init__(self, *, anchors, seats):
         self.counts = {}
 
     def add(self, a, b, count):
-        """Count."""
+        """Add a result."""
         self.counts[a] = self.counts.get(a, np.zeros(3, int)) + count
 
     def replay(self, first, matches):
-        """Leave it alone."""
+        """Do nothing."""
 
     def rating(self, participant):
         """Return wins less losses."""
@@ -29,15 +29,15 @@ class Wins:
 
 
 class Forgetful(Wins):
-    """Forgets a little with every result."""
+    """Scales old results down."""
 
     def add(self, a, b, count):
         super().add(a, b, count)
         self.counts[a] = self.counts[a] * 0.999
 
 
-class Twice(Wins):
-    """Does not take back what comes again."""
+class CountsReplaysTwice(Wins):
+    """Adds replayed results again."""
 
     def add(self, a, b, count):
         pass
@@ -51,7 +51,7 @@ class Twice(Wins):
 
 
 class Reversed(Wins):
-    """The worst is the best."""
+    """Rates the worst participant best."""
 
     def rating(self, participant):
         rating = super().rating(participant)
@@ -59,7 +59,7 @@ class Reversed(Wins):
 
 
 class Vague(Wins):
-    """Has negative deviations."""
+    """Returns negative deviations."""
 
     def rating(self, participant):
         rating = super().rating(participant)
@@ -67,7 +67,7 @@ class Vague(Wins):
 
 
 class Unbounded(Wins):
-    """Is not a number."""
+    """Returns NaN."""
 
     def rating(self, participant):
         rating = super().rating(participant)
@@ -75,7 +75,7 @@ class Unbounded(Wins):
 
 
 class Unsure(Wins):
-    """Knows nothing of some."""
+    """Returns infinite deviations."""
 
     def rating(self, participant):
         rating = super().rating(participant)
@@ -83,22 +83,22 @@ class Unsure(Wins):
 
 
 class Bare(Wins):
-    """Answers a number."""
+    """Returns a number."""
 
     def rating(self, participant):
         return super().rating(participant).mean
 
 
-def test_a_good_one_passes():
-    """Nothing is said."""
+def test_a_valid_method_passes():
+    """No error is raised."""
     check_rating(Wins)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "problem"),
+    ("broken", "problem"),
     [
-        (Forgetful, "another order"),
-        (Twice, "another order"),
+        (Forgetful, "depend on the order"),
+        (CountsReplaysTwice, "depend on the order"),
         (Reversed, "weak < even < strong"),
         (Vague, r"^rating answered Rating\(.*=-1\.0, .*; expected a finite mean and a finite deviation >= 0"),
         (Unbounded, r"^rating answered Rating\(mean=nan, .*; expected a finite mean"),
@@ -106,7 +106,7 @@ def test_a_good_one_passes():
         (Bare, r"^rating answered .*; expected a ludus\.matchmaker\.Rating"),
     ],
 )
-def test_mistakes_are_found(wrong, problem):
-    """The message says which."""
+def test_a_broken_method_is_reported(broken, problem):
+    """The message names the problem."""
     with pytest.raises(ContractError, match=problem):
-        check_rating(wrong)
+        check_rating(broken)

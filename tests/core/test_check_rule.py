@@ -1,4 +1,4 @@
-"""`check_rule` finds every way in which a rule can break its contract."""
+"""`check_rule` reports every kind of broken rule."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ from ludus.testing import FakeLeague, check_rule, fake_player
 LEAGUES = {"small": FakeLeague(players=[fake_player("main"), fake_player("other")], pools={"old": ("main@1",)})}
 
 
-class Says:
-    """A rule that answers the same to everything."""
+class Returns:
+    """Always returns the same changes."""
 
     def __init__(self, *changes):
         self.changes = changes
 
     def decide(self, league, rng):
-        """Return the answer."""
+        """Return the changes."""
         return self.changes
 
 
 class Counts:
-    """A rule that remembers how often it was asked."""
+    """Counts its calls."""
 
     def __init__(self):
-        self.asked = itertools.count()
+        self.calls = itertools.count()
 
     def decide(self, league, rng):
-        """Return something else every time."""
-        return [Share(player="main", share=next(self.asked))]
+        """Return another share each time."""
+        return [Share(player="main", share=next(self.calls))]
 
 
 class Raises:
-    """A rule with a mistake."""
+    """Raises an exception."""
 
     def decide(self, league, rng):
-        """Look for what is not there."""
+        """Read a missing player."""
         return league.players["nobody"]
 
 
-class Mute:
-    """A rule that forgets its answer."""
+class ReturnsNone:
+    """Returns no changes."""
 
     def decide(self, league, rng):
-        """Answer nothing."""
+        """Return None."""
 
 
-class Meddles:
-    """A rule that writes."""
+class ModifiesLeague:
+    """Writes into the league."""
 
     def decide(self, league, rng):
-        """Close a pool."""
+        """Remove a pool."""
         league.pools.pop("old", None)
         return []
 
@@ -69,28 +69,31 @@ class Meddles:
         PoolChange(pool="new", model="other@3", enters=True),
     ],
 )
-def test_what_is_allowed(change):
+def test_valid_changes_pass(change):
     """Every kind of change passes."""
-    check_rule(Says(change), leagues=LEAGUES)
+    check_rule(Returns(change), leagues=LEAGUES)
 
 
 @pytest.mark.parametrize(
     ("rule", "problem"),
     [
-        (Says(Share(player="nobody", share=1.0)), "there is no player 'nobody'"),
-        (Says("main"), "no change of ludus.rule in 'main'"),
-        (Says(Share(player="main", share=0), Share(player="other", share=0)), "every player's share of the ticks is 0"),
-        (Says(Freeze(player="main", reason="")), "gives no reason"),
-        (Says(Reset(player="main", reason="x", init="main@9")), "there is no frozen model 'main@9'"),
-        (Says(PoolChange(pool="old", model="main@9", enters=True)), "there is no frozen model 'main@9'"),
-        (Says(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
-        (Counts(), "remember nothing"),
+        (Returns(Share(player="nobody", share=1.0)), "there is no player 'nobody'"),
+        (Returns("main"), "no change of ludus.rule in 'main'"),
+        (
+            Returns(Share(player="main", share=0), Share(player="other", share=0)),
+            "every player's share of the ticks is 0",
+        ),
+        (Returns(Freeze(player="main", reason="")), "has no reason"),
+        (Returns(Reset(player="main", reason="x", init="main@9")), "there is no frozen model 'main@9'"),
+        (Returns(PoolChange(pool="old", model="main@9", enters=True)), "there is no frozen model 'main@9'"),
+        (Returns(PoolChange(pool="old", model="main@1", enters=True)), "changes nothing"),
+        (Counts(), "keep no state"),
         (Raises(), r"test_check_rule, line \d+, raised KeyError: 'nobody'"),
-        (Mute(), "decide answered None; expected a sequence of changes"),
-        (Meddles(), "it may only read it"),
+        (ReturnsNone(), "decide answered None; expected a sequence of changes"),
+        (ModifiesLeague(), "it may only read it"),
     ],
 )
-def test_what_is_not(rule, problem):
-    """The message says what is wrong, and in which league."""
+def test_a_broken_rule_is_reported(rule, problem):
+    """The message has problem and league."""
     with pytest.raises(ContractError, match=f"league 'small'.*{problem}"):
         check_rule(rule, leagues=LEAGUES)

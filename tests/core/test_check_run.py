@@ -366,7 +366,7 @@ def test_an_update_without_a_result_is_a_finding(path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda view: evolve(view, observation={}), r"observe returned the leaves \[\], bind promised .*"),
+        (lambda view: evolve(view, observation={}), r"observe returned the leaves \[\], bind returned .*"),
         (lambda view: evolve(view, reward=view.reward.astype(np.float64)), "observe returned a reward of float64 .*"),
         (lambda _view: None, "observe returned None, expected a ludus.interface.SeatView"),
     ],

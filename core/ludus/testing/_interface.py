@@ -1,4 +1,4 @@
-"""`check_interface`: everything an interface promises, tried out on random views."""
+"""`check_interface`: check an interface on random views."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ludus.environment import Leaves
 from ludus.errors import ContractError
 from ludus.interface import Interface, ScheduledInterface, SeatView, Spaces
 from ludus.spaces import action_dtype, action_width, label_sizes, leaf_spaces, legal_actions
-from ludus.testing._errors import expect_type
+from ludus.testing._errors import expect_type, require
 from ludus.testing._rollout import random_action
 from ludus.testing._synthetic import random_leaves, random_mask
 
-__all__ = ["check_interface"]
+__all__ = ["check_interface", "check_view"]
 
-_PARTS = ("won", "shaped")  # of the reward
-_STREAM_STEP = 7  # stream ids have gaps, as they do where an opponent sits in between
+_REWARD_PARTS = ("won", "shaped")
+_SEAT_ID_STEP = 7  # seat ids have gaps if opponents play the seats in between
 
 
 def check_interface(
@@ -31,30 +31,32 @@ def check_interface(
 
     Args:
         make: Makes a new interface; called several times.
-        raw: Spaces to bind it to.
-        rows: Rows observed at once.
-        steps: Decisions of every stream.
-        seed: Seeds everything random.
-        masked: Whether the game offers masks (Box actions never have any).
+        raw: Spaces of the environment, to bind the interface to.
+        rows: Seats in a batch.
+        steps: Decisions of every seat.
+        seed: Seed of everything random.
+        masked: Whether the environment has action masks (Box actions never have masks).
 
     Raises:
-        ContractError: It breaks its contract; the message says which part and how.
+        ContractError: The interface breaks its contract.
     """
-    seen = _check_bind(make, raw)
     script = _Script.random(raw, rows=rows, steps=steps, seed=seed, masked=masked)
-    trace = _check_views(make, raw, seen, script)
-    _check_actions(make, raw, seen, script, np.random.default_rng(seed))
-    _check_rows(make, raw, script, trace)
-    _check_reset(make, raw, script, trace)
-    _check_schedule(make, raw, seen, script, np.random.default_rng(seed))
-
-
-# -- the random match ----------------------------------------------------------------------------------------------
+    check = _InterfaceCheck(make, raw, _check_bind(make, raw), script)
+    views = check.check_views()
+    check.check_actions(np.random.default_rng(seed))
+    check.check_row_independence(views)
+    check.check_reset(views)
+    check.check_schedule(np.random.default_rng(seed))
 
 
 @frozen
 class _Script:
-    """What n streams are shown, one view per step."""
+    """Random views of n seats.
+
+    Args:
+        views: One view for each decision.
+        seat_ids: Seat ids ``[n]``.
+    """
 
     views: list[SeatView]
     seat_ids: np.ndarray
@@ -67,236 +69,240 @@ class _Script:
                 observation=random_leaves(raw.observation, rows, rng),
                 action_mask=random_mask(raw.action, rows, rng) if masked else None,
                 reward=rng.normal(size=rows).astype(np.float32),
-                reward_parts={name: rng.normal(size=rows).astype(np.float32) for name in _PARTS},
+                reward_parts={name: rng.normal(size=rows).astype(np.float32) for name in _REWARD_PARTS},
             )
             for _ in range(steps)
         ]
-        return cls(views, np.arange(rows, dtype=np.int64) * _STREAM_STEP)
+        return cls(views, np.arange(rows, dtype=np.int64) * _SEAT_ID_STEP)
 
-    def part(self, chosen: np.ndarray) -> _Script:
-        return _Script([_take(view, chosen) for view in self.views], self.seat_ids[chosen])
+    def select(self, rows: np.ndarray) -> _Script:
+        return _Script([_select_rows(view, rows) for view in self.views], self.seat_ids[rows])
 
     def play(self, interface: Interface) -> list[SeatView]:
-        """Return copies of what the interface shows, step by step."""
+        """Return copies of the views that the interface returns."""
         return [_copy(interface.observe(view, self.seat_ids)) for view in self.views]
 
 
-def _take(view: SeatView, chosen: np.ndarray) -> SeatView:
+def _select_rows(view: SeatView, rows: np.ndarray) -> SeatView:
     return SeatView(
-        observation={name: leaf[chosen] for name, leaf in view.observation.items()},
-        action_mask=None if view.action_mask is None else view.action_mask[chosen],
-        reward=view.reward[chosen],
-        reward_parts={name: part[chosen] for name, part in view.reward_parts.items()},
+        observation={name: leaf[rows] for name, leaf in view.observation.items()},
+        action_mask=None if view.action_mask is None else view.action_mask[rows],
+        reward=view.reward[rows],
+        reward_parts={name: part[rows] for name, part in view.reward_parts.items()},
     )
 
 
 def _copy(view: SeatView) -> SeatView:
-    return _take(view, np.arange(view.reward.shape[0]))
+    return _select_rows(view, np.arange(view.reward.shape[0]))
 
 
-def _differs(one: SeatView, other: SeatView) -> str:
-    """Return the name of the first part in which two views differ, empty if they do not."""
-    if one.observation.keys() != other.observation.keys():
-        return "leaf names"
-    for name, leaf in one.observation.items():
-        if not np.array_equal(leaf, other.observation[name]):
-            return f"observation leaf {name!r}"
-    if (one.action_mask is None) != (other.action_mask is None):
-        return "action_mask"
-    if one.action_mask is not None and not np.array_equal(one.action_mask, np.asarray(other.action_mask)):
-        return "action_mask"
-    if one.reward_parts.keys() != other.reward_parts.keys():
-        return "names of reward_parts"
-    for name, part in one.reward_parts.items():
-        if not np.array_equal(part, other.reward_parts[name]):
-            return f"reward part {name!r}"
-    return "" if np.array_equal(one.reward, other.reward) else "reward"
+def _difference(one: SeatView, other: SeatView) -> str:
+    """Return the name of the first array that differs between two views; empty if they are equal."""
+    arrays, others = _arrays(one), _arrays(other)
+    for name, array in arrays.items():
+        if name not in others or not np.array_equal(array, others[name]):
+            return name
+    return next((name for name in others if name not in arrays), "")
 
 
-# -- the checks ----------------------------------------------------------------------------------------------------
-
-
-def _bound(make: Callable[[], Interface], raw: Spaces, seat_ids: np.ndarray) -> Interface:
-    interface = make()
-    interface.bind(raw)
-    interface.reset(seat_ids)
-    return interface
+def _arrays(view: SeatView) -> dict[str, np.ndarray]:
+    """Return all arrays of a view by a name for messages."""
+    arrays = {f"observation leaf {name!r}": leaf for name, leaf in view.observation.items()}
+    if view.action_mask is not None:
+        arrays["action_mask"] = view.action_mask
+    return {
+        **arrays,
+        **{f"reward part {name!r}": part for name, part in view.reward_parts.items()},
+        "reward": view.reward,
+    }
 
 
 def _check_bind(make: Callable[[], Interface], raw: Spaces) -> Spaces:
+    """Check that `bind` can be repeated and return the spaces of the player."""
     interface = make()
     first, second = interface.bind(raw), interface.bind(raw)
-    if first != second:
-        raise ContractError(f"bind is not idempotent: first {first}, then {second}")
+    require(first == second, f"bind is not idempotent: first {first}, then {second}")
     leaf_spaces(first.observation)
     label_sizes(first.action)
     return first
 
 
-def _check_views(make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script) -> list[SeatView]:
-    interface = _bound(make, raw, script.seat_ids)
-    trace = []
-    for view in script.views:
-        before = _copy(view)
-        shown = interface.observe(view, script.seat_ids)
-        changed = _differs(before, view)
-        if changed:
-            raise ContractError(f"observe modified {changed} of the view it was given; copy before changing")
-        check_view(shown, seen, rows=script.seat_ids.size)
-        _check_bounds(shown.observation, seen.observation)
-        _check_choices(shown.action_mask, seen.action)
-        trace.append(_copy(shown))
-    return trace
+@frozen
+class _InterfaceCheck:
+    """Checks of one interface on one script.
+
+    Args:
+        make: Makes a new interface.
+        raw: Spaces of the environment.
+        bound: Spaces that `bind` returned.
+        script: Views to transform.
+    """
+
+    make: Callable[[], Interface]
+    raw: Spaces
+    bound: Spaces
+    script: _Script
+
+    def start(self) -> Interface:
+        """Return a new interface, bound and reset for all seats."""
+        interface = self.make()
+        interface.bind(self.raw)
+        interface.reset(self.script.seat_ids)
+        return interface
+
+    def check_views(self) -> list[SeatView]:
+        """Check every view against the bound spaces and return copies of all views."""
+        interface, views = self.start(), []
+        for view in self.script.views:
+            before = _copy(view)
+            transformed = interface.observe(view, self.script.seat_ids)
+            if changed := _difference(before, view):
+                raise ContractError(f"observe modified {changed} of its argument; copy before changing")
+            check_view(transformed, self.bound, rows=self.script.seat_ids.size)
+            _check_bounds(transformed.observation, self.bound.observation)
+            _check_legal_choices(transformed.action_mask, self.bound.action)
+            views.append(_copy(transformed))
+        return views
+
+    def check_actions(self, rng: np.random.Generator) -> None:
+        """Check that legal actions of the player become legal actions of the environment."""
+        interface, seat_ids = self.start(), self.script.seat_ids
+        dtype, shape = action_dtype(self.raw.action), (seat_ids.size, action_width(self.raw.action))
+        for view in self.script.views:
+            transformed = interface.observe(view, seat_ids)
+            chosen = self._random_actions(transformed.action_mask, rng)
+            before = chosen.copy()
+            action = interface.act(chosen, seat_ids)
+            require(np.array_equal(before, chosen), "act modified the action of its argument; copy before changing")
+            require(
+                action.shape == shape and action.dtype == dtype,
+                f"act returned {action.dtype} {action.shape}, expected {dtype} {shape} for {self.raw.action}",
+            )
+            _check_raw_actions(action, before, self.raw.action, view.action_mask)
+
+    def _random_actions(self, mask: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
+        """Return ``[n, L]`` random legal actions of the player."""
+        masks = [None] * self.script.seat_ids.size if mask is None else mask
+        return np.stack([random_action(self.bound.action, row, rng) for row in masks])
+
+    def check_row_independence(self, views: list[SeatView]) -> None:
+        """Check that order, number and other rows of a batch have no effect on a row."""
+        count = self.script.seat_ids.size
+        reverse, half = np.arange(count)[::-1], np.arange(0, count, 2)
+        _require_same(views, reverse, self.script.select(reverse).play(self.start()), "rows in another order")
+        single = self.start()
+        for row in range(count):
+            rows = np.array([row])
+            _require_same(views, rows, self.script.select(rows).play(single), "a batch of one")
+        _require_same(views, half, self.script.select(half).play(self.start()), "fewer seats")
+
+    def check_reset(self, views: list[SeatView]) -> None:
+        """Check that a reset clears the state of its seats and keeps the state of others."""
+        interface, seat_ids = self.start(), self.script.seat_ids
+        self.script.play(interface)
+        interface.reset(seat_ids)
+        rows = np.arange(seat_ids.size)
+        _require_same(views, rows, self.script.play(interface), "a second match after reset")
+        interface = self.start()
+        for view, expected in zip(self.script.views, views, strict=True):
+            interface.reset(seat_ids[:1])
+            got = interface.observe(view, seat_ids)
+            if changed := _difference(_select_rows(expected, rows[1:]), _select_rows(got, rows[1:])):
+                raise ContractError(f"{changed} of a seat changes when another seat is reset")
+
+    def check_schedule(self, rng: np.random.Generator) -> None:
+        """Check that `set_progress` changes rewards only: frozen models play without it."""
+        fixed, scheduled, seat_ids = self.start(), self.start(), self.script.seat_ids
+        if not isinstance(scheduled, ScheduledInterface):
+            return
+        for step, view in enumerate(self.script.views, start=1):
+            scheduled.set_progress(step / len(self.script.views))
+            expected, got = (
+                attrs.evolve(interface.observe(view, seat_ids), reward=view.reward, reward_parts={})
+                for interface in (fixed, scheduled)
+            )
+            changed = _difference(expected, got)
+            chosen = self._random_actions(expected.action_mask, rng)
+            action, scheduled_action = (interface.act(chosen.copy(), seat_ids) for interface in (fixed, scheduled))
+            if not np.array_equal(action, scheduled_action):
+                changed = changed or "the action"
+            if changed:
+                raise ContractError(
+                    f"{changed} changes with set_progress, which may change rewards only: frozen models and "
+                    f"evaluations play without it"
+                )
 
 
-def check_view(shown: Any, seen: Spaces, *, rows: int) -> None:
-    """Check the arrays of a view against what `bind` promised, but not the values in them.
+def _require_same(views: list[SeatView], rows: np.ndarray, got: list[SeatView], condition: str) -> None:
+    """Check that views are equal to `rows` of the expected views."""
+    for step, (expected, view) in enumerate(zip(views, got, strict=True)):
+        if changed := _difference(_select_rows(expected, rows), view):
+            raise ContractError(
+                f"{changed} differs at decision {step} with {condition}: a row must depend on its seat only"
+            )
+
+
+def check_view(view: Any, spaces: Spaces, *, rows: int) -> None:
+    """Check names, shapes and dtypes of a view, but not its values.
+
+    Args:
+        view: Return value of `observe`.
+        spaces: Return value of `bind`.
+        rows: Number of seats.
 
     Raises:
-        ContractError: Something has another name, shape or dtype.
+        ContractError: An array has another name, shape or dtype.
     """
-    expect_type(SeatView, shown, "observe")
-    _check_observation(shown.observation, seen.observation, rows=rows)
-    _check_mask(shown.action_mask, seen.action, rows=rows)
-    _check_rewards(shown, rows=rows)
-
-
-def _check_bounds(leaves: Leaves, space: Space[Any]) -> None:
-    for name, leaf in leaf_spaces(space).items():
-        for row in leaves[name]:
-            if not leaf.contains(np.asarray(row)):
-                raise ContractError(f"observation leaf {name!r} has the value {row}, which is not in {leaf}")
+    expect_type(SeatView, view, "observe")
+    _check_observation(view.observation, spaces.observation, rows=rows)
+    _check_mask(view.action_mask, spaces.action, rows=rows)
+    _check_rewards(view, rows=rows)
 
 
 def _check_observation(leaves: Leaves, space: Space[Any], *, rows: int) -> None:
     expected = leaf_spaces(space)
     if set(leaves) != set(expected):
-        raise ContractError(f"observe returned the leaves {sorted(leaves)}, bind promised {sorted(expected)}")
+        raise ContractError(f"observe returned the leaves {sorted(leaves)}, bind returned {sorted(expected)}")
     for name, leaf in expected.items():
         array, shape = leaves[name], (rows, *(leaf.shape or ()))
-        if array.shape != shape or array.dtype != leaf.dtype:
-            raise ContractError(
-                f"observation leaf {name!r} is {array.dtype} {array.shape}, bind promised {leaf.dtype} {shape}"
-            )
+        require(
+            array.shape == shape and array.dtype == leaf.dtype,
+            f"observation leaf {name!r} is {array.dtype} {array.shape}, bind returned {leaf.dtype} {shape}",
+        )
 
 
 def _check_mask(mask: np.ndarray | None, action: Space[Any], *, rows: int) -> None:
-    if mask is None:
-        return
-    sizes = label_sizes(action)
-    if mask.shape != (rows, sum(sizes)) or mask.dtype != np.bool_:
-        raise ContractError(f"observe returned a mask of {mask.dtype} {mask.shape}, expected bool {(rows, sum(sizes))}")
+    shape = (rows, sum(label_sizes(action)))
+    if mask is not None and (mask.shape != shape or mask.dtype != np.bool_):
+        raise ContractError(f"observe returned a mask of {mask.dtype} {mask.shape}, expected bool {shape}")
 
 
-def _check_choices(mask: np.ndarray | None, action: Space[Any]) -> None:
-    if mask is None:
-        return
-    sizes = label_sizes(action)
-    for label, legal in enumerate(np.split(mask, np.cumsum(sizes)[:-1], axis=1)):
-        if not legal.any(axis=1).all():
-            raise ContractError(f"observe left no legal choice of label {label}, although the raw mask has one")
-
-
-def _check_rewards(shown: SeatView, *, rows: int) -> None:
-    parts = {f"the reward part {name!r}": part for name, part in shown.reward_parts.items()}
-    for what, reward in {"a reward": shown.reward, **parts}.items():
+def _check_rewards(view: SeatView, *, rows: int) -> None:
+    parts = {f"the reward part {name!r}": part for name, part in view.reward_parts.items()}
+    for name, reward in {"a reward": view.reward, **parts}.items():
         if reward.shape != (rows,) or reward.dtype != np.float32:
-            raise ContractError(f"observe returned {what} of {reward.dtype} {reward.shape}, expected float32 [n]")
+            raise ContractError(f"observe returned {name} of {reward.dtype} {reward.shape}, expected float32 [n]")
 
 
-def _check_actions(
-    make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
-) -> None:
-    interface = _bound(make, raw, script.seat_ids)
-    dtype, shape = action_dtype(raw.action), (script.seat_ids.size, action_width(raw.action))
-    for view in script.views:
-        shown = interface.observe(view, script.seat_ids)
-        chosen = _random_legal(seen.action, shown.action_mask, script.seat_ids.size, rng)
-        before = chosen.copy()
-        action = interface.act(chosen, script.seat_ids)
-        if not np.array_equal(before, chosen):
-            raise ContractError("act modified the action it was given; copy before changing")
-        if action.shape != shape or action.dtype != dtype:
-            raise ContractError(
-                f"act returned {action.dtype} {action.shape}, expected {dtype} {shape} for {raw.action}"
-            )
-        _check_raw_action(action, before, raw.action, view.action_mask)
+def _check_bounds(leaves: Leaves, space: Space[Any]) -> None:
+    for name, leaf in leaf_spaces(space).items():
+        for row in leaves[name]:
+            require(leaf.contains(np.asarray(row)), f"observation leaf {name!r} has the value {row}, not in {leaf}")
 
 
-def _random_legal(action: Space[Any], mask: np.ndarray | None, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Return ``[rows, L]`` random actions that the mask allows."""
-    return np.stack([random_action(action, None if mask is None else mask[row], rng) for row in range(rows)])
+def _check_legal_choices(mask: np.ndarray | None, action: Space[Any]) -> None:
+    if mask is None:
+        return
+    for label, legal in enumerate(np.split(mask, np.cumsum(label_sizes(action))[:-1], axis=1)):
+        problem = f"observe returned no legal choice of label {label}, although the raw mask has one"
+        require(legal.any(axis=1).all(), problem)
 
 
-def _check_raw_action(action: np.ndarray, chosen: np.ndarray, space: Space[Any], mask: np.ndarray | None) -> None:
+def _check_raw_actions(action: np.ndarray, chosen: np.ndarray, space: Space[Any], mask: np.ndarray | None) -> None:
     for row in np.flatnonzero(~legal_actions(space, action)):
-        raise ContractError(f"act turned {chosen[row]} into {action[row]}, which is not in {space}")
+        raise ContractError(f"act changed {chosen[row]} into {action[row]}, which is not in {space}")
     for row in np.flatnonzero(~legal_actions(space, action, mask)):
         raise ContractError(
-            f"act turned the legal {chosen[row]} into {action[row]}, which is masked in the game: the seen mask must "
-            f"allow only what the raw mask allows"
+            f"act changed the legal {chosen[row]} into {action[row]}, which the raw mask forbids: the mask of the "
+            f"player may allow only what the raw mask allows"
         )
-
-
-def _check_rows(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[SeatView]) -> None:
-    """Order, company and batch size of rows make no difference."""
-    count = script.seat_ids.size
-    order = np.arange(count)[::-1]
-    _check_same(trace, order, script.part(order).play(_bound(make, raw, script.seat_ids)), "rows in another order")
-    alone = _bound(make, raw, script.seat_ids)
-    for row in range(count):
-        chosen = np.array([row])
-        _check_same(trace, chosen, script.part(chosen).play(alone), "a batch of one")
-    half = np.arange(0, count, 2)
-    _check_same(trace, half, script.part(half).play(_bound(make, raw, script.seat_ids)), "fewer streams")
-
-
-def _check_reset(make: Callable[[], Interface], raw: Spaces, script: _Script, trace: list[SeatView]) -> None:
-    """A reset forgets everything about its streams and nothing about others."""
-    interface = _bound(make, raw, script.seat_ids)
-    script.play(interface)
-    interface.reset(script.seat_ids)
-    everybody = np.arange(script.seat_ids.size)
-    _check_same(trace, everybody, script.play(interface), "a second match after reset")
-    interface = _bound(make, raw, script.seat_ids)
-    others = everybody[1:]
-    for view, shown in zip(script.views, trace, strict=True):
-        interface.reset(script.seat_ids[:1])
-        played = _copy(interface.observe(view, script.seat_ids))
-        changed = _differs(_take(shown, others), _take(played, others))
-        if changed:
-            raise ContractError(f"{changed} of a stream changes when another stream is reset")
-
-
-def _check_schedule(
-    make: Callable[[], Interface], raw: Spaces, seen: Spaces, script: _Script, rng: np.random.Generator
-) -> None:
-    """Progress changes rewards alone, since models play without hearing of it."""
-    model, learning = (_bound(make, raw, script.seat_ids) for _ in range(2))
-    if not isinstance(learning, ScheduledInterface):
-        return
-    for step, view in enumerate(script.views, start=1):
-        learning.set_progress(step / len(script.views))
-        expected, got = (
-            attrs.evolve(one.observe(view, script.seat_ids), reward=view.reward, reward_parts={})
-            for one in (model, learning)
-        )
-        changed = _differs(expected, got)
-        chosen = _random_legal(seen.action, expected.action_mask, script.seat_ids.size, rng)
-        meant, played = (one.act(chosen.copy(), script.seat_ids) for one in (model, learning))
-        if not np.array_equal(meant, played):
-            changed = changed or "the game's action"
-        if changed:
-            raise ContractError(
-                f"{changed} changes with set_progress, which may change rewards only: the progress is not set for "
-                f"frozen models and evaluations"
-            )
-
-
-def _check_same(trace: list[SeatView], chosen: np.ndarray, played: list[SeatView], what: str) -> None:
-    for step, (expected, got) in enumerate(zip(trace, played, strict=True)):
-        changed = _differs(_take(expected, chosen), got)
-        if changed:
-            raise ContractError(
-                f"{changed} differs at decision {step} with {what}: rows must depend on their stream only"
-            )

@@ -1,4 +1,4 @@
-"""`FakeLeague` and `check_matchmaker`: leagues made of plain data, and what every matchmaker must answer on them."""
+"""`check_matchmaker`, and `FakeLeague`, a league of plain data to check matchmakers on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ludus._league.participants import inherited
 from ludus._league.validation import checked_evaluation, checked_pairing, checked_pool_changes
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
-from ludus.testing._errors import wrap_errors
+from ludus.testing._errors import require, wrap_errors
 
 __all__ = ["FakeLeague", "check_matchmaker", "fake_leagues", "fake_player", "opponent_shares"]
 
 
 def fake_player(name: str, models: int = 3, *, role: str = "player", team: int | None = None) -> PlayerView:
-    """Return a player with models ``name@1`` … ``name@models`` and the live participant that follows them."""
+    """Return a player with models ``name@1`` … ``name@models`` and the live participant after them."""
     frozen_models = tuple(f"{name}@{number}" for number in range(1, models + 1))
     return PlayerView(
         name=name,
@@ -40,20 +40,20 @@ def _by_name(players: Iterable[PlayerView] | Mapping[str, PlayerView]) -> dict[s
 
 @frozen(kw_only=True)
 class FakeLeague:
-    """A `LeagueView` made of plain data, for testing matchmakers without playing.
+    """A `LeagueView` of plain data, to test matchmakers without matches.
 
     Args:
-        players: Views (see `fake_player`), plain or by name.
-        anchors: Scripted participants.
-        results: Wins, draws, losses of the first against the second; the reverse follows by itself. Live weights
-            inherit those of their earlier weights, as `LeagueView.payoff` says.
-        pools: Members by pool name, oldest first; a player's own pool holds all of its models unless given here.
-        anchor_teams: Team of each anchor that cannot fill any.
-        ratings: Ratings by participant; others have (0, 1) with 0 matches.
+        players: Player views (see `fake_player`), plain or by name.
+        anchors: Names of anchors.
+        results: Wins, draws and losses by pair; the reverse pair has the reverse result. Live participants inherit
+            results as in `LeagueView.payoff`.
+        pools: Models by pool, oldest first; the pool of a player has all of its models unless it is given.
+        anchor_teams: Team of each anchor that cannot play in any team.
+        ratings: Rating by participant; default: (0, 1) with 0 matches.
         num_teams: Teams of a match.
-        elapsed_s: How long the run has trained.
+        elapsed_s: Seconds of training.
         progress: Share of the training budget that is used, in [0, 1].
-        frozen: When models were frozen, in seconds of training; others: 0.
+        frozen: Time at which models were frozen, in seconds of training; default: 0.
     """
 
     players: Mapping[str, PlayerView] = field(converter=_by_name)
@@ -68,7 +68,7 @@ class FakeLeague:
     frozen: Mapping[str, float] = field(factory=dict)
 
     def frozen_s(self, model: str) -> float:
-        """Return when a model was frozen."""
+        """Return the time at which a model was frozen, in seconds of training."""
         return self.frozen.get(model, 0.0)
 
     def pool(self, name: str) -> tuple[str, ...]:
@@ -78,15 +78,15 @@ class FakeLeague:
         return self.players[name].models if name in self.players else ()
 
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n, 3] float64``: wins, draws, losses of `participant`, earlier weights of live ones included."""
-        return np.array([self._inherited(participant, opponent) for opponent in opponents]).reshape(-1, 3)
+        """Return ``[n, 3] float64``: wins, draws and losses, with the inherited results of live participants."""
+        return np.array([self._payoff(participant, opponent) for opponent in opponents]).reshape(-1, 3)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return the results of the live participant itself: nothing is old here."""
+        """Return the results of the live participant without inherited ones."""
         live = self.players[player].live
         return np.array([self._counts(live, opponent) for opponent in opponents], np.float64).reshape(-1, 3)
 
-    def _inherited(self, one: str, other: str) -> np.ndarray:
+    def _payoff(self, one: str, other: str) -> np.ndarray:
         total = np.zeros(3)
         if one != other:
             for (a, x), (b, y) in product(inherited(one, self.players), inherited(other, self.players)):
@@ -100,27 +100,27 @@ class FakeLeague:
         return losses, draws, wins
 
     def rating(self, participant: str) -> Rating:
-        """Return the rating given, or the prior."""
+        """Return the rating of a participant, or the default."""
         return self.ratings.get(participant, Rating(0.0, 1.0, 0))
 
     def team(self, participant: str) -> int | None:
-        """Return the team of a player's model or of an anchor, None where it may take any."""
+        """Return the team of a model or an anchor; None if it can play in any team."""
         name, at, _ = participant.partition("@")
         return self.players[name].team if at else self.anchor_teams.get(participant)
 
 
 def fake_leagues() -> dict[str, FakeLeague]:
-    """Return leagues that every matchmaker must cope with, by what is special about them."""
+    """Return leagues that every matchmaker must support, by description."""
     main, exploiter = fake_player("main-agent"), fake_player("exploiter", 1)
-    everyone = {("main-agent@3+", model): (10.0, 0.0, 0.0) for model in main.models}
+    wins = {("main-agent@3+", model): (10.0, 0.0, 0.0) for model in main.models}
     many = fake_player("main-agent", 500)
     cat, mouse = fake_player("cat", 4, role="cat", team=0), fake_player("mouse", 2, role="mouse", team=1)
     return {
         "nothing frozen": FakeLeague(players=[fake_player("main-agent", 0)]),
         "one model": FakeLeague(players=[fake_player("main-agent", 1)], anchors=("random",)),
-        "all win rates 1": FakeLeague(players=[main], results=everyone),
-        "all win rates 0": FakeLeague(players=[main], results=dict.fromkeys(everyone, (0.0, 0.0, 10.0))),
-        "draws only": FakeLeague(players=[main], results=dict.fromkeys(everyone, (0.0, 10.0, 0.0))),
+        "all win rates 1": FakeLeague(players=[main], results=wins),
+        "all win rates 0": FakeLeague(players=[main], results=dict.fromkeys(wins, (0.0, 0.0, 10.0))),
+        "draws only": FakeLeague(players=[main], results=dict.fromkeys(wins, (0.0, 10.0, 0.0))),
         "two players": FakeLeague(players=[main, exploiter], anchors=("random", "scripted")),
         "500 models": FakeLeague(
             players=[many],
@@ -139,16 +139,16 @@ def fake_leagues() -> dict[str, FakeLeague]:
 def check_matchmaker(
     matchmaker: Matchmaker, *, leagues: Mapping[str, FakeLeague] | None = None, questions: int = 20, seed: int = 0
 ) -> None:
-    """Check that a matchmaker answers its three questions as its contract says.
+    """Check that a matchmaker keeps its contract.
 
     Args:
-        matchmaker: As configured.
-        leagues: Leagues by description; None: `fake_leagues`. Give your own where the configuration names players.
-        questions: How often each question is asked, with different generators.
-        seed: Seeds the generators.
+        matchmaker: Matchmaker with its configuration.
+        leagues: Leagues by description; None: `fake_leagues`. Pass your own if the configuration names players.
+        questions: Number of calls in each league, with different generators.
+        seed: Seed of the generators.
 
     Raises:
-        ContractError: An answer breaks the contract; the message names the league, and the player of a fixture.
+        ContractError: The matchmaker breaks its contract; the message names the league, and the player of a fixture.
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
@@ -159,68 +159,73 @@ def check_matchmaker(
                         _check_fixture(matchmaker, league, player, (seed, question))
                 _check_evaluation(matchmaker, league, (seed, question))
             for player in league.players:
-                _check_frozen(matchmaker, league, player)
-        if league != before:
-            raise ContractError(f"league {description!r}: the matchmaker changed the league; it may only read it")
+                _check_pool_changes(matchmaker, league, player)
+        require(league == before, f"league {description!r}: the matchmaker modified the league; it may only read it")
 
 
 def opponent_shares(
     matchmaker: Matchmaker, league: LeagueView, player: str, *, questions: int = 2000, seed: int = 0
 ) -> dict[str, float]:
-    """Return how often each participant is the (first) opponent, as shares that sum to 1."""
+    """Return the share of fixtures in which each participant is the first opponent; shares sum to 1.
+
+    Args:
+        matchmaker: Matchmaker with its configuration.
+        league: League to draw fixtures for.
+        player: Player whose opponents are counted.
+        questions: Number of fixtures.
+        seed: Seed of the generator.
+    """
     rng = np.random.default_rng(seed)
     counts = Counter(matchmaker.next_fixture(league, player, rng).opponents[0] for _ in range(questions))
     return {opponent: count / questions for opponent, count in counts.items()}
 
 
 def _check_fixture(matchmaker: Matchmaker, league: FakeLeague, player: str, seed: tuple[int, int]) -> None:
-    answers = [
+    pairing, again = (
         checked_pairing(matchmaker.next_fixture(league, player, np.random.default_rng(seed)), league) for _ in range(2)
-    ]
-    if answers[0] != answers[1]:
-        raise ContractError(
-            f"next_fixture answered {answers[0]} and then {answers[1]} to the same league and generator state; take "
-            f"all randomness from `rng` and remember nothing"
-        )
+    )
+    require(
+        pairing == again,
+        f"next_fixture returned {pairing} and then {again} for the same league and generator state; take all "
+        f"randomness from `rng` and keep no state",
+    )
     own = league.players[player].team
     if own is not None:
         others = [team for team in range(league.num_teams) if team != own]
-        for opponent, team in zip(answers[0].opponents, others, strict=True):
+        for opponent, team in zip(pairing.opponents, others, strict=True):
             _check_team(opponent, league, team)
-    if not answers[0].reason:
-        raise ContractError("next_fixture gave no reason; say why in a few words")
+    require(pairing.reason, "next_fixture returned no reason; give one in a few words")
 
 
 def _check_team(participant: str, league: FakeLeague, team: int) -> None:
-    if league.team(participant) not in (team, None):
-        raise ContractError(f"{participant!r} cannot fill team {team}: it is made for team {league.team(participant)}")
+    own = league.team(participant)
+    require(own in (team, None), f"{participant!r} cannot play in team {team}: it can play in team {own} only")
 
 
 def _check_evaluation(matchmaker: Matchmaker, league: FakeLeague, seed: tuple[int, int]) -> None:
-    answers = [
+    pairing, again = (
         checked_evaluation(matchmaker.next_evaluation(league, np.random.default_rng(seed)), league) for _ in range(2)
-    ]
-    if answers[0] != answers[1]:
-        raise ContractError(
-            f"next_evaluation answered {answers[0]} and then {answers[1]} to the same league and generator state"
-        )
-    for team, participant in enumerate(answers[0] or ()):
+    )
+    problem = f"next_evaluation returned {pairing} and then {again} for the same league and generator state"
+    require(pairing == again, problem)
+    for team, participant in enumerate(pairing or ()):
         _check_team(participant, league, team)
 
 
-def _check_frozen(matchmaker: Matchmaker, league: FakeLeague, player: str) -> None:
-    """Freeze the next model of `player`: the changes must be possible, and harmless when they are repeated."""
+def _check_pool_changes(matchmaker: Matchmaker, league: FakeLeague, player: str) -> None:
+    """Check the changes after the next model of a player: they can be applied, and are repeated by a second call."""
     view = league.players[player]
     model = f"{player}@{len(view.models) + 1}"
     grown = attrs.evolve(view, models=(*view.models, model), live=f"{model}+")
     pools = {name: league.pool(name) for name in (*league.players, *league.pools)}
     after = attrs.evolve(league, players={**league.players, player: grown}, pools=pools)
-    answers = [checked_pool_changes(matchmaker.on_model_frozen(after, player, model), after) for _ in range(2)]
-    if answers[0] != answers[1]:
-        raise ContractError(f"on_model_frozen for {model!r} does not repeat its answer")
+    changes, again = (checked_pool_changes(matchmaker.on_model_frozen(after, player, model), after) for _ in range(2))
+    require(changes == again, f"on_model_frozen returned {changes} and then {again} for {model!r}; keep no state")
     members = {name: list(models) for name, models in pools.items()}
-    for change in answers[0]:
+    for change in changes:
         pool = members.setdefault(change.pool, [])
         if change.enters == (change.model in pool):
-            raise ContractError(f"{change} changes nothing: the model is {'already' if change.enters else 'not'} there")
+            raise ContractError(
+                f"{change} changes nothing: the model is {'already' if change.enters else 'not'} in the pool"
+            )
         (pool.append if change.enters else pool.remove)(change.model)

@@ -1,4 +1,4 @@
-"""`check_rule`: what every rule of a league must answer."""
+"""`check_rule`: check the changes that a rule of a league returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ludus._league.validation import checked_changes
 from ludus.errors import ContractError
 from ludus.rule import Change, Freeze, PoolChange, Reset, Rule
-from ludus.testing._errors import wrap_errors
+from ludus.testing._errors import require, wrap_errors
 from ludus.testing._matchmaker import FakeLeague, fake_leagues
 
 __all__ = ["check_rule"]
@@ -19,26 +19,25 @@ __all__ = ["check_rule"]
 def check_rule(
     rule: Rule, *, leagues: Mapping[str, FakeLeague] | None = None, questions: int = 20, seed: int = 0
 ) -> None:
-    """Check that a rule answers as its contract says.
+    """Check that a rule keeps its contract.
 
     Args:
-        rule: As configured.
-        leagues: Leagues by description; None: `fake_leagues`. Give your own where the configuration names players.
-        questions: How often it is asked, with different generators.
-        seed: Seeds the generators.
+        rule: Rule with its configuration.
+        leagues: Leagues by description; None: `fake_leagues`. Pass your own if the configuration names players.
+        questions: Number of calls in each league, with different generators.
+        seed: Seed of the generators.
 
     Raises:
-        ContractError: An answer breaks the contract; the message names the league.
+        ContractError: The rule breaks its contract; the message names the league.
     """
     for description, league in (fake_leagues() if leagues is None else leagues).items():
         before = copy.deepcopy(league)
         with wrap_errors(f"league {description!r}"):
             for question in range(questions):
-                answers = [_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2)]
-                if answers[0] != answers[1]:
-                    raise ContractError("two answers to the same league and generator state differ; remember nothing")
-        if league != before:
-            raise ContractError(f"league {description!r}: the rule changed the league; it may only read it")
+                first, second = (_changes(rule, league, np.random.default_rng((seed, question))) for _ in range(2))
+                problem = "decide returned different changes for the same league and generator state; keep no state"
+                require(first == second, problem)
+        require(league == before, f"league {description!r}: the rule modified the league; it may only read it")
 
 
 def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[Change]:
@@ -47,5 +46,5 @@ def _changes(rule: Rule, league: FakeLeague, rng: np.random.Generator) -> list[C
         if isinstance(change, PoolChange) and change.enters == (change.model in league.pool(change.pool)):
             raise ContractError(f"{change} changes nothing")
         if isinstance(change, Freeze | Reset) and not change.reason:
-            raise ContractError(f"{change} gives no reason; say why in a few words")
+            raise ContractError(f"{change} has no reason; give one in a few words")
     return changes
