@@ -1,4 +1,4 @@
-"""A ring in which tests fight by naming actions."""
+"""A match in which tests name the actions of both seats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ludus_duel.view import INDEX
 
 
 class Ring:
-    """One match, advanced by the names of what the seats do; a seat that is bound does nothing."""
+    """One match that is advanced by the names of actions."""
 
     def __init__(self, *, distance=200.0, scenario=None, **options):
         self.environment = Duel(DuelConfig(**options), num_matches=1)
@@ -27,11 +27,11 @@ class Ring:
         return self.tick.roles["fighter"]
 
     def acting(self, seat=0):
-        """Return whether a seat decides now."""
+        """Return whether a seat acts now."""
         return bool(self.seen.acting[0, seat])
 
     def legal(self, seat=0):
-        """Return the names of what a seat may do."""
+        """Return the names of the legal actions of a seat."""
         return {ACTIONS[number] for number in np.flatnonzero(self.seen.action_mask[0, seat])}
 
     def shows(self, name, seat=0):
@@ -39,15 +39,15 @@ class Ring:
         return float(self.seen.observation["obs"][0, seat, INDEX[name]])
 
     def health(self, seat=0):
-        """Return a fighter's health with the rules' 120 at most."""
+        """Return a fighter's health in units of the default maximum of 120."""
         return round(self.shows("own-health", seat) * 120.0, 3)
 
     def stamina(self, seat=0):
-        """Return a fighter's stamina with the rules' 120 at most."""
+        """Return a fighter's stamina in units of the default maximum of 120."""
         return round(self.shows("own-stamina", seat) * 120.0, 3)
 
     def distance(self):
-        """Return the distance in cm in the rules' arena of 1000."""
+        """Return the distance in cm in the default arena of 1000 cm."""
         return round(self.shows("distance") * 1000.0, 3)
 
     def animation(self, seat=0):
@@ -57,7 +57,7 @@ class Ring:
         return next(kind.removeprefix("own-animation-") for kind in kinds if self.shows(kind, seat))
 
     def step(self, first="wait", second="wait", *, times=1):
-        """Advance by ticks in which the seats do the actions named; whoever chooses more than to wait must be free."""
+        """Advance by ticks with the named actions; a seat must be free for any action but to wait."""
         for _ in range(times):
             for seat, name in enumerate((first, second)):
                 assert name == "wait" or (self.acting(seat) and name in self.legal(seat)), f"seat {seat} cannot {name}"
@@ -66,15 +66,15 @@ class Ring:
         return self
 
     def until_free(self, seat=0, limit=60):
-        """Wait until a seat decides; return after how many ticks."""
+        """Wait until a seat acts, and return the number of ticks."""
         for ticks in range(limit):
             if self.acting(seat):
                 return ticks
             self.step()
-        raise AssertionError("it is never free")
+        raise AssertionError("the seat never acts")
 
 
 @pytest.fixture
 def ring():
-    """Return a maker of rings."""
+    """Return the class `Ring`."""
     return Ring

@@ -25,12 +25,12 @@ def bot(strength):
 
 
 def random_agent(idle=0.5):
-    """Return a fighter without a plan."""
+    """Return a random fighter."""
     return RandomAgent(RandomConfig(idle=idle), spec=SPEC, role="fighter")
 
 
 class Constant:
-    """Chooses the same action whenever it is legal, another one in each match."""
+    """Repeats one action per match whenever it is legal."""
 
     def __init__(self, actions):
         self.actions = actions
@@ -45,7 +45,7 @@ class Constant:
 
 
 def fight(one, other, *, matches, seed=0):
-    """Return the points ``[matches]`` of `one`; it sits in seat 0 in the even rows and in seat 1 in the others."""
+    """Return the points ``[matches]`` of `one`; it plays seat 0 of even matches and seat 1 of odd ones."""
     environment, rng = Duel(DuelConfig(), num_matches=matches), np.random.default_rng(seed)
     tick = environment.reset(np.arange(matches, dtype=np.uint64) + np.uint64(seed))
     seats, points = np.arange(matches) % 2, np.full(matches, np.nan)
@@ -75,23 +75,23 @@ def interval(points):
 
 
 def test_weak_beats_random():
-    """In 90 % at least, with 95 % confidence."""
+    """The lower bound of the 95 % interval of its score is over 0.9."""
     assert interval(fight(bot("weak"), random_agent(), matches=512))[0] > 0.9
 
 
 def test_strong_beats_weak():
-    """In 80 % at least, with 95 % confidence."""
+    """The lower bound of the 95 % interval of its score is over 0.8."""
     assert interval(fight(bot("strong"), bot("weak"), matches=256))[0] > 0.8
 
 
-def test_equals_are_equal():
-    """Two strong fighters: neither seat nor name matters."""
+def test_equal_bots_score_one_half():
+    """Neither seat has an advantage between two strong bots."""
     low, high = interval(fight(bot("strong"), bot("strong"), matches=256))
     assert low < 0.5 < high
 
 
 def test_no_single_action_beats_the_strong_bot():
-    """Each of the 36, whenever it is legal and waiting otherwise, gets 30 % at most."""
+    """Each action, repeated whenever it is legal, scores at most 0.3."""
     matches = 24
     actions = np.repeat(np.arange(len(ACTIONS)), matches)
     points = fight(Constant(actions), bot("strong"), matches=len(actions)).reshape(len(ACTIONS), matches)
@@ -100,20 +100,20 @@ def test_no_single_action_beats_the_strong_bot():
 
 
 @pytest.mark.parametrize("agent", [bot("weak"), bot("strong"), random_agent()])
-def test_agents_only_choose_what_is_legal(agent):
-    """The environment refuses anything else."""
+def test_agents_choose_legal_actions(agent):
+    """The environment raises for any other action."""
     assert len(fight(agent, random_agent(idle=0.0), matches=32)) == 32
 
 
 def test_the_bot_depends_on_its_generator_alone():
-    """The same seed gives the same matches, also in a bot that has fought before."""
+    """The same seed gives the same matches, also for a bot that has played before."""
     used = bot("strong")
     first, again = (fight(used, bot("weak"), matches=8, seed=1).tolist() for _ in range(2))
     assert first == again
 
 
 def observe(ring, agent, seat, *, tries=400):
-    """Return how often an agent that sees the seat's view for the first time chooses each action."""
+    """Return how often a fresh agent chooses each action in the current situation of a seat."""
     seen = np.repeat(ring.seen.observation["obs"][:, seat], tries, axis=0)
     mask = np.repeat(ring.seen.action_mask[:, seat], tries, axis=0)
     agent.reset(np.arange(tries))
@@ -122,7 +122,7 @@ def observe(ring, agent, seat, *, tries=400):
 
 
 def test_the_strong_bot_parries_late(ring):
-    """Two ticks before a heavy attack lands it parries on the right side about every second time."""
+    """Two ticks before a heavy attack lands, it parries on the correct side in about half of all cases."""
     chosen = observe(ring().step("heavy-right").step(times=5), bot("strong"), 1)
     assert 0.35 < chosen["parry-right"] < 0.6
     assert "parry-left" not in chosen
@@ -130,8 +130,8 @@ def test_the_strong_bot_parries_late(ring):
 
 
 @pytest.mark.parametrize(("strength", "ticks"), [("weak", 3), ("strong", 1)])
-def test_the_bot_needs_time_to_notice(ring, strength, ticks):
-    """300 ms or 100 ms; before that it acts as if the other were free."""
+def test_the_bot_has_a_reaction_time(ring, strength, ticks):
+    """300 ms or 100 ms; before that it acts as if the opponent were free."""
     fight = ring().step("heavy-right").step(times=ticks - 1)
     assert observe(fight, bot(strength), 1).get("stance-right", 0) > 0.3
     if ticks > 1:
@@ -140,21 +140,21 @@ def test_the_bot_needs_time_to_notice(ring, strength, ticks):
 
 
 def test_the_bot_punishes_openings(ring):
-    """A parried fighter is hit."""
+    """It attacks a parried opponent."""
     fight = ring().step("heavy-left").step(times=5).step(second="parry-left").step()
     chosen = observe(fight, bot("strong"), 1)
     assert sum(share for name, share in chosen.items() if name.startswith("light")) > 0.7
 
 
 def test_the_bot_counters_guard_breaks(ring):
-    """More often the stronger it is."""
+    """The strong bot counters more often than the weak one."""
     held = ring(distance=150).step("guard-break").step(times=3)
     weak, strong = (observe(held, bot(strength), 1)["counter"] for strength in ("weak", "strong"))
     assert 0.3 < weak < 0.5 < strong < 0.8
 
 
-def test_the_bot_keeps_to_its_plan(ring):
-    """What it does about an attack is drawn once, not on every tick."""
+def test_the_bot_draws_one_plan_per_attack(ring):
+    """The plan against an attack is drawn once, not on every tick."""
     fight = ring().step("heavy-left").step()
     agent, seat_ids, rng = bot("strong"), np.arange(200), np.random.default_rng(0)
     plans = []
@@ -165,11 +165,11 @@ def test_the_bot_keeps_to_its_plan(ring):
         fight.step()
     assert plans[0].sum() > 100
     assert plans[2].sum() < 195
-    assert (plans[0] & ~plans[1]).sum() <= 4  # who ignores it may change the stance by chance
+    assert (plans[0] & ~plans[1]).sum() <= 4  # a bot that ignores the attack may change its stance
 
 
-def test_the_bot_learns_whom_to_trust(ring):
-    """Shown feints it steps back from the next heavy attack; shown heavy attacks that come, or nothing, it does not."""
+def test_the_bot_learns_how_often_heavy_attacks_are_feints(ring):
+    """After feints it dodges back from the next heavy attack; after real heavy attacks, or nothing, it does not."""
     feint = ring().step("heavy-left").step(times=3).step("feint")
     meant = ring().step("heavy-left").step(times=6)
     heavy, seat_ids, rng = ring().step("heavy-right").step(), np.arange(200), np.random.default_rng(0)
@@ -189,8 +189,8 @@ def test_the_bot_learns_whom_to_trust(ring):
     assert stepping_back(agent=agent) < 0.05
 
 
-def test_the_random_agent_waits_as_often_as_asked(ring):
-    """And takes every other legal action about equally often."""
+def test_the_random_agent_waits_with_the_given_probability(ring):
+    """It draws every other legal action about equally often."""
     chosen = observe(ring(), random_agent(idle=0.25), 0, tries=4000)
     assert 0.22 < chosen["wait"] < 0.28
     others = [chosen[name] for name in ring().legal() - {"wait"}]
@@ -198,15 +198,15 @@ def test_the_random_agent_waits_as_often_as_asked(ring):
 
 
 def test_agents_are_for_this_game():
-    """They know its observation by heart."""
+    """The components name the environment `duel`."""
     assert {agent.name: agent.environments for agent in ludus_register_agents()} == {
         "duel-bot": ("duel",),
         "duel-random": ("duel",),
     }
 
 
-def test_the_readme_knows_every_name():
-    """Actions, scenarios and options."""
+def test_the_readme_names_everything():
+    """The README names all actions, scenarios and options."""
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     names = [
         *ACTIONS,

@@ -15,7 +15,7 @@ from ludus.testing import check_environment
 from ludus_duel.actions import ACTIONS, NUMBER, parse_action
 from ludus_duel.config import DuelConfig
 from ludus_duel.environment import Duel
-from ludus_duel.moves import WINDOWS, actions_open
+from ludus_duel.moves import WINDOWS, legal_actions
 from ludus_duel.plugin import ludus_register_environments
 from ludus_duel.scenario import SCENARIOS
 from ludus_duel.view import INDEX, SIZE, layout, table
@@ -24,7 +24,7 @@ NOTHING = np.zeros((1, 2, 1), np.int64)
 
 
 def random_play(environment, *, seed, steps, scenarios=None):
-    """Yield every tick of matches of random legal actions; nothing is reset."""
+    """Yield every tick of matches with random legal actions, without resets."""
     rng = np.random.default_rng(seed)
     rows = environment.num_matches
     tick = environment.reset(np.arange(rows, dtype=np.uint64) + np.uint64(seed), scenarios=scenarios)
@@ -42,12 +42,12 @@ def random_play(environment, *, seed, steps, scenarios=None):
     ("options", "steps"),
     [({}, 620), ({"tick_ms": 50}, 200), ({"tick_ms": 200, "time_limit_s": 10.0, "hit_given": 0.1}, 120)],
 )
-def test_the_contract_is_kept(options, steps):
-    """With default options to the end of matches, and with others."""
+def test_the_environment_keeps_the_contract(options, steps):
+    """With default options up to the end of matches, and with other options."""
     check_environment(ludus_register_environments()[0], steps=steps, options=options)
 
 
-def test_the_spec_says_what_the_game_is():
+def test_the_spec_describes_the_game():
     """Two seats, 36 actions, 160 numbers, 600 ticks of 100 ms."""
     spec = Duel(DuelConfig(), num_matches=1).spec
     fighter = spec.role("fighter")
@@ -56,8 +56,8 @@ def test_the_spec_says_what_the_game_is():
     assert spec.symmetric
 
 
-def test_numbers_may_be_written_without_a_point():
-    """Whole numbers play the same match as real ones."""
+def test_float_options_accept_integers():
+    """Integer options give the same match as floats."""
     for whole in ({"health": 20}, {"stamina": 100}):
         configs = DuelConfig(**whole), DuelConfig(**{name: float(value) for name, value in whole.items()})
         plays = (random_play(Duel(config, num_matches=2), seed=3, steps=80) for config in configs)
@@ -69,7 +69,7 @@ def test_numbers_may_be_written_without_a_point():
 
 @pytest.mark.parametrize(("given", "taken", "zero_sum"), [(0.0, 0.0, True), (0.1, 0.1, True), (0.1, 0.0, False)])
 def test_zero_sum_is_declared_where_it_is_true(given, taken, zero_sum):
-    """Equal weights of hits given and taken cancel out."""
+    """Equal rewards for hits given and taken cancel out."""
     spec = Duel(DuelConfig(hit_given=given, hit_taken=taken), num_matches=1).spec
     assert spec.zero_sum == zero_sum
     assert spec.reward_range == (-1 - taken, 1 + given)
@@ -86,11 +86,11 @@ def test_the_seed_decides_the_distance():
     assert np.array_equal(seen[:, INDEX["own-room"]], seen[:, INDEX["opponent-room"]])
 
 
-# -- who decides ---------------------------------------------------------------------------------------------------
+# -- acting seats -------------------------------------------------------------------------------------------------
 
 
-def test_a_bound_fighter_is_refused(ring):
-    """Whatever it sends changes nothing; the other decides alone, and then nobody does."""
+def test_actions_of_a_bound_fighter_are_ignored(ring):
+    """Any action of a seat that does not act has no effect; when both are bound, no seat acts."""
     fight, other = ring(), ring()
     for each in (fight, other):
         each.step("light-left", "wait")
@@ -104,19 +104,19 @@ def test_a_bound_fighter_is_refused(ring):
 
 
 def test_an_illegal_action_is_named(ring):
-    """The message says who, where, and what is legal; nothing has advanced."""
+    """The message names seat, match and legal actions, and no match has advanced."""
     fight = ring()
     before = fight.seen.observation["obs"].copy()
     wrong = NOTHING.copy()
     wrong[0, 1] = NUMBER["throw-back"]
-    with pytest.raises(ContractError, match=r"seat 1 of role 'fighter' in row 0 chose 34; expected one of 0 \(wait\)"):
+    with pytest.raises(ContractError, match=r"seat 1 of role 'fighter' in match 0 chose 34; expected one of 0"):
         fight.environment.step({"fighter": wrong})
     assert np.array_equal(before, fight.seen.observation["obs"])
 
 
 @pytest.mark.parametrize("action", [-1, 36, 10**9])
 def test_an_unknown_action_is_refused(ring, action):
-    """Numbers beyond the 36."""
+    """Numbers outside of 0 to 35."""
     with pytest.raises(ContractError):
         ring().environment.step({"fighter": np.full((1, 2, 1), action)})
 
@@ -127,8 +127,8 @@ def test_an_unknown_action_is_refused(ring, action):
     name=st.sampled_from(["default", *SCENARIOS]),
     tick_ms=st.sampled_from([50, 100, 150, 200]),
 )
-def test_what_holds_on_every_tick(seed, name, tick_ms):
-    """Health never returns, distances keep their bounds, who acts has a choice, what is seen is in range."""
+def test_invariants_of_every_tick(seed, name, tick_ms):
+    """Health never increases, distances are in bounds, acting seats have a choice, observations are in range."""
     environment = Duel(DuelConfig(tick_ms=tick_ms), num_matches=4)
     health = np.full((4, 2), 2.0)
     for tick in random_play(environment, seed=seed, steps=150, scenarios=[Scenario(name=name)] * 4):
@@ -148,7 +148,7 @@ def test_what_holds_on_every_tick(seed, name, tick_ms):
 
 
 def test_every_action_is_legal_somewhere():
-    """No action is dead: random matches offer all of them."""
+    """Random matches offer all actions."""
     offered = np.zeros(len(ACTIONS), bool)
     for tick in random_play(Duel(DuelConfig(), num_matches=64), seed=0, steps=400):
         fighter = tick.roles["fighter"]
@@ -158,14 +158,14 @@ def test_every_action_is_legal_somewhere():
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_waiting_is_legal_wherever_anything_is(window):
-    """And exhaustion only takes choices away."""
-    fresh, tired = (actions_open(window, exhausted=exhausted) for exhausted in (False, True))
+    """Exhaustion only removes legal actions."""
+    fresh, tired = (legal_actions(window, exhausted=exhausted) for exhausted in (False, True))
     assert fresh[0] == any(fresh)
     assert all(one or not other for one, other in zip(fresh, tired, strict=True))
 
 
 def test_exchanging_the_seats_exchanges_everything():
-    """Two matches with the same actions and mirrored starts show the same, bit for bit, with the seats exchanged."""
+    """Mirrored starts and actions give bit-identical matches with the seats exchanged."""
     parameters = {"health_0": 0.4, "stamina_0": 0.2, "stamina_1": 0.9, "distance": 210.0, "room_0": 100.0}
     mirrored = {"health_1": 0.4, "stamina_1": 0.2, "stamina_0": 0.9, "distance": 210.0, "room_0": 690.0}
     environment = Duel(DuelConfig(), num_matches=2)
@@ -186,12 +186,12 @@ def test_exchanging_the_seats_exchanges_everything():
 
 
 def test_the_layout_has_160_names():
-    """Each once."""
+    """The names are unique."""
     assert len(layout()) == len(set(layout())) == SIZE == 160
 
 
 def test_the_layout_is_printed():
-    """The module prints its table: one line per number, in order."""
+    """The module prints one line per number, in order."""
     printed = subprocess.run(
         [sys.executable, "-m", "ludus_duel.view"], capture_output=True, text=True, check=True
     ).stdout
@@ -199,8 +199,8 @@ def test_the_layout_is_printed():
     assert [line.split() for line in printed.splitlines()] == [[str(n), name] for n, name in enumerate(layout())]
 
 
-def test_what_is_shown_of_the_opponent_is_what_the_opponent_shows_of_itself():
-    """Every number ``opponent-x`` of a seat is ``own-x`` of the other; nothing is hidden."""
+def test_numbers_about_the_opponent_equal_its_own():
+    """Every number ``opponent-x`` of a seat is ``own-x`` of the other seat."""
     own = [number for name, number in INDEX.items() if name.startswith("own-") and name != "own-room"]
     other = [INDEX[name.replace("own-", "opponent-", 1)] for name in layout() if INDEX[name] in own]
     for tick in random_play(Duel(DuelConfig(), num_matches=8), seed=3, steps=60):
@@ -217,7 +217,7 @@ def test_the_mask_is_part_of_the_observation():
 
 
 def test_an_animation_is_shown_with_its_times(ring):
-    """The third tick of a heavy attack: 5 ticks until it lands, 11 until it is over; 1 stands for 2 s."""
+    """The third tick of a heavy attack: 5 ticks until it lands, 11 until it ends, in units of 2 s."""
     fight = ring().step("heavy-right").step(times=2)
     names = ("animation-heavy", "side-right", "phase-startup", "may-feint", "stance-right")
     assert [fight.shows(f"own-{name}") for name in names] == [1] * 5
@@ -230,16 +230,16 @@ def test_an_animation_is_shown_with_its_times(ring):
     assert fight.shows("threatened", 0) == 0
 
 
-def test_what_is_over_threatens_nobody(ring):
-    """A blow that has missed, or lies out of reach."""
+def test_missed_strikes_are_no_threat(ring):
+    """`threatened` is 0 after a strike has missed, and out of its reach."""
     assert ring(distance=400).step("light-left").shows("threatened", 1) == 0
     fight = ring(distance=275).step("light-left").step(times=3)
     assert fight.shows("threatened", 1) == 1
     assert fight.step().shows("threatened", 1) == 0
 
 
-def test_time_since_things_happened_is_shown(ring):
-    """Since the last blow suffered, and since the last animation ended, in units of 2 s."""
+def test_times_since_events_are_shown(ring):
+    """Times since the last hit suffered and since the last animation ended, in units of 2 s."""
     fight = ring().step("light-left").step(times=4)
     assert (fight.shows("own-unhurt", 1), fight.shows("own-free-for", 1)) == (0, 0)
     fight.step(times=7)
@@ -247,8 +247,8 @@ def test_time_since_things_happened_is_shown(ring):
     assert fight.shows("own-unhurt", 0) == 1
 
 
-def test_a_blow_that_the_stance_would_stop_is_shown(ring):
-    """`covered` is about the stance now."""
+def test_strikes_that_the_stance_blocks_are_shown(ring):
+    """`covered` depends on the current stance."""
     fight = ring().step("light-top")
     assert fight.shows("covered", 1) == 1
     assert fight.step(second="stance-left").shows("covered", 1) == 0
@@ -262,7 +262,7 @@ def test_reach_and_lead_are_shown(ring):
 
 
 def test_time_runs_out(ring):
-    """From 1 to 0."""
+    """`time-left` falls from 1 to 0."""
     fight = ring(time_limit_s=1.0)
     assert fight.shows("time-left") == 1
     assert fight.step(times=4).shows("time-left") == pytest.approx(0.6)
@@ -271,8 +271,8 @@ def test_time_runs_out(ring):
 # -- rewards and endings -------------------------------------------------------------------------------------------
 
 
-def test_the_last_blow_wins(ring):
-    """±1 for win and loss; the match is terminated and nobody acts."""
+def test_a_fighter_without_health_loses(ring):
+    """Rewards are ±1, the match is terminated and no seat acts."""
     fight = ring(scenario={"health_1": 0.05}).step("light-left").step(times=4)
     assert fight.tick.terminated.tolist() == [True]
     assert fight.seen.reward.tolist() == [[1, -1]]
@@ -284,16 +284,16 @@ def test_the_last_blow_wins(ring):
     assert not fight.seen.reward.any()
 
 
-def test_both_may_fall(ring):
-    """That is a draw."""
+def test_simultaneous_knockouts_are_a_draw(ring):
+    """Both strikes land on the same tick."""
     fight = ring(scenario={"health_0": 0.05, "health_1": 0.05}).step("light-left", "light-left").step(times=4)
     assert fight.tick.terminated.tolist() == [True]
     assert fight.tick.outcome.tolist() == [[0.5, 0.5]]
     assert not fight.seen.reward.any()
 
 
-def test_whoever_falls_deeper_has_not_lost(ring):
-    """A light and a heavy attack land together on two who have 6 left."""
+def test_the_damage_beyond_zero_does_not_count(ring):
+    """A light and a heavy attack land together on fighters with 6 health each: a draw."""
     fight = ring(scenario={"health_0": 0.05, "health_1": 0.05})
     fight.step("heavy-left").step(times=2).step(second="light-right").step(times=4)
     assert fight.tick.terminated.tolist() == [True]
@@ -313,13 +313,13 @@ def test_when_time_is_over_more_health_wins(ring, margin, outcome):
 
 
 def test_the_margin_is_for_time_limits_only(ring):
-    """Who falls has lost, however close it was."""
+    """A knockout loses even within the margin."""
     fight = ring(draw_margin=100.0, scenario={"health_0": 0.05, "health_1": 0.05}).step("light-left").step(times=4)
     assert fight.tick.outcome.tolist() == [[1, 0]]
 
 
-def test_hits_are_rewarded_where_asked(ring):
-    """Each blow that lands, for who gives it and who takes it; parts have names."""
+def test_hits_are_rewarded_by_option(ring):
+    """Each hit rewards the attacker and costs the target, in reward parts of their own."""
     fight = ring(hit_given=0.25, hit_taken=0.5).step("light-left").step(times=4)
     parts = {name: part.tolist() for name, part in fight.seen.reward_parts.items()}
     assert parts == {"win": [[0, 0]], "hit_given": [[0.25, 0]], "hit_taken": [[0, -0.5]]}
@@ -327,23 +327,23 @@ def test_hits_are_rewarded_where_asked(ring):
     assert not fight.step().seen.reward.any()
 
 
-def test_blocked_blows_are_no_hits(ring):
-    """Not even those that take a little health."""
+def test_blocked_strikes_are_no_hits(ring):
+    """Not even blocked heavy attacks, which take some health."""
     fight = ring(hit_given=0.25).step("heavy-top")
     assert all(not fight.step().seen.reward.any() for _ in range(10))
     assert fight.health(1) < 120
 
 
 def test_throws_and_bashes_are_hits(ring):
-    """Whatever lands counts."""
+    """Throws and bashes are rewarded like strikes."""
     thrown = ring(distance=150, hit_taken=0.5).step("guard-break").step(times=4).step("throw-forward").step()
     assert thrown.seen.reward.tolist() == [[0, -0.5]]
     bashed = ring(distance=300, hit_taken=0.5).step("dodge-forward").step().step("bash").step(times=2)
     assert bashed.seen.reward.tolist() == [[0, -0.5]]
 
 
-def test_matches_are_reset_one_by_one():
-    """The others go on."""
+def test_one_match_can_be_reset():
+    """The other matches continue."""
     environment = Duel(DuelConfig(), num_matches=2)
     for tick in random_play(environment, seed=1, steps=30):
         before = tick.roles["fighter"].observation["obs"][0].copy()
@@ -366,8 +366,8 @@ def test_matches_are_reset_one_by_one():
         ("cornered", {}, {"own-room": 0.05, "distance": 0.2}),
     ],
 )
-def test_scenarios_start_as_they_say(name, parameters, shown):
-    """Seen from seat 0."""
+def test_start_states_of_scenarios(name, parameters, shown):
+    """Observations of seat 0."""
     environment = Duel(DuelConfig(), num_matches=1)
     tick = environment.reset(np.zeros(1, np.uint64), scenarios=[Scenario(name=name, parameters=parameters)])
     seen = tick.roles["fighter"].observation["obs"][0, 0]
@@ -381,18 +381,18 @@ def test_scenarios_start_as_they_say(name, parameters, shown):
         (Scenario(parameters={"distance": 200}), "scenario default takes no parameters; got 'distance'"),
         (Scenario(name="close", parameters={"health_0": 1}), "scenario close takes the parameters distance"),
         (Scenario(name="low-health", parameters={"health_0": 0}), "a number from 0.01 to 1 for health_0, got 0"),
-        (Scenario(name="cornered", parameters={"room_0": 850}), "more than the arena of 1000 cm together"),
+        (Scenario(name="cornered", parameters={"room_0": 850}), "together are more than the arena of 1000 cm"),
     ],
 )
-def test_wrong_scenarios_are_refused(scenario, message):
-    """With what was expected."""
+def test_invalid_scenarios_raise(scenario, message):
+    """The message names what was expected."""
     environment = Duel(DuelConfig(), num_matches=1)
     with pytest.raises(ContractError, match=message):
         environment.reset(np.zeros(1, np.uint64), scenarios=[scenario])
 
 
-def test_as_many_scenarios_as_rows_are_expected():
-    """One for each."""
+def test_one_scenario_per_match_is_expected():
+    """A wrong number of scenarios raises."""
     with pytest.raises(ContractError, match="one scenario for each of 2 matches, got 1"):
         Duel(DuelConfig(), num_matches=2).reset(np.zeros(2, np.uint64), scenarios=[Scenario()])
 
@@ -401,7 +401,7 @@ def test_as_many_scenarios_as_rows_are_expected():
 
 
 def test_actions_have_names():
-    """A person types them, their beginnings or their numbers."""
+    """Names, unambiguous prefixes and numbers are parsed."""
     assert len(ACTIONS) == len(set(ACTIONS)) == 36
     assert [parse_action(name) for name in ACTIONS] == list(range(36))
     assert [parse_action(str(number)) for number in range(36)] == list(range(36))
@@ -412,14 +412,14 @@ def test_actions_have_names():
 @pytest.mark.parametrize(
     ("text", "message"), [("light", "light-left, light-top, light-right"), ("36", "0 to 35"), ("", "wait")]
 )
-def test_what_is_no_action_is_refused(text, message):
-    """With what could have been meant."""
+def test_unknown_texts_raise(text, message):
+    """The message lists the candidates."""
     with pytest.raises(ValueError, match=re.escape(message)):
         parse_action(text)
 
 
-def test_a_fight_is_drawn(ring):
-    """Both fighters with bars, stance, animation and distance."""
+def test_a_match_is_rendered(ring):
+    """The text shows bars, stances, animations and the distance."""
     fight = ring(scenario={"stamina_1": 0.0}).step("heavy-left", "stance-right")
     drawn = re.sub(r"\x1b\[\d+m", "", fight.environment.render(0))
     assert isinstance(fight.environment, Playable)
@@ -436,7 +436,7 @@ def test_a_fight_is_drawn(ring):
 
 
 def test_rules_are_options(ring):
-    """A faster light attack lands earlier and takes what it says."""
+    """A faster light attack lands earlier, with the given damage."""
     fight = ring(light_startup_ms=300, light_damage=30.0).step("light-left").step()
     assert fight.health(1) == 120
     assert fight.step().health(1) == 90

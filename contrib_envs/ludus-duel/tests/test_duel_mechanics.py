@@ -1,6 +1,6 @@
 """Every mechanic, tick by tick, against what the rules say by hand.
 
-A tick is 100 ms; a blow with a startup of 500 ms that is begun now lands in the fifth step.
+A tick is 100 ms; a strike with a startup of 500 ms that is begun now lands in the fifth step.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import pytest
 SIDES = ("left", "top", "right")
 
 
-# -- blows ---------------------------------------------------------------------------------------------------------
+# -- strikes ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_light_attack_lands_in_its_fifth_tick(ring):
@@ -22,7 +22,7 @@ def test_a_light_attack_lands_in_its_fifth_tick(ring):
 
 
 def test_a_light_attack_binds_its_fighter_for_nine_ticks(ring):
-    """5 until it lands, 4 of recovery; the one who is hit is bound for 5 from there on."""
+    """5 until it lands, 4 of recovery;the target is bound for 5 from there on."""
     fight = ring().step("light-left")
     assert not fight.acting(0)
     assert fight.acting(1)
@@ -37,7 +37,7 @@ def test_a_light_attack_binds_its_fighter_for_nine_ticks(ring):
 
 
 def test_a_heavy_attack_lands_in_its_eighth_tick(ring):
-    """800 ms of startup, 26 damage; bound for 8 + 1 + 5 ticks; the one who is hit for 7."""
+    """800 ms of startup, 26 damage; bound for 8 + 1 + 5 ticks; the target for 7."""
     fight = ring().step("heavy-right").step(times=6)
     assert fight.health(1) == 120
     assert fight.step().health(1) == 94
@@ -50,7 +50,7 @@ def test_an_attack_lands_once(ring):
     assert ring().step("heavy-left").step(times=12).health(1) == 94
 
 
-def test_what_is_out_of_reach_is_missed(ring):
+def test_attacks_miss_out_of_reach(ring):
     """A light attack glides 40 cm and reaches 220."""
     assert ring(distance=261).step("light-left").step(times=8).health(1) == 120
     assert ring(distance=260).step("light-left").step(times=8).health(1) == 110
@@ -64,14 +64,14 @@ def test_a_lunge_closes_the_distance(ring):
     assert ring(distance=400).step("lunge-left").step(times=8).health(1) == pytest.approx(120 - 22.1, abs=0.01)
 
 
-def test_a_blow_interrupts_an_attack(ring):
-    """A light attack begun two ticks after a heavy one lands first."""
+def test_a_hit_interrupts_an_attack(ring):
+    """A light attack that begins two ticks after a heavy one lands first."""
     fight = ring().step("heavy-left").step().step(second="light-right").step(times=12)
     assert (fight.health(0), fight.health(1)) == (110, 120)
 
 
 def test_simultaneous_hits_trade(ring):
-    """Both attack on the same tick: both are hurt."""
+    """Both attack on the same tick and both are hit."""
     fight = ring().step("light-left", "light-right").step(times=4)
     assert (fight.health(0), fight.health(1)) == (110, 110)
     assert (fight.animation(0), fight.animation(1)) == ("hurt", "hurt")
@@ -80,7 +80,7 @@ def test_simultaneous_hits_trade(ring):
 
 
 def test_a_light_and_a_heavy_attack_that_land_together_trade(ring):
-    """Neither is stronger than the other."""
+    """Both deal their damage."""
     fight = ring().step("heavy-left").step(times=2).step(second="light-right").step(times=4)
     assert (fight.health(0), fight.health(1)) == (110, 94)
 
@@ -88,8 +88,8 @@ def test_a_light_and_a_heavy_attack_that_land_together_trade(ring):
 # -- guard ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_stance_blocks_blows_from_its_side(ring):
-    """A blocked light attack does nothing; its fighter recoils for 4 ticks, the other is bound for 1."""
+def test_the_stance_blocks_strikes_from_its_side(ring):
+    """A blocked light attack does nothing; its fighter recoils for 4 ticks, the target is bound for 1."""
     fight = ring().step("light-top").step(times=4)
     assert fight.health(1) == 120
     assert (fight.animation(0), fight.animation(1)) == ("recoil", "guard")
@@ -97,16 +97,16 @@ def test_the_stance_blocks_blows_from_its_side(ring):
     assert fight.until_free(0) == 3
 
 
-@pytest.mark.parametrize("blow", SIDES)
+@pytest.mark.parametrize("strike", SIDES)
 @pytest.mark.parametrize("stance", SIDES)
-def test_only_the_same_side_is_blocked(ring, stance, blow):
+def test_only_the_same_side_is_blocked(ring, stance, strike):
     """Nine combinations, three of which block."""
-    fight = ring().step(second=f"stance-{stance}").step(times=2).step(f"light-{blow}").step(times=4)
-    assert fight.health(1) == (120 if stance == blow else 110)
+    fight = ring().step(second=f"stance-{stance}").step(times=2).step(f"light-{strike}").step(times=4)
+    assert fight.health(1) == (120 if stance == strike else 110)
 
 
 def test_a_blocked_heavy_attack_takes_a_little(ring):
-    """15 % of 26, and binds the one who blocks for 3 ticks."""
+    """15 % of 26, and the target is bound for 3 ticks."""
     fight = ring().step("heavy-top").step(times=7)
     assert fight.health(1) == pytest.approx(116.1)
     assert fight.until_free(1) == 3
@@ -114,32 +114,32 @@ def test_a_blocked_heavy_attack_takes_a_little(ring):
 
 @pytest.mark.parametrize(("waited", "health"), [(3, 120), (4, 110)])
 def test_changing_the_stance_takes_two_ticks(ring, waited, health):
-    """Begun two ticks before the blow lands it blocks, one tick before it does not."""
+    """A change that begins two ticks before the strike lands blocks it; one tick before, it does not."""
     fight = ring().step("light-left")
     fight.step(times=waited - 1).step(second="stance-left").step(times=5 - waited)
     assert fight.health(1) == health
 
 
 def test_there_is_no_guard_while_the_stance_changes(ring):
-    """A blow from the side that is being left comes through."""
+    """A strike from the old side hits."""
     assert ring().step("light-top").step(times=3).step(second="stance-left").health(1) == 110
 
 
 def test_going_back_to_the_old_stance_is_free(ring):
-    """The stance that one still has need not be changed to."""
+    """A change back to the current stance takes no time."""
     fight = ring().step("light-top").step(times=2).step(second="stance-left").step(second="stance-top")
     assert fight.health(1) == 120
 
 
-def test_asking_again_for_the_same_stance_does_not_start_anew(ring):
-    """A stance is reached in two ticks however often it is asked for."""
+def test_repeating_a_stance_does_not_restart_the_change(ring):
+    """The change takes two ticks however often the action is repeated."""
     fight = ring().step(second="stance-left").step(second="stance-left")
     assert fight.shows("own-turning", 1) == 0
     assert fight.shows("own-stance-left", 1) == 1
 
 
-def test_a_blow_brings_its_own_stance(ring):
-    """Whoever attacks from the right guards the right afterwards, at once."""
+def test_a_strike_sets_the_stance(ring):
+    """After an attack from the right, the stance is right at once."""
     assert ring().step("light-right").shows("own-stance-right", 0) == 1
 
 
@@ -148,7 +148,7 @@ def test_a_blow_brings_its_own_stance(ring):
 
 @pytest.mark.parametrize(("waited", "works"), [(4, False), (5, True), (6, True), (7, False)])
 def test_a_parry_works_in_a_window_of_two_ticks(ring, waited, works):
-    """From 300 to 200 ms before the blow lands; `parry-now` says so."""
+    """From 300 to 200 ms before the strike lands, as `parry-now` shows."""
     fight = ring().step("heavy-left").step(times=waited - 1)
     assert fight.shows("parry-now", 1) == works
     fight.step(second="parry-left").step(times=7 - waited)
@@ -174,7 +174,7 @@ def test_a_parried_light_attack_is_worse(ring):
 
 @pytest.mark.parametrize("side", ["top", "right"])
 def test_a_parry_on_the_wrong_side_is_hit(ring, side):
-    """It has to be on the side of the blow."""
+    """A parry works only on the side of the strike."""
     assert ring().step("heavy-left").step(times=4).step(second=f"parry-{side}").step(times=2).health(1) == 94
 
 
@@ -189,7 +189,7 @@ def test_a_missed_parry_binds(ring):
 
 
 def test_a_heavy_attack_can_be_feinted_for_six_ticks(ring):
-    """Until 200 ms before it lands; only then does its fighter decide."""
+    """Its fighter acts in that window only, which ends 200 ms before it lands."""
     fight, free = ring().step("heavy-left"), []
     for _ in range(7):
         free.append(fight.acting(0))
@@ -207,12 +207,12 @@ def test_a_feint_costs_stamina_and_two_ticks(ring):
 
 
 def test_a_light_attack_cannot_be_feinted(ring):
-    """Its fighter is bound from the first tick."""
+    """Its fighter does not act before the end."""
     assert not ring().step("light-left").acting(0)
 
 
 def test_a_late_feint_punishes_a_parry(ring):
-    """Both decide on the same tick; the guard break finds a fighter who cannot counter."""
+    """Both decide on the same tick; the guard break catches a fighter that cannot counter."""
     fight = ring(distance=150).step("heavy-left").step(times=5).step("feint-guard-break", "parry-left").step(times=3)
     assert fight.animation(1) == "broken"
     assert not fight.acting(1)
@@ -220,8 +220,8 @@ def test_a_late_feint_punishes_a_parry(ring):
     assert fight.health(1) == 94
 
 
-def test_a_feint_into_a_light_attack_is_too_fast_to_see(ring):
-    """It lands in its second tick; a stance that is changed when it is seen comes a tick late."""
+def test_a_feint_into_a_light_attack_is_too_fast_to_block(ring):
+    """It lands in its second tick; a stance change in reaction comes a tick late."""
     fight = ring(distance=150).step("heavy-left").step(times=3).step("feint-light-right")
     assert fight.step(second="stance-right").health(1) == 112
 
@@ -239,7 +239,7 @@ def test_a_guard_break_holds_a_free_fighter(ring):
 
 @pytest.mark.parametrize("waited", [0, 1])
 def test_a_guard_break_can_be_countered(ring, waited):
-    """On two ticks; then the other recoils for 4 ticks and both stand 80 cm further apart."""
+    """On two ticks; then the holder recoils for 4 ticks and both stand 80 cm further apart."""
     fight = ring(distance=150).step("guard-break").step(times=3 + waited)
     assert fight.legal(1) == {"wait", "counter"}
     before = fight.distance()
@@ -257,7 +257,7 @@ def test_a_counter_comes_too_late_after_two_ticks(ring):
     assert fight.step(times=7).health(1) == 94
 
 
-def test_a_counter_undoes_what_the_holder_begins(ring):
+def test_a_counter_cancels_the_action_of_the_holder(ring):
     """Both decide on the second tick of the window."""
     fight = ring(distance=150).step("guard-break").step(times=4).step("heavy-right", "counter").step(times=10)
     assert fight.health(1) == 120
@@ -265,13 +265,13 @@ def test_a_counter_undoes_what_the_holder_begins(ring):
 
 @pytest.mark.parametrize("defence", ["dodge-left", "dodge-back", "parry-top", "breathe"])
 def test_a_guard_break_beats_dodges_and_parries(ring, defence):
-    """Who is caught in an animation cannot counter."""
+    """A fighter caught in an animation cannot counter."""
     fight = ring(distance=100).step("guard-break", defence).step(times=3)
     assert fight.animation(1) == "broken"
 
 
 def test_a_guard_break_loses_to_an_attack(ring):
-    """It bounces off, and the attack lands."""
+    """The guard break bounces off, and the attack lands."""
     fight = ring(distance=150).step("guard-break", "light-left").step(times=3)
     assert fight.animation(0) == "recoil"
     assert fight.step().health(0) == 110
@@ -283,8 +283,8 @@ def test_guard_breaks_bounce_off_each_other(ring):
     assert (fight.animation(0), fight.animation(1)) == ("recoil", "recoil")
 
 
-def test_nobody_can_be_held_twice_in_a_row(ring):
-    """A second guard break misses who is held."""
+def test_a_held_fighter_cannot_be_held_again(ring):
+    """A second guard break misses a held target."""
     fight = ring(distance=150).step("guard-break").step(times=4).step("guard-break").step(times=3)
     assert fight.animation(1) == "held"
     assert fight.until_free(1) == 5
@@ -293,8 +293,8 @@ def test_nobody_can_be_held_twice_in_a_row(ring):
 # -- throws and walls ----------------------------------------------------------------------------------------------
 
 
-def test_a_throw_pushes_who_is_held(ring):
-    """4 damage and 250 cm; both throws are legal only then."""
+def test_a_throw_pushes_a_held_target(ring):
+    """4 damage and 250 cm; throws are legal only then."""
     fight = ring(distance=150)
     assert "throw-forward" not in fight.legal(0)
     fight.step("guard-break").step(times=4)
@@ -314,14 +314,14 @@ def test_a_throw_against_the_wall_hurts(ring):
 
 
 def test_a_throw_back_exchanges_the_sides(ring):
-    """Who stood at the wall throws the other against it."""
+    """A fighter at the wall throws the opponent against it."""
     fight = ring(distance=150, scenario={"room_0": 80}).step("guard-break").step(times=4).step("throw-back").step()
     assert fight.animation(1) == "fallen"
     assert fight.shows("own-room", 0) == pytest.approx(0.77)
     assert fight.distance() == 230
 
 
-def test_nobody_walks_through_a_wall(ring):
+def test_walls_stop_fighters(ring):
     """At the wall a retreat stops."""
     fight = ring(scenario={"room_0": 20}).step("retreat")
     assert fight.shows("own-room", 0) == pytest.approx(0.008)
@@ -330,14 +330,14 @@ def test_nobody_walks_through_a_wall(ring):
 
 
 def test_fighters_stop_at_each_other(ring):
-    """Two who walk share what is left above 100 cm."""
+    """Two walking fighters share the space above 100 cm."""
     fight = ring(distance=110).step("advance", "advance")
     assert fight.distance() == 100
     assert fight.shows("own-speed", 0) == fight.shows("own-speed", 1) == pytest.approx(5 / 60)
 
 
-def test_whoever_steps_back_makes_room(ring):
-    """Of 20 cm forward and 12 back at the nearest distance 12 are walked."""
+def test_a_retreat_makes_room_for_an_advance(ring):
+    """At the minimum distance, an advance of 20 cm against a retreat of 12 cm moves 12 cm."""
     fight = ring(distance=100).step("advance", "retreat")
     assert fight.distance() == 100
     assert fight.shows("own-speed", 0) == -fight.shows("own-speed", 1) == pytest.approx(12 / 60)
@@ -355,7 +355,7 @@ def test_walking_does_not_bind(ring):
 
 
 @pytest.mark.parametrize(
-    ("dodge", "blow", "evaded"),
+    ("dodge", "strike", "evaded"),
     [
         ("left", "left", False),
         ("left", "top", True),
@@ -365,15 +365,15 @@ def test_walking_does_not_bind(ring):
         ("right", "right", False),
     ],
 )
-def test_a_side_dodge_evades_all_but_blows_from_its_side(ring, dodge, blow, evaded):
-    """Begun two ticks before a light attack lands."""
-    fight = ring().step(f"light-{blow}").step(times=2).step(second=f"dodge-{dodge}").step()
+def test_a_side_dodge_evades_all_but_strikes_from_its_side(ring, dodge, strike, evaded):
+    """The dodge begins two ticks before a light attack lands."""
+    fight = ring().step(f"light-{strike}").step(times=2).step(second=f"dodge-{dodge}").step()
     assert fight.health(1) == (120 if evaded else 110)
 
 
 @pytest.mark.parametrize(("waited", "evaded"), [(1, False), (2, True), (3, True), (4, True)])
 def test_a_dodge_is_invulnerable_in_its_first_three_ticks(ring, waited, evaded):
-    """A light attack lands in its fifth tick; a dodge begun when it has lasted one is in its fourth then."""
+    """A light attack lands in its fifth tick; a dodge that begins one tick after it is in its fourth then."""
     fight = ring().step("light-top").step(times=waited - 1).step(second="dodge-right").step(times=4 - waited)
     assert fight.health(1) == (120 if evaded else 110)
 
@@ -387,7 +387,7 @@ def test_a_heavy_attack_outlasts_an_early_dodge(ring):
 
 
 def test_a_dodge_leads_to_a_strike(ring):
-    """From its second to its fourth tick the fighter decides again; the strike takes 14."""
+    """The fighter acts from the second to the fourth tick; the strike deals 14."""
     fight = ring().step("dodge-left")
     assert not fight.acting(0)
     fight.step()
@@ -396,7 +396,7 @@ def test_a_dodge_leads_to_a_strike(ring):
 
 
 def test_a_forward_dodge_leads_to_a_bash(ring):
-    """It takes no health, no stance blocks it, and it makes a light attack certain."""
+    """It deals no damage, cannot be blocked, and makes a light attack certain."""
     fight = ring(distance=300).step("dodge-forward").step().step("bash").step(times=2)
     assert fight.animation(1) == "hurt"
     assert fight.health(1) == 120
@@ -404,8 +404,8 @@ def test_a_forward_dodge_leads_to_a_bash(ring):
     assert fight.step("light-top").step(times=4).health(1) == 110
 
 
-def test_a_dodge_back_leaves(ring):
-    """180 cm."""
+def test_a_dodge_back_moves_away(ring):
+    """It moves 180 cm."""
     assert ring(distance=200).step("dodge-back").step(times=5).distance() == 380
 
 
@@ -429,7 +429,7 @@ def test_stamina_returns_after_a_pause(ring):
     assert fight.step(times=10).stamina(0) == 120
 
 
-def test_catching_breath_is_faster(ring):
+def test_breathing_returns_stamina_faster(ring):
     """65 a second for 800 ms, without a pause, and no guard."""
     fight = ring(scenario={"stamina_0": 0.5}).step("breathe")
     assert fight.stamina(0) == 66.5
@@ -438,7 +438,7 @@ def test_catching_breath_is_faster(ring):
     assert fight.stamina(0) == 112
 
 
-def test_the_exhausted_can_do_less(ring):
+def test_exhausted_fighters_have_fewer_actions(ring):
     """No feints, guard breaks, lunges, sweeps; attacks, parries and dodges remain."""
     fight = ring(scenario={"stamina_0": 0.0}, stamina_per_s=0.0)
     assert fight.shows("own-exhausted", 0) == 1
@@ -447,7 +447,7 @@ def test_the_exhausted_can_do_less(ring):
     assert not fight.step("heavy-left").acting(0)
 
 
-def test_the_exhausted_attack_slower(ring):
+def test_exhausted_fighters_attack_slower(ring):
     """A light attack lands in its seventh tick and costs nothing."""
     fight = ring(scenario={"stamina_0": 0.0}, stamina_per_s=0.0).step("light-left").step(times=5)
     assert fight.health(1) == 120
@@ -455,12 +455,12 @@ def test_the_exhausted_attack_slower(ring):
     assert fight.stamina(0) == 0
 
 
-def test_the_exhausted_parry_as_fast_as_ever(ring):
+def test_exhausted_fighters_parry_at_normal_speed(ring):
     """Only attacks are slower."""
     assert ring(scenario={"stamina_0": 0.0}).step("parry-left").until_free(0) == 6
 
 
-def test_the_exhausted_cannot_counter(ring):
+def test_exhausted_fighters_cannot_counter(ring):
     """A guard break is certain."""
     fight = ring(distance=150, scenario={"stamina_1": 0.0}, stamina_per_s=0.0).step("guard-break")
     assert fight.step(times=3).animation(1) == "broken"
@@ -473,7 +473,7 @@ def test_exhaustion_ends_at_half(ring):
     assert fight.step().shows("own-exhausted", 0) == 0
 
 
-def test_spending_all_exhausts(ring):
+def test_spending_all_stamina_exhausts(ring):
     """Three sweeps of 40 in a row."""
     fight = ring(distance=400, stamina_per_s=0.0)
     for _ in range(3):

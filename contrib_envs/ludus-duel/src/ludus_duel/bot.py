@@ -1,4 +1,4 @@
-"""A scripted fighter that reacts late and errs, both by chance, and more so when it is weak."""
+"""A scripted fighter with a reaction time and random errors."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from attrs import define
 from ludus.environment import EnvironmentSpec, Leaves
 
 from ludus_duel.config import BotConfig
-from ludus_duel.sight import Sight, among, look
+from ludus_duel.situation import Situation, kind_mask, read_observation
 from ludus_duel.tactics import EVADE, Skill, Tactics
 
 __all__ = ["DuelBot"]
 
-_HEAVY, _FEINTS = among("heavy", "lunge"), among("feint", "feint-light")
+_HEAVY, _FEINTS = kind_mask("heavy", "lunge"), kind_mask("feint", "feint-light")
 
 _SKILLS = {
     "weak": Skill(
@@ -44,40 +44,45 @@ _SKILLS = {
 
 @define
 class _Memory:
-    """What it remembers of each stream: the animation it faces, by kind, side and age, and its plan against that.
+    """State per seat id.
 
-    Besides, how likely it is that a heavy attack is a feint, from what it has seen in this match.
+    Attributes:
+        kind: ``int64``: kind of the opponent's animation when the seat last acted; likewise `side` and `elapsed`.
+        side: ``int64``.
+        elapsed: ``float64`` in seconds.
+        plan: ``int64``: plan against that animation.
+        feint_rate: ``float64``: estimated probability that a heavy attack of the opponent is a feint.
     """
 
     kind: np.ndarray
     side: np.ndarray
     elapsed: np.ndarray
     plan: np.ndarray
-    bluff: np.ndarray
+    feint_rate: np.ndarray
 
     def grow(self, seat_ids: np.ndarray) -> None:
-        """Make room for streams ``[n] int64``."""
+        """Extend the arrays to hold ``seat_ids [n] int64``."""
         missing = int(seat_ids.max(initial=-1)) + 1 - len(self.kind)
         if missing > 0:
-            self.kind, self.side, self.elapsed, self.plan, self.bluff = (
+            self.kind, self.side, self.elapsed, self.plan, self.feint_rate = (
                 np.append(array, np.zeros(missing, array.dtype))
-                for array in (self.kind, self.side, self.elapsed, self.plan, self.bluff)
+                for array in (self.kind, self.side, self.elapsed, self.plan, self.feint_rate)
             )
 
 
 class DuelBot:
-    """Defends against the attacks it notices, punishes openings, and attacks in different ways.
+    """Defends against attacks it notices, punishes openings and varies its attacks.
 
     Args:
-        config: Its strength.
-        spec: The environment's.
-        role: Whose seats it fills.
+        config: Options of the agent.
+        spec: Spec of the environment.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: BotConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
         self._skill = _SKILLS[config.strength]
         none = np.zeros(0, np.int64)
-        self._memory = _Memory(kind=none, side=none, elapsed=np.zeros(0), plan=none, bluff=np.zeros(0))
+        self._memory = _Memory(kind=none, side=none, elapsed=np.zeros(0), plan=none, feint_rate=np.zeros(0))
 
     def act(
         self,
@@ -89,9 +94,9 @@ class DuelBot:
     ) -> np.ndarray:
         """Decide for n rows; see `ludus.agent.Agent.act`."""
         assert action_mask is not None, "the duel always has masks"
-        sight = look(observation["obs"])
-        tactics = Tactics(self._skill, sight, rng)
-        plan = self._plan(sight, seat_ids, rng)
+        situation = read_observation(observation["obs"])
+        tactics = Tactics(self._skill, situation, rng)
+        plan = self._plan(situation, seat_ids, rng)
         chosen = tactics.neutral()
         answers = (
             tactics.punish(),
@@ -102,37 +107,39 @@ class DuelBot:
             tactics.grip(),
             tactics.counter(),
         )
-        for answer in answers:  # the later ones count for more
-            chosen = np.where(answer.where, answer.action, chosen)
+        for answer in answers:  # later answers take precedence
+            chosen = np.where(answer.applies, answer.action, chosen)
         chosen = chosen[:, None]
         return np.where(np.take_along_axis(action_mask, chosen, axis=1), chosen, 0)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Forget what was seen in these streams."""
+        """Clear the state of these seats."""
         self._memory.grow(seat_ids)
         self._memory.kind[seat_ids] = 0
-        self._memory.bluff[seat_ids] = 0.0
+        self._memory.feint_rate[seat_ids] = 0.0
 
-    def _plan(self, sight: Sight, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return ``[n] int64``: what to do about the opponent's animation, drawn once for each."""
+    def _plan(self, situation: Situation, seat_ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return ``[n] int64``: the plan against the opponent's animation, drawn once per animation."""
         memory = self._memory
         memory.grow(seat_ids)
-        same = (memory.kind[seat_ids] == sight.kind) & (memory.side[seat_ids] == sight.side)
-        fresh = ~same | (sight.elapsed < memory.elapsed[seat_ids])
+        same = (memory.kind[seat_ids] == situation.kind) & (memory.side[seat_ids] == situation.side)
+        fresh = ~same | (situation.elapsed < memory.elapsed[seat_ids])
         limits = np.cumsum(self._skill.plans)[:-1]
         drawn = np.searchsorted(limits, rng.random(len(seat_ids)), side="right")
-        bluff = self._expect(sight, seat_ids, fresh)
-        drawn = np.where(_HEAVY[sight.kind] & (rng.random(len(seat_ids)) < bluff), EVADE, drawn)
+        feint_rate = self._update_feint_rate(situation, seat_ids, fresh)
+        drawn = np.where(_HEAVY[situation.kind] & (rng.random(len(seat_ids)) < feint_rate), EVADE, drawn)
         plan = np.where(fresh, drawn, memory.plan[seat_ids])
-        memory.kind[seat_ids], memory.side[seat_ids], memory.elapsed[seat_ids] = sight.kind, sight.side, sight.elapsed
+        memory.kind[seat_ids], memory.side[seat_ids] = situation.kind, situation.side
+        memory.elapsed[seat_ids] = situation.elapsed
         memory.plan[seat_ids] = plan
         return plan
 
-    def _expect(self, sight: Sight, seat_ids: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-        """Return ``[n] float64``: how likely a heavy attack is a feint, after what is seen now."""
-        feinted = fresh & _FEINTS[sight.kind]
-        meant = _HEAVY[sight.kind] & ~sight.feintable & ((sight.landing > 0) | (fresh & sight.recovering))
-        bluff: np.ndarray = self._memory.bluff[seat_ids]
-        bluff += self._skill.learn * (feinted * (1.0 - bluff) - meant * bluff)
-        self._memory.bluff[seat_ids] = bluff
-        return bluff
+    def _update_feint_rate(self, situation: Situation, seat_ids: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        """Update and return ``[n] float64``: the estimated probability that a heavy attack is a feint."""
+        feinted = fresh & _FEINTS[situation.kind]
+        late = (situation.landing > 0) | (fresh & situation.recovering)
+        landed = _HEAVY[situation.kind] & ~situation.feintable & late
+        rate: np.ndarray = self._memory.feint_rate[seat_ids]
+        rate += self._skill.learn * (feinted * (1.0 - rate) - landed * rate)
+        self._memory.feint_rate[seat_ids] = rate
+        return rate

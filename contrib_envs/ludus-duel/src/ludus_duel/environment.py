@@ -1,4 +1,4 @@
-"""The batch of matches: who wins, and what seats see, do and receive."""
+"""The batch of matches: actions, rewards and outcomes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from ludus.errors import ContractError
 from ludus_duel import actions, terminal
 from ludus_duel.actions import ACTIONS
 from ludus_duel.config import DuelConfig
+from ludus_duel.engine import Engine
 from ludus_duel.fight import Fight
-from ludus_duel.scenario import SCENARIOS, starts
+from ludus_duel.scenario import SCENARIOS, start_states
 from ludus_duel.tables import ticks_of
-from ludus_duel.view import SIZE, View
+from ludus_duel.view import SIZE, DuelView
 
 __all__ = ["Duel"]
 
@@ -43,10 +44,10 @@ def _spec(config: DuelConfig, max_ticks: int) -> EnvironmentSpec:
 
 
 class Duel:
-    """Two seats, one per team, each of which decides on the ticks where no animation binds it.
+    """Two seats, one per team. A seat decides on the ticks on which no animation binds its fighter.
 
     Args:
-        config: The options.
+        config: Options of the game.
         num_matches: B, at least 1.
     """
 
@@ -55,15 +56,16 @@ class Duel:
         self._limit = ticks_of(1000 * config.time_limit_s, config)
         self.spec = _spec(config, self._limit)
         self.num_matches = num_matches
-        self._all_rows = np.arange(num_matches)
-        self._first = np.arange(2 * num_matches) * len(ACTIONS)  # where masks begin
+        self._all_matches = np.arange(num_matches)
+        self._mask_starts = np.arange(2 * num_matches) * len(ACTIONS)  # index of each mask in the flat mask array
         self._fight = Fight(config, num_matches)
+        self._engine = Engine(self._fight)
         self._ticks = np.zeros(num_matches, np.int64)
-        self._going = np.zeros(num_matches, bool)
+        self._running = np.zeros(num_matches, bool)
         parts = ("win", "hit_given", "hit_taken")
         self._tick = allocate_tick(self.spec, num_matches, masked_roles=("fighter",), reward_parts={"fighter": parts})
         self._fighter = self._tick.roles["fighter"]
-        self._view = View(self._fight, self._fighter)
+        self._view = DuelView(self._fight, self._fighter)
 
     def reset(
         self,
@@ -72,14 +74,14 @@ class Duel:
         indices: np.ndarray | None = None,
         scenarios: Sequence[Scenario] | None = None,
     ) -> Tick:
-        """Start new matches in the given rows; see `ludus.environment.Environment.reset`.
+        """Start new matches; see `ludus.environment.Environment.reset`.
 
         Raises:
             ContractError: A scenario or one of its parameters is unknown or out of range.
         """
-        indices = self._all_rows if indices is None else np.asarray(indices, np.int64)
+        indices = self._all_matches if indices is None else np.asarray(indices, np.int64)
         config = self._config
-        start = starts(scenarios, np.asarray(seeds, np.uint64), rules=config)
+        start = start_states(scenarios, np.asarray(seeds, np.uint64), rules=config)
         self._fight.start(
             (2 * indices[:, None] + np.arange(2)).ravel(),
             room=start.room.ravel(),
@@ -87,7 +89,7 @@ class Duel:
             stamina=config.stamina * start.stamina.ravel(),
         )
         self._ticks[indices] = 0
-        self._going[indices] = True
+        self._running[indices] = True
         self._tick.clear(indices)
         self._show()
         return self._tick
@@ -98,81 +100,76 @@ class Duel:
         Raises:
             ContractError: An action is illegal; no match has been advanced.
         """
-        going = np.repeat(self._going, 2)
-        self._fight.advance(self._chosen(actions["fighter"]), going)
-        self._ticks += self._going
+        running = np.repeat(self._running, 2)
+        self._engine.advance(self._legal_actions(actions["fighter"]), running)
+        self._ticks += self._running
         self._score()
         self._show()
         return self._tick
 
     def close(self) -> None:
-        """Do nothing: there is nothing to free."""
+        """Do nothing; there is nothing to free."""
 
-    def _chosen(self, given: np.ndarray) -> np.ndarray:
-        """Return ``[F] int64``: the actions ``[B, 2, 1]`` of those who decide, 0 for the others.
+    def _legal_actions(self, actions: np.ndarray) -> np.ndarray:
+        """Return ``[F] int64``: the actions ``[B, 2, 1]`` of acting seats, 0 for the others.
 
         Raises:
-            ContractError: One of them is illegal.
+            ContractError: An action is illegal.
         """
-        chosen = np.where(self._fighter.acting, np.asarray(given).reshape(self.num_matches, 2), 0).ravel()
-        legal = self._view.mask.reshape(-1).take(self._first + chosen, mode="clip")
+        chosen = np.where(self._fighter.acting, np.asarray(actions).reshape(self.num_matches, 2), 0).ravel()
+        legal = self._view.mask.reshape(-1).take(self._mask_starts + chosen, mode="clip")
         known = (chosen >= 0) & (chosen < len(ACTIONS))
         acting = self._fighter.acting.ravel()
         if not (legal & known | ~acting).all():
-            self._refuse(int(np.flatnonzero(acting & ~(legal & known))[0]), chosen)
+            raise self._illegal_action(int(np.flatnonzero(acting & ~(legal & known))[0]), chosen)
         return chosen
 
-    def _refuse(self, who: int, chosen: np.ndarray) -> None:
-        """Say which action is illegal.
-
-        Raises:
-            ContractError: Always.
-        """
-        row, seat = divmod(who, 2)
-        expected = ", ".join(f"{n} ({ACTIONS[n]})" for n in np.flatnonzero(self._view.mask[row, seat]))
-        raise ContractError(
-            f"duel: seat {seat} of role 'fighter' in row {row} chose {chosen[who]}; expected one of {expected}"
+    def _illegal_action(self, fighter: int, chosen: np.ndarray) -> ContractError:
+        match, seat = divmod(fighter, 2)
+        expected = ", ".join(f"{n} ({ACTIONS[n]})" for n in np.flatnonzero(self._view.mask[match, seat]))
+        return ContractError(
+            f"duel: seat {seat} of role 'fighter' in match {match} chose {chosen[fighter]}; expected one of {expected}"
         )
 
     def _score(self) -> None:
-        """Reward hits, and end the matches in which somebody fell or time is over."""
+        """Write rewards, and end matches in which a fighter has no health or the time is over."""
         config, parts = self._config, self._fighter.reward_parts
-        given = self._fight.given.reshape(-1, 2)
-        np.multiply(given, np.float32(config.hit_given), out=parts["hit_given"])
-        np.multiply(given[:, ::-1], np.float32(-config.hit_taken), out=parts["hit_taken"])
+        scored = self._fight.scored.reshape(-1, 2)
+        np.multiply(scored, np.float32(config.hit_given), out=parts["hit_given"])
+        np.multiply(scored[:, ::-1], np.float32(-config.hit_taken), out=parts["hit_taken"])
         parts["win"].fill(0)
         health = self._fight.health.reshape(-1, 2)
         fallen = np.logical_or(*(health <= 0).T)
-        ended = self._going & (fallen | (self._ticks >= self._limit))
+        ended = self._running & (fallen | (self._ticks >= self._limit))
         self._tick.terminated[:] = ended
         if ended.any():
-            rows = np.flatnonzero(ended)
-            lead = np.maximum(health[rows, 0], 0.0) - np.maximum(health[rows, 1], 0.0)
-            lead[~fallen[rows] & (np.abs(lead) <= config.draw_margin)] = 0.0
+            indices = np.flatnonzero(ended)
+            lead = np.maximum(health[indices, 0], 0.0) - np.maximum(health[indices, 1], 0.0)
+            lead[~fallen[indices] & (np.abs(lead) <= config.draw_margin)] = 0.0
             sign: np.ndarray = np.sign(np.stack([lead, -lead], axis=1))
-            parts["win"][rows] = sign
-            self._tick.outcome[rows] = 0.5 + 0.5 * sign
-            self._going[rows] = False
+            parts["win"][indices] = sign
+            self._tick.outcome[indices] = 0.5 + 0.5 * sign
+            self._running[indices] = False
         np.add(parts["hit_given"], parts["hit_taken"], out=self._fighter.reward)
         self._fighter.reward += parts["win"]
 
     def _show(self) -> None:
-        self._view.show(left=np.repeat(1.0 - self._ticks / self._limit, 2))
-        np.logical_and(self._view.opens, self._going[:, None], out=self._fighter.acting)
+        self._view.update(left=np.repeat(1.0 - self._ticks / self._limit, 2))
+        np.logical_and(self._view.opens, self._running[:, None], out=self._fighter.acting)
 
     def render(self, match: int) -> str:
-        """Return the fight in row `match` as text with ANSI colours."""
+        """Return the match as text with ANSI colours."""
         left = self._limit - int(self._ticks[match])
         return terminal.render(self._fight, match, left_s=left * self._config.tick_ms / 1000)
 
     def action_name(self, role: str, action: np.ndarray) -> str:  # noqa: ARG002 - there is one role
-        """Return the action's name."""
+        """Return the name of the action."""
         return ACTIONS[int(action[0])]
 
     def parse_action(self, role: str, text: str) -> np.ndarray:  # noqa: ARG002 - there is one role
-        """Return the action ``[1] int64`` a person typed.
+        """Parse a typed action into ``[1] int64``.
 
         Raises:
-            ValueError: The text is not an action; the message says what is.
+            ValueError: The text is not an action; the message lists what is.
         """
         return np.array([actions.parse_action(text)], np.int64)

@@ -1,4 +1,4 @@
-"""The animations of the game: what binds a fighter, for how long, and what it does meanwhile."""
+"""The moves of the game: animations that bind a fighter for a time, and their effects."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from attrs import evolve, frozen
 from ludus_duel.actions import ACTIONS, SIDES
 from ludus_duel.config import DuelRules
 
-__all__ = ["KINDS", "PUSH_CM", "WINDOWS", "Move", "actions_open", "moves"]
+__all__ = ["KINDS", "PUSH_CM", "WINDOWS", "Move", "legal_actions", "make_moves"]
 
-#: What an onlooker can tell animations apart by, besides their side.
+#: What observations show of an animation, besides its side.
 KINDS = (
     "idle",
     "light",
@@ -39,45 +39,45 @@ KINDS = (
     "release",
 )
 
-#: When a fighter may decide: not at all, freely, or in one of the windows that an animation leaves open.
+#: When a fighter may decide: never, freely, or in a window of an animation.
 WINDOWS = ("closed", "free", "feint", "counter", "after-dodge-left", "after-dodge-right", "after-dodge-forward", "grip")
 
-#: How far each throw moves the one who is thrown.
+#: How far each throw moves its target.
 PUSH_CM = {"throw-forward": 250.0, "throw-back": 150.0}
 
-_TIRING = ("feint", "guard-break", "counter", "lunge", "strike", "bash", "sweep", "throw")
+_NEEDS_BREATH = ("feint", "guard-break", "counter", "lunge", "strike", "bash", "sweep", "throw")
 
 
 @frozen(kw_only=True)
 class Move:
-    """One animation. It lasts ``startup + active + recovery``; a blow may land in each tick of the active time.
+    """One animation. It lasts ``startup + active + recovery``; an attack may land in each active tick.
 
     Args:
-        name: That of the action that starts it, or what happens to a fighter.
+        name: Name of the action that starts it, or of the reaction.
         kind: One of `KINDS`.
-        form: "strike", "grab" or "throw" where something lands on the opponent; "" otherwise.
-        side: The side of a blow or parry, as an index of `SIDES`; -1 where there is none: such a blow can neither be
+        form: "strike", "grab" or "throw" for an attack; "" otherwise.
+        side: Side of a strike or parry, as an index of `SIDES`; -1 for none. A strike without a side can be neither
             blocked nor parried.
-        startup_ms: Before the active time; the whole of an animation without one.
-        active_ms: During which it may land.
-        recovery_ms: After that.
-        damage: Health it takes.
-        chip: Health it takes from one who blocks it.
-        cost: Stamina it costs.
-        reach_cm: How far away the opponent may be.
-        glide_cm: How far it moves its fighter forward during startup; negative moves back.
-        stun: The move of an opponent it hits; `guard` where the opponent blocks it.
-        guard: See `stun`.
-        recoil: The move of its own fighter when it is blocked.
-        parried: The same when it is parried.
-        dodgeable: Whether invulnerability helps against it.
-        guards: Whether the stance still blocks during it.
-        grabbable: Whether a guard break catches a fighter in it.
-        alert: Whether one caught in it can counter.
-        safe_ms: From when to when it is invulnerable.
-        parries_ms: From when to when it parries.
-        window: Which of `WINDOWS` it leaves open; `open_ms` from when to when.
-        open_ms: See `window`.
+        startup_ms: Time before the active time; the duration of an animation that is no attack.
+        active_ms: Time in which the attack may land.
+        recovery_ms: Time after the active time.
+        damage: Health that a hit takes.
+        chip: Health that a blocked attack takes.
+        cost: Stamina that the move costs.
+        reach_cm: Greatest distance at which the attack lands.
+        glide_cm: Distance moved forward during startup; negative moves back.
+        stun: Move of the target after a hit.
+        guard: Move of the target after a block.
+        recoil: Move of the attacker after a block.
+        parried: Move of the attacker after a parry.
+        dodgeable: An invulnerable target evades the attack.
+        guards: The stance blocks during the move.
+        grabbable: A guard break catches a fighter in the move.
+        alert: A fighter caught in the move can counter.
+        safe_ms: First and last time of invulnerability.
+        parries_ms: First and last time at which the move parries.
+        window: One of `WINDOWS`, open during `open_ms`.
+        open_ms: First and last time of `window`.
     """
 
     name: str
@@ -106,15 +106,15 @@ class Move:
     open_ms: tuple[int, int] = (0, 0)
 
 
-def moves(rules: DuelRules) -> tuple[Move, ...]:
-    """Return every animation; number 0 is standing free."""
+def make_moves(rules: DuelRules) -> tuple[Move, ...]:
+    """Return all moves; move 0 is idle."""
     idle = Move(name="idle", kind="idle", startup_ms=0, guards=True, alert=True, window="free")
     sided = [move for side in range(len(SIDES)) for move in _sided(rules, side)]
-    return (idle, *sided, *_strikes(rules), *_grips(), *_evasions(rules), *_suffered(rules))
+    return (idle, *sided, *_strikes(rules), *_grips(), *_evasions(rules), *_reactions(rules))
 
 
 def _sided(rules: DuelRules, side: int) -> list[Move]:
-    """Return the blows and the parry of one side."""
+    """Return the strikes and the parry of one side."""
     name, heavy_ms = SIDES[side], rules.heavy_startup_ms
     light = Move(
         name=f"light-{name}",
@@ -172,7 +172,7 @@ def _sided(rules: DuelRules, side: int) -> list[Move]:
 
 
 def _strikes(rules: DuelRules) -> list[Move]:
-    """Return the blows that follow a dodge, and the sweep."""
+    """Return the strikes out of a dodge, and the sweep."""
     strike = Move(
         name="strike-left",
         kind="strike",
@@ -220,7 +220,7 @@ def _strikes(rules: DuelRules) -> list[Move]:
 
 
 def _grips() -> list[Move]:
-    """Return guard breaks, throws, and what frees a fighter from the one or the other."""
+    """Return guard breaks, throws, and the moves that follow or end a hold."""
     grab = Move(
         name="guard-break",
         kind="guard-break",
@@ -254,7 +254,7 @@ def _grips() -> list[Move]:
 
 
 def _evasions(rules: DuelRules) -> list[Move]:
-    """Return dodges, the feint, and catching breath."""
+    """Return dodges, the feint, and breathing."""
     left = Move(
         name="dodge-left",
         kind="dodge-left",
@@ -291,7 +291,8 @@ def _evasions(rules: DuelRules) -> list[Move]:
     ]
 
 
-def _suffered(rules: DuelRules) -> list[Move]:
+def _reactions(rules: DuelRules) -> list[Move]:
+    """Return the moves that attacks force on a fighter."""
     return [
         Move(name="hurt", kind="hurt", startup_ms=500, grabbable=False),
         Move(name="hurt-long", kind="hurt", startup_ms=700, grabbable=False),
@@ -314,10 +315,10 @@ def _suffered(rules: DuelRules) -> list[Move]:
     ]
 
 
-def actions_open(window: str, *, exhausted: bool) -> list[bool]:
-    """Return for every action whether a fighter may choose it in a window."""
+def legal_actions(window: str, *, exhausted: bool) -> list[bool]:
+    """Return whether each action is legal in a window."""
     free = ("wait", "stance", "light", "heavy", "parry", "dodge", "guard-break", "advance", "retreat", "lunge", "sweep")
-    begins = {
+    prefixes = {
         "closed": (),
         "free": (*free, "breathe"),
         "grip": (*free, "breathe", "throw"),
@@ -327,4 +328,4 @@ def actions_open(window: str, *, exhausted: bool) -> list[bool]:
         "after-dodge-right": ("wait", "strike-right"),
         "after-dodge-forward": ("wait", "bash"),
     }[window]
-    return [action.startswith(begins) and not (exhausted and action.startswith(_TIRING)) for action in ACTIONS]
+    return [action.startswith(prefixes) and not (exhausted and action.startswith(_NEEDS_BREATH)) for action in ACTIONS]

@@ -1,4 +1,4 @@
-"""An opponent without a plan."""
+"""A random opponent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["RandomAgent"]
 
 
 class RandomAgent:
-    """Waits or takes any other legal action, each with the same chance.
+    """Waits with a given probability, and else draws uniformly among the other legal actions.
 
     Args:
-        config: How often it waits.
-        spec: The environment's.
-        role: Whose seats it fills.
+        config: Options of the agent.
+        spec: Spec of the environment.
+        role: Role that the agent plays.
     """
 
     def __init__(self, config: RandomConfig, *, spec: EnvironmentSpec, role: str) -> None:  # noqa: ARG002 - one game, one role
@@ -24,7 +24,7 @@ class RandomAgent:
 
     def act(
         self,
-        observation: Leaves,  # noqa: ARG002 - it does not look
+        observation: Leaves,  # noqa: ARG002 - the agent ignores observations
         *,
         action_mask: np.ndarray | None,
         seat_ids: np.ndarray,
@@ -37,4 +37,4 @@ class RandomAgent:
         return np.expand_dims(keys.argmax(axis=1), 1)
 
     def reset(self, seat_ids: np.ndarray) -> None:
-        """Do nothing: it remembers nothing."""
+        """Do nothing; the agent has no state."""

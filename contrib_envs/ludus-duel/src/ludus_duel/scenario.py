@@ -1,4 +1,4 @@
-"""The scenarios: what a match starts with, as parameters that a league can draw at random."""
+"""Scenarios: parameters of the start of a match, which a league can draw at random."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ludus.errors import ContractError
 
 from ludus_duel.config import DuelRules
 
-__all__ = ["SCENARIOS", "Starts", "starts"]
+__all__ = ["SCENARIOS", "StartStates", "start_states"]
 
-#: Parameters of each scenario and their defaults there. Health and stamina are shares of the most there is; `distance`
-#: and `room_0` (from seat 0 to the wall behind it) are in cm, -1 where the seed or the middle of the arena decides.
+#: Parameters of each scenario and their defaults. Health and stamina are shares of the maximum. `distance` and `room_0`
+#: (from seat 0 to the wall behind it) are in cm; -1 means drawn by the seed, and in the middle of the arena.
 SCENARIOS: Mapping[str, Mapping[str, float]] = {
     "low-health": {"health_0": 0.25, "health_1": 0.25},
     "no-stamina": {"stamina_0": 0.0, "stamina_1": 0.0},
@@ -26,42 +26,42 @@ SCENARIOS: Mapping[str, Mapping[str, float]] = {
 
 
 @frozen(kw_only=True)
-class Starts:
-    """What n matches start with, each ``[n, 2] float64`` by seat: shares of health and stamina, and cm to the wall."""
+class StartStates:
+    """Start of n matches, ``[n, 2] float64`` by seat: shares of health and stamina, and room behind in cm."""
 
     health: np.ndarray
     stamina: np.ndarray
     room: np.ndarray
 
 
-def starts(scenarios: Sequence[Scenario] | None, seeds: np.ndarray, *, rules: DuelRules) -> Starts:
-    """Return what matches start with.
+def start_states(scenarios: Sequence[Scenario] | None, seeds: np.ndarray, *, rules: DuelRules) -> StartStates:
+    """Return the start states of matches.
 
     Args:
-        scenarios: One per match; None means the default scenario everywhere.
+        scenarios: One per match; None means the default scenario for all.
         seeds: ``[n] uint64``.
-        rules: The game's.
+        rules: Rules of the game.
 
     Raises:
         ContractError: A scenario or parameter is unknown or out of range, or their number is wrong.
     """
     count = len(seeds)
     values = np.repeat(np.array([list(SCENARIOS["custom"].values())]), count, axis=0)
-    for row, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
+    for index, scenario in enumerate(checked_scenarios(scenarios, count, known=SCENARIOS)):
         if scenario.name != "default":
-            values[row] = list(_values(scenario, rules).values())
+            values[index] = list(_values(scenario, rules).values())
     distance = np.where(values[:, 4] < 0, _drawn_distance(seeds, rules), values[:, 4])
     room = np.where(values[:, 5] < 0, (rules.arena_cm - distance) / 2, values[:, 5])
     rooms = np.stack([room, rules.arena_cm - distance - room], axis=1)
     if (rooms < 0).any():
-        row = int(np.argwhere(rooms < 0)[0, 0])
-        wrong = f"room_0 {room[row]:g} and distance {distance[row]:g}"
-        raise ContractError(f"{wrong} are more than the arena of {rules.arena_cm:g} cm together")
-    return Starts(health=values[:, 0:2], stamina=values[:, 2:4], room=rooms)
+        index = int(np.argwhere(rooms < 0)[0, 0])
+        both = f"room_0 {room[index]:g} and distance {distance[index]:g}"
+        raise ContractError(f"{both} together are more than the arena of {rules.arena_cm:g} cm")
+    return StartStates(health=values[:, 0:2], stamina=values[:, 2:4], room=rooms)
 
 
 def _drawn_distance(seeds: np.ndarray, rules: DuelRules) -> np.ndarray:
-    """Return ``[n] float64``: the shortest distance and whole centimetres by the seed."""
+    """Return ``[n] float64``: the shortest distance plus whole centimetres drawn by the seed."""
     mixed = seeds.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     drawn: np.ndarray = rules.distance_cm + ((mixed >> np.uint64(40)) % np.uint64(rules.spread_cm + 1)).astype(
         np.float64

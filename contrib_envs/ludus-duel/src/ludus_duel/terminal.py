@@ -14,11 +14,11 @@ _GUARDS = {0: "◀ ", 1: "▲ ", 2: "▶ "}
 
 
 def render(fight: Fight, match: int, *, left_s: float) -> str:
-    """Return the fight in row `match` as text; seat 0 stands on the left.
+    """Return a match as text; seat 0 stands on the left.
 
     Args:
-        fight: All fights.
-        match: The row.
+        fight: State of all matches.
+        match: Match index.
         left_s: Time left in seconds.
     """
     lines = [f"  {left_s:5.1f} s left"]
@@ -27,27 +27,27 @@ def render(fight: Fight, match: int, *, left_s: float) -> str:
     return "\n".join([*lines, _floor(fight, match)])
 
 
-def _fighter(fight: Fight, who: int, seat: int) -> list[str]:
+def _fighter(fight: Fight, fighter: int, seat: int) -> list[str]:
     rules, tables, colour = fight.config, fight.tables, _COLOURS[seat]
-    health, stamina = max(float(fight.health[who]), 0.0), float(fight.stamina[who])
-    tired = f" {_WARNING}exhausted{_PLAIN}" if fight.exhausted[who] else ""
-    guard = _GUARDS[int(fight.stance[who])] + SIDES[int(fight.stance[who])]
-    if fight.turning[who]:
-        guard = f"{_FAINT}{guard} → {SIDES[int(fight.wanted[who])]}{_PLAIN}"
+    health, stamina = max(float(fight.health[fighter]), 0.0), float(fight.stamina[fighter])
+    tired = f" {_WARNING}exhausted{_PLAIN}" if fight.exhausted[fighter] else ""
+    guard = _GUARDS[int(fight.stance[fighter])] + SIDES[int(fight.stance[fighter])]
+    if fight.turn_ticks[fighter]:
+        guard = f"{_FAINT}{guard} → {SIDES[int(fight.new_stance[fighter])]}{_PLAIN}"
     return [
         f"  {colour}seat {seat}{_PLAIN}  health  {colour}{_bar(health / rules.health)}{_PLAIN} {health:5.1f}   {guard}",
         f"          stamina {_bar(stamina / rules.stamina)} {stamina:5.1f}{tired}",
-        f"          {_animation(fight, who, tables.names[int(fight.move[who])])}",
+        f"          {_animation(fight, fighter, tables.names[int(fight.move[fighter])])}",
     ]
 
 
-def _animation(fight: Fight, who: int, name: str) -> str:
-    """Return the name of an animation and a dot per tick, filled where it has passed, ! where it may land."""
-    if fight.move[who] == 0:
+def _animation(fight: Fight, fighter: int, name: str) -> str:
+    """Return the name of an animation and a mark per tick: ● passed, · to come, ! may land."""
+    if fight.move[fighter] == 0:
         return name
-    tables, ticks = fight.tables, int(fight.ticks[who])
-    first = int(fight.move[who]) * tables.width + tables.offset
-    total = int(tables.duration[fight.move[who]])
+    tables, ticks = fight.tables, int(fight.move_ticks[fighter])
+    first = int(fight.move[fighter]) * tables.width + tables.offset
+    total = int(tables.duration[fight.move[fighter]])
     dots = ["!" if tables.lands[first + tick] else "●" if tick <= ticks else "·" for tick in range(1, total + 1)]
     return f"{name} {''.join(dots)}"
 
@@ -58,7 +58,7 @@ def _bar(share: float) -> str:
 
 
 def _floor(fight: Fight, match: int) -> str:
-    """Return where both stand between the walls."""
+    """Return the positions between the walls as a line of text."""
     arena = fight.config.arena_cm
     left = round(float(fight.room[2 * match]) / arena * _LINE)
     right = round(float(fight.room[2 * match + 1]) / arena * _LINE)

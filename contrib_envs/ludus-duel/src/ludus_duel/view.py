@@ -1,4 +1,4 @@
-"""The observation: 160 numbers per seat, each with a name. ``python -m ludus_duel.view`` prints them."""
+"""Observations: 160 named numbers per seat. ``python -m ludus_duel.view`` prints the names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ludus_duel.actions import ACTIONS, SIDES
 from ludus_duel.fight import Fight
 from ludus_duel.tables import ANIMATION_NAMES, ticks_of
 
-__all__ = ["INDEX", "SIZE", "View", "layout", "table"]
+__all__ = ["INDEX", "SIZE", "DuelView", "layout", "table"]
 
 _STANCE_NAMES = (
     *(f"stance-{side}" for side in SIDES),
@@ -43,13 +43,13 @@ _FIGHTER = len(_FIGHTER_NAMES)
 _BETWEEN = slice(2 * _FIGHTER, 2 * _FIGHTER + len(_BETWEEN_NAMES))
 _MASK = slice(_BETWEEN.stop, _BETWEEN.stop + len(ACTIONS))
 
-_LONG_S = 2.0  # times are shares of this
-_GLIDE_CM = 60.0  # how much nearer a strike may come while it is begun
-_FAST_CM_S = 600.0  # speeds are shares of this
+_LONG_S = 2.0  # a time of 1
+_GLIDE_CM = 60.0  # distance that a strike may glide before it lands
+_FAST_CM_S = 600.0  # a speed of 1
 
 
 def layout() -> tuple[str, ...]:
-    """Return the names of the numbers of an observation, in their order."""
+    """Return the names of the numbers of an observation, in order."""
     return (
         *(f"own-{name}" for name in _FIGHTER_NAMES),
         *(f"opponent-{name}" for name in _FIGHTER_NAMES),
@@ -58,9 +58,9 @@ def layout() -> tuple[str, ...]:
     )
 
 
-#: How many numbers a seat sees.
+#: Length of an observation.
 SIZE = len(layout())
-#: Where each of them is.
+#: Index of each name.
 INDEX = {name: number for number, name in enumerate(layout())}
 
 
@@ -69,17 +69,17 @@ def table() -> str:
     return "\n".join(f"{number:3d}  {name}" for number, name in enumerate(layout()))
 
 
-class View:
+class DuelView:
     """Writes the observations and action masks of all matches. F = 2·B fighters.
 
     Args:
-        fight: What is to be seen.
+        fight: State of all matches.
         fighter: Arrays to write to.
 
     Attributes:
-        leaf: ``[B, 2, 160] float32``: in [-1, 1].
+        leaf: ``[B, 2, 160] float32`` in [-1, 1].
         mask: ``[B, 2, 36] bool``.
-        opens: ``[B, 2] bool``: whether the seat has a choice.
+        opens: ``[B, 2] bool``: another action than to wait is legal.
     """
 
     def __init__(self, fight: Fight, fighter: RoleTick) -> None:
@@ -99,35 +99,35 @@ class View:
         self._reaches = [fight.tables.reach[fight.tables.number(name)] for name in names]
 
     def _stance_table(self) -> np.ndarray:
-        """Return ``[ticks · 9, 8] float32`` by ``(turning · 3 + stance) · 3 + wanted``."""
+        """Return ``[ticks · 9, 8] float32`` by ``(turn_ticks · 3 + stance) · 3 + new_stance``."""
         most = ticks_of(self._fight.config.stance_ms, self._fight.config)
-        eye, rows = np.eye(3), []
+        eye, entries = np.eye(3), []
         for left in range(most + 1):
             for stance in range(3):
-                rows += [[*eye[stance], left > 0, *eye[wanted], left * self._second / _LONG_S] for wanted in range(3)]
-        return np.array(rows, np.float32)
+                entries += [[*eye[stance], left > 0, *eye[new], left * self._second / _LONG_S] for new in range(3)]
+        return np.array(entries, np.float32)
 
     def _parry_table(self) -> np.ndarray:
-        """Return ``[ages] bool``: a parry begun now would meet the strike."""
+        """Return ``[ages] bool``: a parry that begins now would meet the strike."""
         tables = self._fight.tables
         begun = tables.number("parry-top") * tables.width + tables.offset
         parrying = np.flatnonzero(tables.parries[begun : begun + tables.width - tables.offset])
         ages: np.ndarray = np.isin(tables.landing, parrying) & np.repeat(tables.side >= 0, tables.width)
         return ages
 
-    def show(self, *, left: np.ndarray) -> None:
-        """Write what is to be seen now.
+    def update(self, *, left: np.ndarray) -> None:
+        """Write the current observations and masks.
 
         Args:
             left: ``[F] float64``: share of the match's time that is left.
         """
         fight = self._fight
-        body = self._show_body()
-        self._show_between(left, guard=body[4] > 0)
-        rows = self._fighters.reshape(-1, _FIGHTER)
-        rows[:, _ANIMATION] = fight.tables.shown.take(fight.age, axis=0)
-        rows[:, _STANCE] = self._stances.take((fight.turning * 3 + fight.stance) * 3 + fight.wanted, axis=0)
-        rows[:, _BODY] = body.T
+        body = self._update_body()
+        self._update_between(left, guard=body[4] > 0)
+        fighters = self._fighters.reshape(-1, _FIGHTER)
+        fighters[:, _ANIMATION] = fight.tables.shown.take(fight.age, axis=0)
+        fighters[:, _STANCE] = self._stances.take((fight.turn_ticks * 3 + fight.stance) * 3 + fight.new_stance, axis=0)
+        fighters[:, _BODY] = body.T
         windows = fight.windows()
         self.mask.reshape(-1, len(ACTIONS))[:] = fight.tables.legal.take(windows, axis=0)
         self.opens.reshape(-1)[:] = fight.tables.opens.take(windows)
@@ -136,34 +136,34 @@ class View:
         self.leaf.reshape(-1, SIZE)[:, _BETWEEN] = self._between.T
         self.leaf[:, :, _MASK] = self.mask
 
-    def _show_body(self) -> np.ndarray:
+    def _update_body(self) -> np.ndarray:
         """Return ``[9, F] float32``, see `_BODY_NAMES`."""
         fight, body = self._fight, self._body
         rules = fight.config
         np.clip(fight.health / rules.health, 0.0, 1.0, out=body[0])
         np.clip(fight.stamina / rules.stamina, 0.0, 1.0, out=body[1])
         body[2] = fight.exhausted
-        np.minimum(fight.pause * (self._second / _LONG_S), 1.0, out=body[3])
-        body[4] = fight.tables.guards.take(fight.move) & (fight.turning == 0)
-        body[5] = fight.done
+        np.minimum(fight.stamina_pause * (self._second / _LONG_S), 1.0, out=body[3])
+        body[4] = fight.tables.guards.take(fight.move) & (fight.turn_ticks == 0)
+        body[5] = fight.resolved
         np.clip(fight.speed / (_FAST_CM_S * self._second), -1.0, 1.0, out=body[6])
-        np.minimum(fight.free * (self._second / _LONG_S), 1.0, out=body[7])
-        np.minimum(fight.unhurt * (self._second / _LONG_S), 1.0, out=body[8])
+        np.minimum(fight.free_ticks * (self._second / _LONG_S), 1.0, out=body[7])
+        np.minimum(fight.unhurt_ticks * (self._second / _LONG_S), 1.0, out=body[8])
         return body
 
-    def _show_between(self, left: np.ndarray, *, guard: np.ndarray) -> None:
-        """Write ``[12, F] float32``, see `_BETWEEN_NAMES`; `guard` says whose stance blocks."""
+    def _update_between(self, left: np.ndarray, *, guard: np.ndarray) -> None:
+        """Write ``[12, F] float32``, see `_BETWEEN_NAMES`; `guard` is True where the stance blocks."""
         fight, between, tables = self._fight, self._between, self._fight.tables
         arena, gap = fight.config.arena_cm, fight.gap()
-        own, other = self._body[0], fight.other
+        health, opponent = self._body[0], fight.opponent
         between[0] = gap / arena
         between[1] = fight.room / arena
-        between[2] = between[1].take(other)
+        between[2] = between[1].take(opponent)
         between[3] = left
-        np.subtract(own, own.take(other), out=between[4])
-        for row, reach in enumerate(self._reaches, start=5):
-            between[row] = gap <= reach
-        age, move = fight.age.take(other), fight.move.take(other)
+        np.subtract(health, health.take(opponent), out=between[4])
+        for index, reach in enumerate(self._reaches, start=5):
+            between[index] = gap <= reach
+        age, move = fight.age.take(opponent), fight.move.take(opponent)
         landing = tables.landing.take(age)
         between[8] = (landing < tables.width) & (gap <= tables.reach.take(move) + _GLIDE_CM)
         between[9] = guard & (tables.side.take(move) == fight.stance) & tables.is_strike.take(move)

@@ -1,4 +1,4 @@
-"""What the bot makes of an observation."""
+"""The situation of fighters, read from observations for the scripted bot."""
 
 from __future__ import annotations
 
@@ -9,36 +9,41 @@ from ludus_duel.actions import SIDES
 from ludus_duel.moves import KINDS
 from ludus_duel.view import INDEX
 
-__all__ = ["KIND", "Sight", "among", "look"]
+__all__ = ["KIND", "Situation", "kind_mask", "read_observation"]
 
 #: The number of each kind of animation.
 KIND = {kind: number for number, kind in enumerate(KINDS)}
-_SECONDS = 2.0  # what 1 stands for where a number is a time
+_SECONDS = 2.0  # a time of 1 in observations
 
 
-def among(*kinds: str) -> np.ndarray:
-    """Return ``[kinds] bool``: whether a kind of animation is one of these; to be indexed by numbers of `KINDS`."""
+def kind_mask(*kinds: str) -> np.ndarray:
+    """Return ``[kinds] bool``: True for the given kinds of animations; indexed by numbers of `KINDS`."""
     return np.isin(np.arange(len(KINDS)), [KIND[kind] for kind in kinds])
 
 
 @frozen(kw_only=True)
-class Sight:
+class Situation:
     """The situation of n fighters; all arrays are ``[n]``, times are in seconds.
 
     Attributes:
-        kind: ``int64``: the opponent's animation as a number of `KINDS`; likewise `side`, `stance`.
-        side: Of the opponent's blow or parry; 0 where there is none.
-        stance: The side the opponent guards.
-        guard: ``bool``: the opponent's guard is up.
-        elapsed: How long the opponent's animation has lasted; likewise `remaining` and `landing`, 0 where none lands.
+        kind: ``int64``: the opponent's animation as a number of `KINDS`.
+        side: ``int64``: side of the opponent's strike or parry; 0 where there is none.
+        stance: ``int64``: side that the opponent guards.
+        guard: ``bool``: the opponent's stance blocks.
+        elapsed: Time since the opponent's animation began.
+        remaining: Time until it ends.
+        landing: Time until its strike may land; 0 where none comes.
         recovering: ``bool``: the opponent's attack is over and still binds.
         feintable: ``bool``: the opponent may still feint.
-        own_kind: As `kind`; likewise `own_cover`, the side that the own stance covers or turns to.
-        stamina: The own, as a share; likewise `exhausted`.
-        light_reach: ``bool``: whether a light attack reaches; likewise `heavy_reach`, `grab_reach`.
+        own_kind: ``int64``: the own animation.
+        own_cover: ``int64``: side of the own stance, or of the stance it changes to.
+        stamina: Own stamina as a share.
+        exhausted: ``bool``: the fighter itself is exhausted.
+        light_reach: ``bool``: a light attack reaches the opponent; likewise `heavy_reach` and `grab_reach`.
         threatened: ``bool``: a strike is coming that reaches, or nearly.
-        parry_now: ``bool``: a parry begun now would meet it.
-        wall: Share of the arena behind the opponent; likewise `own_wall`.
+        parry_now: ``bool``: a parry that begins now would meet it.
+        wall: Room behind the opponent as a share of the arena.
+        own_wall: Room behind the fighter itself.
     """
 
     kind: np.ndarray
@@ -63,8 +68,8 @@ class Sight:
     own_wall: np.ndarray
 
 
-def look(seen: np.ndarray) -> Sight:
-    """Return what observations ``seen [n, 160]`` show."""
+def read_observation(seen: np.ndarray) -> Situation:
+    """Return the situations shown by observations ``seen [n, 160]``."""
 
     def number(name: str) -> np.ndarray:
         return seen[:, INDEX[name]]
@@ -72,23 +77,23 @@ def look(seen: np.ndarray) -> Sight:
     def flag(name: str) -> np.ndarray:
         return number(name) > 0.5
 
-    def which(prefix: str, names: tuple[str, ...]) -> np.ndarray:
+    def index(prefix: str, names: tuple[str, ...]) -> np.ndarray:
         first = INDEX[f"{prefix}-{names[0]}"]
         chosen: np.ndarray = seen[:, first : first + len(names)].argmax(axis=1)
         return chosen
 
-    return Sight(
-        kind=which("opponent-animation", KINDS),
-        side=which("opponent-side", SIDES),
-        stance=which("opponent-stance", SIDES),
+    return Situation(
+        kind=index("opponent-animation", KINDS),
+        side=index("opponent-side", SIDES),
+        stance=index("opponent-stance", SIDES),
         guard=flag("opponent-guard"),
         elapsed=number("opponent-elapsed") * _SECONDS,
         remaining=number("opponent-remaining") * _SECONDS,
         landing=number("opponent-until-landing") * _SECONDS,
         recovering=flag("opponent-phase-recovery"),
         feintable=flag("opponent-may-feint"),
-        own_kind=which("own-animation", KINDS),
-        own_cover=which("own-wanted", SIDES),
+        own_kind=index("own-animation", KINDS),
+        own_cover=index("own-wanted", SIDES),
         stamina=number("own-stamina"),
         exhausted=flag("own-exhausted"),
         light_reach=flag("in-light-reach"),
