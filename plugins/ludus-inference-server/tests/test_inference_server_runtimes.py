@@ -48,7 +48,7 @@ def test_a_network_that_cannot_be_compiled_is_run_as_it_is(mlp, rows, monkeypatc
         there = device.run(observation, privileged=privileged, state={})
         for name, head in here.heads.items():
             np.testing.assert_allclose(there.heads[name], head, atol=1e-5)
-    expected = "this network cannot be compiled (RuntimeError: no compiler); torch runs it as it is"
+    expected = "torch.compile failed for this network (RuntimeError: no compiler); it runs uncompiled"
     assert caplog.messages == [expected]
 
 

@@ -1,4 +1,4 @@
-"""The compile runtime: compiled where it pays, torch as it is where not. Stand-ins replace the compiler."""
+"""The compile runtime uses compiled code if it is faster. Tests replace the compiler."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CONFIG = CompileConfig(warm_up_rows=2)
 
 @pytest.fixture
 def compiler(monkeypatch):
-    """Let torch.compile return the function itself."""
+    """Make torch.compile return the function itself."""
     monkeypatch.setattr(torch, "compile", lambda function, **options: function)
 
 
@@ -34,38 +34,38 @@ def network():
 
 
 @pytest.mark.usefixtures("compiler")
-def test_compiled_networks_keep_the_contract():
-    """Weights are arguments of the compiled function, slot by slot."""
+def test_compiled_satisfies_the_contract():
+    """Weights are arguments of the compiled function."""
     check_inference(Compiled)
 
 
 @pytest.mark.parametrize(("speedup", "kind"), [(2.0, Compiled), (1.0, Eager)])
 @pytest.mark.usefixtures("compiler")
-def test_the_faster_one_is_kept(speedup, kind, monkeypatch, caplog):
-    """By the time of one call; a line says where compiling did not pay."""
-    monkeypatch.setattr(compiled, "_seconds", lambda one, *_: 1.0 if isinstance(one, Compiled) else speedup)
+def test_the_faster_runtime_is_used(speedup, kind, monkeypatch, caplog):
+    """A line in the log tells if compiled code is not faster."""
+    monkeypatch.setattr(compiled, "_seconds", lambda runtime, *_: 1.0 if isinstance(runtime, Compiled) else speedup)
     with caplog.at_level(logging.INFO, logger="ludus.inference"):
         assert type(make_compiled(CONFIG, module=network(), request=REQUEST)) is kind
     assert len(caplog.messages) == (kind is Eager)
 
 
-def test_a_compiler_that_fails_costs_one_line(monkeypatch, caplog):
-    """There may be no compiler on a machine at all."""
+def test_a_compiler_error_is_logged_in_one_line(monkeypatch, caplog):
+    """A machine may have no compiler."""
 
     def refuse(function, **options):
-        raise RuntimeError("no C++ compiler\nand a long story")
+        raise RuntimeError("no C++ compiler\nand more lines")
 
     monkeypatch.setattr(torch, "compile", refuse)
     with caplog.at_level(logging.WARNING, logger="ludus.inference"):
         assert type(make_compiled(CONFIG, module=network(), request=REQUEST)) is Eager
     assert caplog.messages == [
-        "this network cannot be compiled (RuntimeError: no C++ compiler); torch runs it as it is"
+        "torch.compile failed for this network (RuntimeError: no C++ compiler); it runs uncompiled"
     ]
 
 
 @pytest.mark.usefixtures("compiler")
-def test_timing_runs_networks_with_privileged_leaves():
-    """The warm-up feeds every leaf."""
+def test_warm_up_includes_privileged_leaves():
+    """All leaves of the request are inputs."""
     request = NetworkRequest(
         observation={"obs": spaces.Discrete(3)},
         privileged={"fog": spaces.Box(0, 1, (2,), np.float32)},
@@ -77,8 +77,8 @@ def test_timing_runs_networks_with_privileged_leaves():
 
 
 @pytest.mark.usefixtures("compiler")
-def test_networks_with_a_memory_are_compiled_too():
-    """The warm-up is the start of a match, of leaves whose numbers need not start at 0."""
+def test_recurrent_networks_are_compiled():
+    """The warm-up uses the initial state, and valid values of leaves that do not start at 0."""
     leaves = {"obs": spaces.Discrete(3, start=2), "suits": spaces.MultiDiscrete([2, 3], start=[1, 5])}
     request = NetworkRequest(observation=leaves, heads={"policy": 3})
     module = make_modular(ModularConfig(core="lstm"), request=request)
@@ -87,7 +87,7 @@ def test_networks_with_a_memory_are_compiled_too():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the compiler, when it is first imported
-def test_the_real_compiler_answers_what_torch_answers():
+def test_the_real_compiler_equals_torch():
     """One compilation serves all slots and numbers of rows."""
     pytest.importorskip("torch._inductor")
     check_inference(Compiled, build_network=lambda request: make_mlp(MLPConfig(hidden=(5,)), request=request))

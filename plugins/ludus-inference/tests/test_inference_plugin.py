@@ -1,4 +1,4 @@
-"""What the plugin offers."""
+"""The plugin registers both runtimes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ludus_networks.config import MLPConfig
 from ludus_networks.network import make_mlp
 
 
-def test_both_runtimes_are_offered():
-    """Under the names that configurations use."""
+def test_both_runtimes_are_registered():
+    """Under their names in configurations."""
     offered = load_plugins(allow=["ludus-inference"]).components("inference")
     assert list(offered) == ["compile", "lean"]
 
 
-def test_a_runtime_is_made_by_its_component():
+def test_a_factory_makes_a_runtime():
     """With the arguments that the hook's documentation names."""
     component = load_plugins(allow=["ludus-inference"]).get("inference", "lean")
     request = NetworkRequest(observation={"obs": spaces.Discrete(3)}, heads={"policy": 2})

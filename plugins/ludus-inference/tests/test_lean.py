@@ -1,4 +1,4 @@
-"""The lean runtime: equal to torch on everything it takes, and a clear refusal of everything else."""
+"""The lean runtime equals torch on supported networks and rejects all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ludus.inference import Eager, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.testing import check_inference
 from ludus_inference.lean import Lean, make_lean
-from ludus_inference.steps import fastest_tanh
 from ludus_networks.config import ConvConfig, MLPConfig
 from ludus_networks.network import make_conv, make_mlp
 from torch import nn
@@ -35,14 +34,14 @@ LEAVES = {
 HIDDEN = {"fog": spaces.Box(0, 9, (4,), np.int32)}
 
 
-def request_of(leaves, privileged=None):
-    """Return what an algorithm would ask for."""
+def make_request(leaves, privileged=None):
+    """Return a request with three heads."""
     return NetworkRequest(
         observation=leaves, privileged=privileged or {}, heads={"policy": 4, "other": 2}, critic_heads={"value": 1}
     )
 
 
-def draw(leaves, rows, seed=0):
+def random_leaves(leaves, rows, seed=0):
     """Return random leaves ``[rows, …]``."""
     drawn = {}
     for name, space in leaves.items():
@@ -51,7 +50,7 @@ def draw(leaves, rows, seed=0):
     return drawn
 
 
-def assert_equal(found, expected, atol=1e-5):
+def assert_heads_equal(found, expected, atol=1e-5):
     """Compare heads."""
     assert found.keys() == expected.keys()
     for name, array in expected.items():
@@ -62,57 +61,43 @@ def assert_equal(found, expected, atol=1e-5):
 @pytest.mark.parametrize("activation", ["tanh", "relu", "leaky_relu"])
 @pytest.mark.parametrize("separate_critic", [False, True])
 @pytest.mark.parametrize("privileged", [{}, HIDDEN])
-def test_multi_layer_perceptrons_run_as_in_torch(activation, separate_critic, privileged):
-    """Every kind of leaf, shared and separate critics, with and without privileged leaves, before and after growing."""
-    request = request_of(LEAVES, privileged)
+def test_multi_layer_perceptrons_equal_torch(activation, separate_critic, privileged):
+    """All kinds of leaves, shared and separate critics, with and without privileged leaves, for growing buffers."""
+    request = make_request(LEAVES, privileged)
     config = MLPConfig(hidden=(12, 7), activation=activation, separate_critic=separate_critic)
     network = make_mlp(config, request=request)
     lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
     for rows in (1, 5, 300, 2):
-        observation = draw(LEAVES, rows, rows)
-        for seen in ({}, draw(privileged, rows, rows)):
-            found, expected = (one.run(observation, privileged=seen, state={}) for one in (lean, eager))
-            assert_equal(found.heads, expected.heads)
-
-
-@pytest.mark.parametrize("processor", ["AVX2", "AVX512"])
-@pytest.mark.parametrize("rows", [1, 2000])
-def test_the_fastest_tanh_is_a_tanh(monkeypatch, processor, rows):
-    """By way of a sigmoid or not, for few numbers and for many, in place and not."""
-    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: processor)
-    tanh = fastest_tanh()
-    array = np.linspace(-12, 12, rows * 16, dtype=np.float32).reshape(rows, 16)
-    expected, out = np.tanh(array.astype(np.float64)), np.empty_like(array)
-    tanh(array, out=out)
-    np.testing.assert_allclose(out, expected, atol=3e-7, rtol=0)
-    tanh(array, out=array)
-    np.testing.assert_allclose(array, expected, atol=3e-7, rtol=0)
+        observation = random_leaves(LEAVES, rows, rows)
+        for leaves in ({}, random_leaves(privileged, rows, rows)):
+            found, expected = (runtime.run(observation, privileged=leaves, state={}) for runtime in (lean, eager))
+            assert_heads_equal(found.heads, expected.heads)
 
 
 @pytest.mark.parametrize("scale", [False, True])
-def test_bytes_are_scaled_as_the_network_says(scale):
-    """Boards stay as they are, images become 0 to 1."""
+def test_bytes_are_scaled_like_in_the_network(scale):
+    """Boards keep their values, images are scaled to [0, 1]."""
     leaves = {"image": spaces.Box(0, 255, (4, 4, 3), np.uint8), "board": spaces.Box(0, 1, (3, 3), np.uint8)}
-    request = request_of(leaves)
+    request = make_request(leaves)
     network = make_mlp(MLPConfig(hidden=(8,), scale=scale), request=request)
-    observation = draw(leaves, 6)
+    observation = random_leaves(leaves, 6)
     lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
-    assert_equal(
+    assert_heads_equal(
         lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
     )
 
 
-def test_lean_keeps_the_contract():
-    """Also on the kit's own network."""
+def test_lean_satisfies_the_contract():
+    """On the network of the testing kit and on an MLP."""
     check_inference(Lean)
     check_inference(Lean, build_network=lambda request: make_mlp(MLPConfig(hidden=(9, 8)), request=request))
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), min_size=1, max_size=8), st.booleans())
-def test_spans_run_as_separate_policies(runs, privileged):
-    """Whatever the rows of each slot, each gets what a runtime of its own would answer."""
-    request = request_of({"vector": LEAVES["vector"], "turn": LEAVES["turn"]}, HIDDEN if privileged else {})
+def test_spans_equal_separate_runtimes(runs, privileged):
+    """For any rows of each slot."""
+    request = make_request({"vector": LEAVES["vector"], "turn": LEAVES["turn"]}, HIDDEN if privileged else {})
     torch.manual_seed(0)
     networks = [make_mlp(MLPConfig(hidden=(6,)), request=request) for _ in range(4)]
     lean = Lean(copy.deepcopy(networks[3]), request)
@@ -120,70 +105,72 @@ def test_spans_run_as_separate_policies(runs, privileged):
         lean.load(get_weights(network), slot=slot)
     ends = np.cumsum([0, *(rows for _, rows in runs)]).tolist()
     spans = [Span(slot, *bounds) for (slot, _), bounds in zip(runs, pairwise(ends), strict=True)]
-    observation, seen = draw(request.observation, ends[-1]), draw(request.privileged, ends[-1])
+    observation, seen = random_leaves(request.observation, ends[-1]), random_leaves(request.privileged, ends[-1])
     heads = lean.run(observation, privileged=seen, state={}, spans=spans).heads
     for slot, start, stop in spans:
         parts = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, seen)]
         expected = Eager(networks[slot], request).run(parts[0], privileged=parts[1], state={}).heads
-        assert_equal({name: head[start:stop] for name, head in heads.items()}, expected, atol=1e-6)
+        assert_heads_equal({name: head[start:stop] for name, head in heads.items()}, expected, atol=1e-6)
 
 
-def test_loading_again_is_in_place():
-    """No memory is allocated for weights after a slot's first model, nor for rows after the first run."""
-    request = request_of({"vector": LEAVES["vector"]})
+def test_loading_a_slot_again_allocates_nothing():
+    """Weights and buffers keep their memory."""
+    request = make_request({"vector": LEAVES["vector"]})
     lean = Lean(make_mlp(MLPConfig(hidden=(6,)), request=request), request)
     other = get_weights(make_mlp(MLPConfig(hidden=(6,)), request=request))
-    observation = draw(request.observation, 8)
+    observation = random_leaves(request.observation, 8)
     before = lean.run(observation, privileged={}, state={}).heads["policy"]
-    held, old = lean._table[0][0], before.copy()
+    held, old = lean._weights[0][0], before.copy()
     lean.load(other)
     after = lean.run(observation, privileged={}, state={}).heads["policy"]
-    assert lean._table[0][0] is held
+    assert lean._weights[0][0] is held
     assert np.shares_memory(before, after)
     assert not np.allclose(after, old)
 
 
-def test_the_memory_of_a_dropped_slot_is_that_of_the_next():
-    """Of the latest one; others are freed."""
-    request = request_of({"vector": LEAVES["vector"]})
+def test_the_memory_of_the_last_dropped_slot_is_reused():
+    """The memory of earlier dropped slots is freed."""
+    request = make_request({"vector": LEAVES["vector"]})
     networks = {slot: make_mlp(MLPConfig(hidden=(6,)), request=request) for slot in (7, 8, 9)}
     lean = Lean(copy.deepcopy(networks[7]), request)
     for slot in (7, 8):
         lean.load(get_weights(networks[slot]), slot=slot)
-    freed, kept = (weakref.ref(lean._table[slot][0]) for slot in (7, 8))
+    freed, kept = (weakref.ref(lean._weights[slot][0]) for slot in (7, 8))
     lean.drop(7)
     lean.drop(8)
     lean.drop(8)
-    assert lean._table.keys() == {0}
+    assert lean._weights.keys() == {0}
     assert freed() is None
     lean.load(get_weights(networks[9]), slot=9)
     lean.load(get_weights(networks[7]), slot=7)
-    assert kept() is lean._table[9][0]
-    observation = draw(request.observation, 4)
+    assert kept() is lean._weights[9][0]
+    observation = random_leaves(request.observation, 4)
     for slot in (7, 9):
         got = lean.run(observation, privileged={}, state={}, spans=[Span(slot, 0, 4)]).heads
-        assert_equal(got, Eager(networks[slot], request).run(observation, privileged={}, state={}).heads, atol=1e-6)
+        assert_heads_equal(
+            got, Eager(networks[slot], request).run(observation, privileged={}, state={}).heads, atol=1e-6
+        )
 
 
-def test_wrong_weights_change_nothing():
-    """A model of another architecture is refused before anything is copied."""
-    request = request_of({"vector": LEAVES["vector"]})
+def test_weights_of_another_architecture_are_rejected():
+    """Nothing is copied before the check."""
+    request = make_request({"vector": LEAVES["vector"]})
     lean = Lean(make_mlp(MLPConfig(hidden=(6,)), request=request), request)
-    before = lean._table[0][0].copy()
+    before = lean._weights[0][0].copy()
     with pytest.raises(ModelError, match="do not fit"):
         lean.load(get_weights(make_mlp(MLPConfig(hidden=(5,)), request=request)))
-    np.testing.assert_array_equal(lean._table[0][0], before)
+    np.testing.assert_array_equal(lean._weights[0][0], before)
 
 
-def test_heads_on_the_same_features_are_one_product():
-    """Three heads of an MLP with two hidden layers make three products."""
-    request = request_of({"vector": LEAVES["vector"]})
+def test_heads_on_the_same_features_share_one_product():
+    """Three heads of an MLP with two hidden layers need three products."""
+    request = make_request({"vector": LEAVES["vector"]})
     lean = Lean(make_mlp(MLPConfig(hidden=(6, 6)), request=request), request)
     assert [len(names) for names in lean._layers] == [1, 1, 3]
 
 
-class Custom(nn.Module):
-    """A network of somebody else: one hidden layer, and a function from features to features."""
+class CustomNetwork(nn.Module):
+    """One hidden layer, and a function of its features."""
 
     def __init__(self, function):
         super().__init__()
@@ -195,9 +182,9 @@ class Custom(nn.Module):
         return {"policy": self.policy(features), "features": features}, state
 
 
-def own(function):
+def make_custom(function):
     """Return a request and a custom network."""
-    return NetworkRequest(observation={"vector": LEAVES["vector"]}, heads={"policy": 4, "features": 6}), Custom(
+    return NetworkRequest(observation={"vector": LEAVES["vector"]}, heads={"policy": 4, "features": 6}), CustomNetwork(
         function
     )
 
@@ -215,24 +202,24 @@ def own(function):
         lambda x: x,
     ],
 )
-def test_networks_of_others_run_too(function):
-    """As long as they do what there are steps for; a value that is also a head is not overwritten."""
-    request, network = own(function)
+def test_custom_networks_equal_torch(function):
+    """All supported operations; a value that is also a head is not overwritten."""
+    request, network = make_custom(function)
     lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
-    observation = draw(request.observation, 9)
-    assert_equal(
+    observation = random_leaves(request.observation, 9)
+    assert_heads_equal(
         lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
     )
 
 
 @pytest.mark.parametrize("alias", [lambda x: x, lambda x: x.flatten(1)])
-def test_a_value_that_others_read_is_not_overwritten(alias):
-    """An activation works in place only where nobody else needs what was there, by whatever name."""
-    request, network = own(lambda x: torch.cat([torch.tanh(alias(x)), x], dim=1))
+def test_a_value_that_another_node_reads_is_not_overwritten(alias):
+    """Activations work in place only if no other node reads the value, also through an alias."""
+    request, network = make_custom(lambda x: torch.cat([torch.tanh(alias(x)), x], dim=1))
     network.policy = nn.Linear(12, 4)
     lean, eager = Lean(copy.deepcopy(network), request), Eager(network, request)
-    observation = draw(request.observation, 9)
-    assert_equal(
+    observation = random_leaves(request.observation, 9)
+    assert_heads_equal(
         lean.run(observation, privileged={}, state={}).heads, eager.run(observation, privileged={}, state={}).heads
     )
 
@@ -250,32 +237,32 @@ def test_a_value_that_others_read_is_not_overwritten(alias):
         (nn.LayerNorm(6), "there is no step for .*LayerNorm"),
     ],
 )
-def test_what_has_no_step_is_refused(function, message):
-    """By name, so that the one line in the log says why torch runs the network."""
-    request, network = own(function)
+def test_unsupported_operations_are_rejected(function, message):
+    """The error names the operation, for the line in the log."""
+    request, network = make_custom(function)
     with pytest.raises(UnsupportedNetwork, match=message):
         make_lean(None, module=network, request=request)
 
 
-def test_convolutions_are_left_to_torch():
-    """It is as fast at them."""
-    request = request_of({"board": spaces.Box(0, 1, (6, 7, 2), np.uint8)})
+def test_convolutions_are_rejected():
+    """Torch is as fast."""
+    request = make_request({"board": spaces.Box(0, 1, (6, 7, 2), np.uint8)})
     with pytest.raises(UnsupportedNetwork, match="there is no step"):
         Lean(make_conv(ConvConfig(channels=(4,)), request=request), request)
 
 
-def test_recurrent_networks_are_left_to_torch():
-    """There is no step that remembers."""
+def test_recurrent_networks_are_rejected():
+    """No step has a state."""
 
     class Recurrent(nn.Module):
         def forward(self, observation, privileged, state):
             return {"policy": observation["vector"]}, {"memory": observation["vector"]}
 
     with pytest.raises(UnsupportedNetwork, match="recurrent"):
-        Lean(Recurrent(), request_of({"vector": LEAVES["vector"]}))
+        Lean(Recurrent(), make_request({"vector": LEAVES["vector"]}))
 
 
-def test_the_role_of_the_kit_is_not_special():
-    """The check runs on anybody's roles."""
+def test_lean_satisfies_the_contract_for_other_roles():
+    """The contract does not depend on the roles of the testing kit."""
     role = Role(name="player", observation_space=spaces.Dict(LEAVES), action_space=spaces.Discrete(2), teams=(0,))
     check_inference(Lean, roles=[role], build_network=lambda request: make_mlp(MLPConfig(hidden=(5,)), request=request))

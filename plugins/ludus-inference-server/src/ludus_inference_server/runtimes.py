@@ -13,7 +13,7 @@ from ludus.environment import Leaves
 from ludus.errors import ConfigError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, to_tensor
-from ludus_inference.compiled import CompiledCall, Leaf, as_function, make_compiled, warn_of
+from ludus_inference.compiled import CompiledCall, TensorLeaves, as_function, log_compile_error, make_compiled
 from ludus_inference.config import CompileConfig
 from ludus_inference.lean import make_lean
 from ludus_torch.cuda_graphs import GraphedCallable, copy_together
@@ -30,9 +30,9 @@ _log = logging.getLogger("ludus.inference")
 class _Rows:
     """Rows on the device: leaves ``[n, …]`` as ``GROUP/NAME``; see `ludus_torch.cuda_graphs.TensorRecord`."""
 
-    leaves: Leaf
+    leaves: TensorLeaves
 
-    def named(self) -> Leaf:
+    def named(self) -> TensorLeaves:
         """Return the leaves."""
         return self.leaves
 
@@ -96,7 +96,7 @@ class OnDevice(Eager):
                 at += size
             return self._receive(torch.cat(parts), self._answers[tuple(given)])
 
-    def _send(self, given: Leaves, spans: Sequence[Span], sizes: Sequence[int]) -> Leaf:
+    def _send(self, given: Leaves, spans: Sequence[Span], sizes: Sequence[int]) -> TensorLeaves:
         """Return leaves on the device, the last row of every span repeated until it has its size."""
         if not self._recorded:
             return {name: to_tensor(leaf).to(self._device, non_blocking=True) for name, leaf in given.items()}
@@ -119,9 +119,9 @@ class OnDevice(Eager):
             self._holds = slot
         return self._recorded(rows)
 
-    def _evaluate(self, leaves: Leaf, weights: Leaf) -> Tensor:
+    def _evaluate(self, leaves: TensorLeaves, weights: TensorLeaves) -> Tensor:
         """Return heads and state side by side, ``[n, numbers] float32``."""
-        groups: dict[str, Leaf] = {"observation": {}, "privileged": {}, "state": {}}
+        groups: dict[str, TensorLeaves] = {"observation": {}, "privileged": {}, "state": {}}
         for name, leaf in leaves.items():
             group, _, leaf_name = name.partition("/")
             groups[group][leaf_name] = leaf
@@ -131,7 +131,7 @@ class OnDevice(Eager):
         self._answers[tuple(leaves)] = [(name, leaf.shape[1:]) for name, leaf in named.items()]
         return torch.cat([leaf.float().reshape(len(leaf), -1) for leaf in named.values()], dim=1)
 
-    def _call(self, weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
+    def _call(self, weights: TensorLeaves, leaves: tuple[TensorLeaves, ...]) -> tuple[TensorLeaves, TensorLeaves]:
         if self._compiled is None:
             return self._plain(weights, leaves)
         try:
@@ -139,7 +139,7 @@ class OnDevice(Eager):
         except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
             result = self._plain(weights, leaves)  # what fails here too is no fault of the compiler
             self._compiled = None
-            warn_of(error)
+            log_compile_error(error)
             return result
 
     def _receive(self, answer: Tensor, names: Sequence[tuple[str, torch.Size]]) -> Outputs:

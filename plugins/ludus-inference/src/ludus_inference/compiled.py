@@ -1,4 +1,4 @@
-"""The runtime ``compile``: torch.compile, kept only where it is faster than plain torch."""
+"""The runtime ``compile``: torch.compile, if it is faster than plain torch."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ludus_inference.config import CompileConfig
 if TYPE_CHECKING:
     from gymnasium import Space
 
-__all__ = ["Compiled", "CompiledCall", "Leaf", "as_function", "make_compiled", "warn_of"]
+__all__ = ["Compiled", "CompiledCall", "TensorLeaves", "as_function", "log_compile_error", "make_compiled"]
 
 _log = logging.getLogger("ludus.inference")
 _REPEATS = 15
 
-Leaf = dict[str, Tensor]
-#: Weights and groups of leaves to heads and state.
-CompiledCall: TypeAlias = Callable[[Leaf, tuple[Leaf, ...]], tuple[Leaf, Leaf]]
+TensorLeaves: TypeAlias = dict[str, Tensor]
+#: Weights and groups of leaves → heads and state.
+CompiledCall: TypeAlias = Callable[[TensorLeaves, tuple[TensorLeaves, ...]], tuple[TensorLeaves, TensorLeaves]]
 
 
 class _Batch(TypedDict):
-    """What `run` takes."""
+    """Arguments of `ludus.inference.Inference.run`."""
 
     observation: Leaves
     privileged: Leaves
@@ -38,57 +38,57 @@ class _Batch(TypedDict):
 
 
 class Compiled(Eager):
-    """Runs compiled code for every slot: weights are its arguments, so one compilation serves all.
+    """Runs compiled code. Weights are arguments of it, so one compilation serves all slots.
 
     Args:
-        module: The network; slot 0 lives in it.
-        request: What it was made for.
+        module: Network; it holds the weights of slot 0.
+        request: Request that the network was made for.
     """
 
     def __init__(self, module: nn.Module, request: NetworkRequest) -> None:
         super().__init__(module, request)
-        self._weights = dict(module.state_dict())  # slot 0: the module's own memory
+        self._weights = dict(module.state_dict())  # of slot 0, in the memory of the module
         self._call: CompiledCall = torch.compile(as_function(module), dynamic=True)
 
-    def forward(self, leaves: tuple[Leaf, ...], slot: int) -> tuple[Leaf, Leaf]:
+    def forward(self, leaves: tuple[TensorLeaves, ...], slot: int) -> tuple[TensorLeaves, TensorLeaves]:
         """Return heads and state of one slot."""
         return self._call(self._slots[slot] if slot else self._weights, leaves)
 
 
 def as_function(module: nn.Module) -> CompiledCall:
-    """Return a network as a function of its weights, too: one compilation serves all models."""
+    """Return a network as a function of weights and leaves."""
 
-    def call(weights: Leaf, leaves: tuple[Leaf, ...]) -> tuple[Leaf, Leaf]:
+    def call(weights: TensorLeaves, leaves: tuple[TensorLeaves, ...]) -> tuple[TensorLeaves, TensorLeaves]:
         heads, state = torch.func.functional_call(module, weights, leaves)
         return heads, state
 
     return call
 
 
-def warn_of(error: Exception) -> None:
+def log_compile_error(error: Exception) -> None:
     """Log why a network is not compiled."""
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-    _log.warning("this network cannot be compiled (%s); torch runs it as it is", reason)
+    _log.warning("torch.compile failed for this network (%s); it runs uncompiled", reason)
 
 
 def make_compiled(config: CompileConfig, *, module: nn.Module, request: NetworkRequest) -> Eager:
-    """Make the runtime, or plain torch where compiling fails or does not pay; the factory of the component."""
+    """Make the runtime, or plain torch if compilation fails or is not faster; the factory of the component."""
     eager = Eager(module, request)
     try:
         compiled = Compiled(module, request)
         batches = [_batch(module, request, rows) for rows in (config.warm_up_rows // 2, config.warm_up_rows)]
         speedup = _seconds(eager, *batches) / _seconds(compiled, *batches)
     except Exception as error:  # noqa: BLE001 - a compiler may fail in any way
-        warn_of(error)
+        log_compile_error(error)
         return eager
     if speedup < config.min_speedup:
-        _log.info("compiled code is %.2f times as fast as torch; torch runs this network as it is", speedup)
+        _log.info("compiled code is only %.2f times as fast as plain torch; this network runs uncompiled", speedup)
         return eager
     return compiled
 
 
 def _seconds(inference: Eager, half: _Batch, full: _Batch) -> float:
-    """Return the shortest time of one call, after calls with other numbers of rows."""
+    """Return the shortest time of one call, after warm-up calls with different numbers of rows."""
     for warm_up in (half, full):
         inference.run(**warm_up)
     times = []
@@ -100,7 +100,7 @@ def _seconds(inference: Eager, half: _Batch, full: _Batch) -> float:
 
 
 def _batch(module: nn.Module, request: NetworkRequest, rows: int) -> _Batch:
-    """Return rows at the start of a match."""
+    """Return inputs for rows at the start of a match."""
     state = module.initial_state(rows) if isinstance(module, RecurrentNetwork) else {}
     return {
         "observation": _lowest(request.observation, rows),
@@ -110,7 +110,7 @@ def _batch(module: nn.Module, request: NetworkRequest, rows: int) -> _Batch:
 
 
 def _lowest(spaces: Mapping[str, Space[Any]], rows: int) -> Leaves:
-    """Return zeros, or the first number of spaces that start elsewhere: networks may refuse what is not in a space."""
+    """Return valid observations: zeros, or the start of spaces that do not start at 0."""
     return {
         name: np.full((rows, *(space.shape or ())), getattr(space, "start", 0), space.dtype)
         for name, space in spaces.items()

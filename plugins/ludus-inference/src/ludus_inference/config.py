@@ -10,9 +10,7 @@ __all__ = ["CompileConfig"]
 
 @frozen(kw_only=True)
 class CompileConfig:
-    """When compiled code is worth it."""
+    """Options of the runtime ``compile``."""
 
-    warm_up_rows: int = option(256, at_least(2), help="rows of the calls that warm up and are timed; ≥ 2")
-    min_speedup: float = option(
-        1.05, at_least(0), help="compiled code is used if it is so many times faster; 0: always"
-    )
+    warm_up_rows: int = option(256, at_least(2), help="Rows of the warm-up calls and the timed calls.")
+    min_speedup: float = option(1.05, at_least(0), help="Minimal speedup at which compiled code is used; 0: always.")

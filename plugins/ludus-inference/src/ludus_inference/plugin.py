@@ -1,4 +1,4 @@
-"""Registers the inference runtimes; imports nothing heavy."""
+"""Registers the inference runtimes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_inference() -> list[Component]:
-    """Offer ``lean`` and ``compile``."""
+    """Register ``lean`` and ``compile``."""
     return [
         Component(
             name="lean",
             factory="ludus_inference.lean:make_lean",
-            summary="small networks of linear layers by NumPy: no autograd, no memory allocated per call",
+            summary="small networks of linear layers in NumPy, without autograd and allocations",
         ),
         Component(
             name="compile",
             factory="ludus_inference.compiled:make_compiled",
             config="ludus_inference.config:CompileConfig",
-            summary="any network by torch.compile, or by plain torch where that is no faster",
+            summary="any network in torch.compile, or in plain torch if that is faster",
         ),
     ]
