@@ -1,4 +1,4 @@
-"""`check_algorithm` finds what is wrong with an algorithm: one test per defect, planted in a sound one."""
+"""`check_algorithm` reports every defect; each broken algorithm has one defect."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ludus_dummy.algorithm import Gradient, LinearPolicy
 from ludus_dummy.config import GradientConfig
 
 
-def sound(context) -> Gradient:
+def make_valid(context) -> Gradient:
     """Make an algorithm without defects."""
     return Gradient(GradientConfig(), context=context)
 
 
 class Wrapper:
-    """Passes everything on to what it wraps; subclasses plant a defect."""
+    """Forwards everything to the wrapped object; subclasses add a defect."""
 
     def __init__(self, inner) -> None:
         self.inner = inner
@@ -51,7 +51,7 @@ def with_trainer(defect):
 
 
 def acting(change):
-    """Return a policy wrapper that passes every decision and the options of `act` through `change`."""
+    """Return a policy wrapper that applies `change` to every decision and the options of `act`."""
 
     class Acting(Wrapper):
         def act(self, inputs, **options):
@@ -71,36 +71,38 @@ def extras(**changes):
 
 
 def valued(change):
-    """Return a policy wrapper whose decisions say what they expect, after a function was applied to it."""
+    """Return a policy wrapper whose decisions have values, changed by a function."""
     return acting(lambda decision, _: attrs.evolve(decision, value=change(decision.extras["value"])))
 
 
-def refuses(make, message):
-    """Assert that the checker says `message`."""
+def assert_rejected(make, message):
+    """Assert that the check fails with a message."""
     with pytest.raises(ContractError, match=message):
         check_algorithm(make)
 
 
-def test_a_sound_algorithm_passes():
-    """There is nothing to complain about; the continuous role it does not support is skipped."""
-    check_algorithm(sound)
+def test_a_valid_algorithm_passes():
+    """The continuous role, which it does not support, is skipped."""
+    check_algorithm(make_valid)
 
 
-def test_a_decision_may_say_what_it_expects():
-    """If it is what `evaluate` says."""
+def test_a_decision_may_have_a_value():
+    """If it equals the value of `evaluate`."""
     check_algorithm(with_policy(valued(lambda value: value)))
 
 
-def test_roles_can_be_given():
-    """Only those are tried; a refusal of all of them is an error that says why."""
-    check_algorithm(sound, roles=[algorithm_roles()["discrete"]])
-    with pytest.raises(ContractError, match="refuses every role — 0: dummy-gradient chooses among discrete actions"):
-        check_algorithm(sound, roles=[algorithm_roles()["continuous"]])
+def test_roles_can_be_passed():
+    """Only these are checked; it is an error if all are rejected."""
+    check_algorithm(make_valid, roles=[algorithm_roles()["discrete"]])
+    with pytest.raises(ContractError, match="rejects every role — 0: dummy-gradient chooses among discrete actions"):
+        check_algorithm(make_valid, roles=[algorithm_roles()["continuous"]])
 
 
 def test_the_message_names_the_role():
-    """Which role it went wrong on is part of the message."""
-    refuses(with_policy(extras(value=lambda array: array * np.nan)), "on role 'discrete': extra 'value' is not finite")
+    """The message starts with the role of the failed check."""
+    assert_rejected(
+        with_policy(extras(value=lambda array: array * np.nan)), "on role 'discrete': extra 'value' is not finite"
+    )
 
 
 class Unmasked(Wrapper):
@@ -176,7 +178,7 @@ POLICY_DEFECTS = {
     r"discrete': act's value must be \[n\] float32": valued(lambda value: value.astype(np.float64)),
     "act's value is not finite": valued(lambda value: np.full_like(value, np.inf)),
     "act's value is not what evaluate returns": valued(lambda value: value + 1),
-    "privileged leaves change what the policy does": Peeking,
+    "privileged leaves change the actions of the policy": Peeking,
     "no mask is not the same as a mask that allows everything": NeedingMasks,
     "shares memory with the weights": SharingMemory,
     "the policy accepts weights without any array": LoadingAnything,
@@ -184,9 +186,9 @@ POLICY_DEFECTS = {
 
 
 @pytest.mark.parametrize("message", POLICY_DEFECTS)
-def test_defects_of_policies_are_found(message):
-    """The checker names the defect."""
-    refuses(with_policy(POLICY_DEFECTS[message]), message)
+def test_defects_of_policies_are_reported(message):
+    """The message names the defect."""
+    assert_rejected(with_policy(POLICY_DEFECTS[message]), message)
 
 
 class Idle(Wrapper):
@@ -268,22 +270,22 @@ TRAINER_DEFECTS = {
     "samples and gradient_steps disagree": BadCount,
     r"weights\(\) is not a copy": NotCopying,
     "load_state and state are not inverse": Forgetful,
-    "a resumed trainer goes another way": HiddenState,
-    "accepted rewards that are not numbers": Swallowing,
-    "a refused update changed the weights": Poisoned,
-    "initial weights do not follow from seed": Unseeded,
+    "a resumed trainer learns other weights": HiddenState,
+    "accepted NaN rewards": Swallowing,
+    "a rejected update changed the weights": Poisoned,
+    "initial weights do not follow from the seed": Unseeded,
     r"on role 'discrete': .*test_check_algorithm, line \d+, raised ValueError: .* read-only": Writing,
     "update returned None, expected a ludus.algorithm.UpdateResult": Mute,
 }
 
 
 @pytest.mark.parametrize("message", TRAINER_DEFECTS)
-def test_defects_of_trainers_are_found(message):
-    """The checker names the defect."""
-    refuses(with_trainer(TRAINER_DEFECTS[message]), message)
+def test_defects_of_trainers_are_reported(message):
+    """The message names the defect."""
+    assert_rejected(with_trainer(TRAINER_DEFECTS[message]), message)
 
 
-def test_actions_outside_of_a_box_are_found():
+def test_actions_outside_of_a_box_are_reported():
     """Continuous actions must lie in their space."""
 
     class Policy(LinearPolicy):
@@ -304,10 +306,10 @@ def test_actions_outside_of_a_box_are_found():
         check_algorithm(Continuous, roles=[algorithm_roles()["continuous"]])
 
 
-def test_synthetic_batches_have_every_case():
+def test_synthetic_batches_cover_every_case():
     """Full and short segments, terminations, truncations with their final observation, and undefined entries."""
     role = algorithm_roles()["multi-discrete"]
-    algorithm = sound(attrs.make_class("Context", ["role"])(role))
+    algorithm = make_valid(attrs.make_class("Context", ["role"])(role))
     batch = synthetic_batch(algorithm, role, algorithm.make_policy(), rng=np.random.default_rng(0), segments=50)
     batch.check()
     last = batch.decided.shape[0] - 1

@@ -63,11 +63,11 @@ def test_a_dropped_slot_is_gone():
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        ("head", "off what torch answers"),
-        ("slots", "off what torch answers"),
+        ("head", "differs from torch by"),
+        ("slots", "differs from torch by"),
         ("missing", "run returned heads"),
         ("state", "returned a state"),
-        ("copy", "off what torch answers"),
+        ("copy", "differs from torch by"),
         ("checks", "accepted weights of another network"),
     ],
 )
@@ -120,7 +120,7 @@ def test_refusing_everything_is_no_runtime():
     def refuse(module, request):
         raise UnsupportedNetwork("not this one")
 
-    with pytest.raises(ContractError, match="refuses every network — discrete: not this one"):
+    with pytest.raises(ContractError, match="rejects every network — discrete: not this one"):
         check_inference(refuse)
 
 

@@ -1,4 +1,4 @@
-"""Groups of trainers in the threads of one process: what `ludus.group.Group` promises, without other processes."""
+"""Groups of trainers without other processes: in threads, or with a simulated second trainer."""
 
 from __future__ import annotations
 
@@ -18,76 +18,90 @@ from ludus.segment import SegmentBatch
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["Leaving", "update_together"]
+__all__ = ["BreakingGroup", "update_together"]
 
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 
 @define
-class _Room:
-    """Where the threads of a group lay down what they exchange."""
+class _Exchange:
+    """Shared memory of the threads of a group.
+
+    Args:
+        size: Number of threads.
+    """
 
     size: int
-    said: list[Any] = field(init=False)
-    barrier: threading.Barrier = field(init=False)
+    _values: list[Any] = field(init=False)
+    _barrier: threading.Barrier = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.said = [None] * self.size
-        self.barrier = threading.Barrier(self.size, timeout=_PATIENCE_S)
+        self._values = [None] * self.size
+        self._barrier = threading.Barrier(self.size, timeout=_TIMEOUT_S)
 
-    def exchange(self, rank: int, value: Any) -> list[Any]:
-        """Return what all of them say, by rank."""
-        self.said[rank] = value
+    def gather(self, rank: int, value: Any) -> list[Any]:
+        """Return the values of all threads, by rank."""
+        self._values[rank] = value
         try:
-            self.barrier.wait()
-            everything = [*self.said]
-            self.barrier.wait()
+            self._barrier.wait()
+            values = [*self._values]
+            self._barrier.wait()
         except threading.BrokenBarrierError:
-            raise LinkError("another trainer of the group is gone") from None
-        return everything
+            raise LinkError("another trainer of the group failed") from None
+        return values
+
+    def abort(self) -> None:
+        """Make all current and later calls of `gather` fail."""
+        self._barrier.abort()
 
 
 @define
 class _ThreadGroup:
-    """A thread's place in a group; see `ludus.group.Group`."""
+    """The group of one thread; see `ludus.group.Group`."""
 
-    room: _Room
+    exchange: _Exchange
     rank: int
 
     @property
     def size(self) -> int:
-        """Return how many threads there are."""
-        return self.room.size
+        """Return the number of threads."""
+        return self.exchange.size
 
     def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:
-        """Replace tensors by their means."""
-        said = self.room.exchange(self.rank, (weight, [tensor.detach().clone() for tensor in tensors]))
-        _check_alike([theirs for _, theirs in said])
-        total = sum(weight for weight, _ in said)
+        """Replace tensors by their weighted means."""
+        shares = self.exchange.gather(self.rank, (weight, [tensor.detach().clone() for tensor in tensors]))
+        _require_same_shapes([copies for _, copies in shares])
+        total = sum(weight for weight, _ in shares)
         for i, tensor in enumerate(tensors):
-            tensor.copy_(sum(weight * theirs[i] for weight, theirs in said) / total)
+            tensor.copy_(sum(weight * copies[i] for weight, copies in shares) / total)
 
     def least(self, number: float) -> float:
         """Return the least number."""
-        return float(min(self.room.exchange(self.rank, number)))
+        return float(min(self.exchange.gather(self.rank, number)))
 
     def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:
-        """Replace tensors by those of one trainer."""
-        said = self.room.exchange(self.rank, [tensor.detach().clone() for tensor in tensors])
-        _check_alike(said)
-        for tensor, theirs in zip(tensors, said[source], strict=True):
-            tensor.copy_(theirs)
+        """Replace tensors by those of one thread."""
+        shares = self.exchange.gather(self.rank, [tensor.detach().clone() for tensor in tensors])
+        _require_same_shapes(shares)
+        for tensor, copied in zip(tensors, shares[source], strict=True):
+            tensor.copy_(copied)
+
+
+def _require_same_shapes(shares: list[list[Tensor]]) -> None:
+    first, *others = ([(tensor.shape, tensor.dtype) for tensor in tensors] for tensors in shares)
+    if any(other != first for other in others):
+        raise ContractError(f"the trainers of a group exchange different tensors: {first}, {others}")
 
 
 @define
-class Leaving:
-    """A group whose other trainer says the same as this one, until it leaves; see `ludus.group.Group`.
+class BreakingGroup:
+    """A group of two whose other trainer has the same values, until the group breaks; see `ludus.group.Group`.
 
     Args:
-        last: After so many exchanges it is gone.
+        last: Number of exchanges after which the group breaks.
 
     Attributes:
-        exchanges: How many there have been.
+        exchanges: Number of exchanges so far.
     """
 
     last: float = math.inf
@@ -95,52 +109,46 @@ class Leaving:
     rank: int = field(default=0, init=False)
     size: int = field(default=2, init=False)
 
-    def _exchange(self) -> None:
+    def _count_exchange(self) -> None:
         if self.exchanges == self.last:
-            raise LinkError("the other trainer of the group is gone")
+            raise LinkError("the other trainer of the group failed")
         self.exchanges += 1
 
-    def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:  # noqa: ARG002 - the contract's
-        """Leave tensors as they are."""
-        self._exchange()
+    def mean(self, tensors: Sequence[Tensor], *, weight: float = 1.0) -> None:  # noqa: ARG002 - see the protocol
+        """Keep the tensors."""
+        self._count_exchange()
 
     def least(self, number: float) -> float:
         """Return the number."""
-        self._exchange()
+        self._count_exchange()
         return number
 
-    def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:  # noqa: ARG002 - the contract's
-        """Leave tensors as they are."""
-        self._exchange()
-
-
-def _check_alike(said: list[list[Tensor]]) -> None:
-    first, *others = ([(tensor.shape, tensor.dtype) for tensor in tensors] for tensors in said)
-    if any(other != first for other in others):
-        raise ContractError(f"the trainers of a group exchange different things: {first}, {others}")
+    def copy(self, tensors: Sequence[Tensor], *, source: int) -> None:  # noqa: ARG002 - see the protocol
+        """Keep the tensors."""
+        self._count_exchange()
 
 
 def update_together(
     trainers: Sequence[GroupTrainer], parts: Sequence[SegmentBatch], *, progress: float = 0.0
 ) -> list[UpdateResult]:
-    """Let trainers compute one update as a group, each in a thread of its own, and then be alone again.
+    """Compute one update of a group of trainers, each in its own thread.
 
     Args:
-        trainers: With equal weights and state.
-        parts: Of the batch, one for each; see `SegmentBatch.divide`.
+        trainers: Trainers with equal weights and state; they leave the group afterwards.
+        parts: Part of the batch of each trainer; see `SegmentBatch.divide`.
         progress: See `ludus.algorithm.Trainer.update`.
 
     Raises:
-        ContractError: Of the first of them that raised it; of the others this ended the update, too.
+        ContractError: A trainer raised it, which also ends the update of the others.
     """
-    room = _Room(len(trainers))
+    exchange = _Exchange(len(trainers))
 
     def update(rank: int) -> UpdateResult:
-        trainers[rank].join(_ThreadGroup(room, rank))
+        trainers[rank].join(_ThreadGroup(exchange, rank))
         try:
             return trainers[rank].update(parts[rank], progress=progress)
         except BaseException:
-            room.barrier.abort()
+            exchange.abort()
             raise
         finally:
             trainers[rank].join(Alone())
@@ -148,6 +156,6 @@ def update_together(
     with ThreadPoolExecutor(len(trainers)) as pool:
         updates = [pool.submit(update, rank) for rank in range(len(trainers))]
     errors = [error for update in updates if (error := update.exception()) is not None]
-    for error in sorted(errors, key=lambda error: isinstance(error, LinkError)):
+    for error in sorted(errors, key=lambda error: isinstance(error, LinkError)):  # others cause a LinkError
         raise error
     return [update.result() for update in updates]

@@ -1,4 +1,4 @@
-"""`check_inference`: a runtime must answer what torch answers, for any rows, slot by slot."""
+"""`check_inference`: compare an inference runtime with torch, for several batch sizes and slots."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from attrs import frozen
 
 from ludus.environment import Leaves, Role
-from ludus.errors import ContractError, ModelError, UnsupportedNetwork
+from ludus.errors import ModelError, UnsupportedNetwork
 from ludus.inference import Eager, Inference, Outputs, Span
 from ludus.network import NetworkRequest, get_weights
 from ludus.spaces import leaf_spaces
-from ludus.testing._errors import expect_type, wrap_errors
+from ludus.testing._errors import expect_type, require, wrap_errors
 from ludus.testing._synthetic import algorithm_roles, random_leaves
 
 if TYPE_CHECKING:
@@ -34,21 +34,21 @@ def check_inference(
 ) -> None:
     """Check that an inference runtime keeps its contract.
 
-    A network that the runtime refuses with `UnsupportedNetwork` is skipped.
+    Networks for which `make` raises `UnsupportedNetwork` are skipped.
 
     Args:
         make: Makes the runtime, usually ``lambda module, request: factory(config, module=module, request=request)``.
-        build_network: Makes the networks to run; None means a tiny one.
-        roles: Whose observations to try; None means `algorithm_roles`.
+        build_network: Makes the networks to run; None: a tiny network.
+        roles: Roles whose observations the networks read; None: `algorithm_roles`.
 
     Raises:
-        ContractError: It breaks its contract, or refuses every network.
+        ContractError: The runtime breaks its contract, or rejects every network.
     """
     from ludus.testing._tiny_network import TinyNetwork  # noqa: PLC0415 - importing torch takes a second
 
-    tried = dict(enumerate(roles)) if roles is not None else algorithm_roles()
-    refusals = []
-    for name, role in tried.items():
+    named_roles = dict(enumerate(roles)) if roles is not None else algorithm_roles()
+    rejections = []
+    for name, role in named_roles.items():
         request = NetworkRequest(
             observation=leaf_spaces(role.observation_space),
             privileged=leaf_spaces(role.privileged_space),
@@ -58,13 +58,13 @@ def check_inference(
         modules = [(build_network or TinyNetwork)(request).eval() for _ in _SLOTS]
         try:
             case = _Case(role, request, modules, make(copy.deepcopy(modules[0]), request))
-        except UnsupportedNetwork as refusal:
-            refusals.append(f"{name}: {refusal}")
+        except UnsupportedNetwork as error:
+            rejections.append(f"{name}: {error}")
             continue
         with wrap_errors(f"on role {name!r}"):
             for check in (_check_rows, _check_slots, _check_loading):
                 check(case)
-    _require(len(refusals) < len(tried), f"refuses every network — {'; '.join(refusals)}")
+    require(len(rejections) < len(named_roles), f"rejects every network — {'; '.join(rejections)}")
 
 
 @frozen
@@ -75,22 +75,22 @@ class _Case:
     inference: Inference
 
     def leaves(self, rows: int, seed: int) -> tuple[Leaves, Leaves]:
-        """Return observation and privileged leaves."""
+        """Return random observation and privileged leaves."""
         rng = np.random.default_rng(seed)
         spaces = self.role.observation_space, self.role.privileged_space
         observation, privileged = (random_leaves(space, rows, rng) for space in spaces)
         return observation, privileged
 
     def compare(self, observation: Leaves, privileged: Leaves, spans: Sequence[Span], expected: Sequence[int]) -> None:
-        """Compare a run with torch; `expected` says whose weights each span has."""
+        """Compare a run with torch; `expected` has the index of the module of each span."""
         found = expect_type(
             Outputs, self.inference.run(observation, privileged=privileged, state={}, spans=spans), "run"
         )
-        _require(not found.state, "run returned a state for a network without")
+        require(not found.state, "run returned a state for a network without a state")
         for index, (start, stop) in zip(expected, _bounds(observation, spans), strict=True):
             part = [{name: leaf[start:stop] for name, leaf in group.items()} for group in (observation, privileged)]
-            answer = Eager(self.modules[index], self.request).run(part[0], privileged=part[1], state={})
-            _require_equal(found.heads, answer.heads, slice(start, stop))
+            eager = Eager(self.modules[index], self.request).run(part[0], privileged=part[1], state={})
+            _require_equal(found.heads, eager.heads, slice(start, stop))
 
 
 def _bounds(observation: Leaves, spans: Sequence[Span]) -> list[tuple[int, int]]:
@@ -98,21 +98,16 @@ def _bounds(observation: Leaves, spans: Sequence[Span]) -> list[tuple[int, int]]
     return [(span.start, span.stop) for span in spans] or [(0, rows)]
 
 
-def _require(condition: object, problem: str) -> None:
-    if not condition:
-        raise ContractError(problem)
-
-
 def _require_equal(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], rows: slice) -> None:
-    _require(found.keys() == expected.keys(), f"run returned heads {sorted(found)}, expected {sorted(expected)}")
+    require(found.keys() == expected.keys(), f"run returned heads {sorted(found)}, expected {sorted(expected)}")
     for name, array in expected.items():
         part = found[name][rows]
-        _require(
+        require(
             part.shape == array.shape and part.dtype == np.float32,
             f"head {name!r} is {part.shape} {part.dtype}, expected {array.shape} float32",
         )
         error = float(np.abs(part - array).max(initial=0))
-        _require(error <= _TOLERANCE, f"head {name!r} is {error:.1e} off what torch answers, more than {_TOLERANCE}")
+        require(error <= _TOLERANCE, f"head {name!r} differs from torch by {error:.1e}, more than {_TOLERANCE}")
 
 
 def _check_rows(case: _Case) -> None:
@@ -132,9 +127,9 @@ def _check_slots(case: _Case) -> None:
         case.inference.load(get_weights(module), slot=slot)
     observation, privileged = case.leaves(12, seed=9)
     spans = [Span(5, 0, 1), Span(0, 1, 6), Span(2, 6, 10), Span(5, 10, 12)]
-    for seen in (privileged, {}):
-        case.compare(observation, seen, spans, [1, 0, 2, 1])
-        case.compare(observation, seen, (), [0])
+    for leaves in (privileged, {}):
+        case.compare(observation, leaves, spans, [1, 0, 2, 1])
+        case.compare(observation, leaves, (), [0])
     case.inference.drop(5)
     case.compare(observation, {}, [Span(2, 0, 12)], [2])
     case.inference.load(get_weights(case.modules[0]), slot=5)
@@ -150,11 +145,11 @@ def _check_loading(case: _Case) -> None:
             array[...] = 0
         case.compare(observation, privileged, (), [index])
     for wrong in ({}, {name: array[..., None] for name, array in get_weights(case.modules[0]).items()}):
-        _require(_refuses(case.inference, wrong), "load accepted weights of another network")
+        require(_rejects(case.inference, wrong), "load accepted weights of another network")
         case.compare(observation, privileged, (), [2])
 
 
-def _refuses(inference: Inference, weights: Mapping[str, np.ndarray]) -> bool:
+def _rejects(inference: Inference, weights: Mapping[str, np.ndarray]) -> bool:
     try:
         inference.load(weights)
     except ModelError:

@@ -1,4 +1,4 @@
-"""Synthetic roles, rows and segments, to try algorithms on without an environment."""
+"""Synthetic roles, rows and segments to check algorithms without an environment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SyntheticRows", "algorithm_roles", "random_leaves", "random_mask", "
 
 
 def algorithm_roles() -> dict[str, Role]:
-    """Return the roles that `check_algorithm` uses, by what is special about them."""
+    """Return the roles that `check_algorithm` uses, by description."""
     vector = spaces.Box(-1.0, 1.0, (5,), np.float32)
     mixed = spaces.Dict({"board": spaces.Box(0, 255, (3, 3, 2), np.uint8), "turn": spaces.Discrete(3), "speed": vector})
     hidden = spaces.Dict({"hidden": spaces.Box(-1.0, 1.0, (2,), np.float32)})
@@ -41,11 +41,11 @@ def algorithm_roles() -> dict[str, Role]:
 
 @frozen(kw_only=True)
 class SyntheticRows:
-    """What n seats see.
+    """Random inputs of n seats.
 
     Args:
         observation: Leaves ``[n, …]``.
-        privileged: Leaves ``[n, …]``; empty where the role has none.
+        privileged: Leaves ``[n, …]``; empty if the role has none.
         mask: ``[n, A] bool``; None for continuous actions.
     """
 
@@ -55,7 +55,7 @@ class SyntheticRows:
 
     @classmethod
     def draw(cls, role: Role, rows: int, rng: np.random.Generator) -> SyntheticRows:
-        """Return random rows; at least one choice per label is legal."""
+        """Return random rows with at least one legal choice per label."""
         return cls(
             observation=random_leaves(role.observation_space, rows, rng),
             privileged=random_leaves(role.privileged_space, rows, rng),
@@ -71,7 +71,7 @@ class SyntheticRows:
         )
 
     def act(self, policy: Policy, rng: np.random.Generator | int = 0, *, deterministic: bool = False) -> Decision:
-        """Return what `policy` decides at the start of a match."""
+        """Return the decisions of a policy at the start of a match."""
         return policy.act(
             PolicyInput(
                 self.observation,
@@ -84,7 +84,7 @@ class SyntheticRows:
         )
 
     def evaluate(self, policy: Policy) -> np.ndarray:
-        """Return what `policy` expects at the start of a match."""
+        """Return the values of a policy at the start of a match."""
         state = policy.initial_state(len(next(iter(self.observation.values()))))
         return policy.evaluate(
             PolicyInput(self.observation, action_mask=self.mask, privileged=self.privileged, state=state)
@@ -103,27 +103,27 @@ def random_mask(action: Space[Any], rows: int, rng: np.random.Generator) -> np.n
 
 def random_leaves(space: Space[Any] | None, rows: int, rng: np.random.Generator) -> Leaves:
     """Return random observations: leaves ``[rows, …]``."""
-    drawn = {}
+    leaves = {}
     for name, leaf in leaf_spaces(space).items():
         leaf.seed(int(rng.integers(2**31)))
-        drawn[name] = np.stack([np.asarray(leaf.sample(), leaf.dtype) for _ in range(rows)])
-    return drawn
+        leaves[name] = np.stack([np.asarray(leaf.sample(), leaf.dtype) for _ in range(rows)])
+    return leaves
 
 
 def synthetic_batch(
     algorithm: Algorithm, role: Role, policy: Policy, *, rng: np.random.Generator, segments: int = 6
 ) -> SegmentBatch:
-    """Return segments of a game of pure chance, played by `policy`, with every case that segments can have.
+    """Return segments with random observations and rewards, which cover every case of a segment.
 
-    There are full and short segments, matches that terminate and matches that are truncated in the middle, and
-    undefined entries that hold NaN where their dtype allows it.
+    There are full and short segments, terminated and truncated matches within segments, and undefined entries, which
+    are NaN if their dtype allows it.
 
     Args:
-        algorithm: Fixes T (at most 8 here) and the recorded fields.
-        role: The role played.
-        policy: Makes the decisions.
-        rng: The only source of randomness.
-        segments: N.
+        algorithm: Algorithm that declares the recorded fields and the length T of segments (at most 8 here).
+        role: Role of the player.
+        policy: Policy that decides.
+        rng: Generator of all random numbers.
+        segments: Number of segments N.
     """
     steps = min(algorithm.segment_decisions, 8) + 1
     shape = (steps, segments)
@@ -141,13 +141,13 @@ def synthetic_batch(
     reward = rng.standard_normal(shape, dtype=np.float32)
     reward[~decided | (entry >= length)] = np.nan
 
-    noted = {}
-    for one in algorithm.fields:
-        if one.source == "opponents":
+    opponent_values = {}
+    for declared in algorithm.fields:
+        if declared.source == "opponents":
             values = rng.standard_normal(steps * segments, dtype=np.float32)
-            noted[one.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
+            opponent_values[declared.name] = np.where(rng.random(values.size) < 0.3, np.float32(np.nan), values)
 
-    def timed(array: np.ndarray) -> np.ndarray:
+    def by_entry(array: np.ndarray) -> np.ndarray:
         array = array.reshape(*shape, *array.shape[1:])
         if array.dtype.kind == "f":
             array[entry > length] = np.nan
@@ -163,7 +163,7 @@ def synthetic_batch(
         truncated=truncated,
         decided=decided & (entry <= length),
         elapsed_ticks=rng.integers(1, 4, shape).astype(np.int32),
-        extras={name: timed(array.copy()) for name, array in (decision.extras | noted).items()},
+        extras={name: by_entry(array.copy()) for name, array in (decision.extras | opponent_values).items()},
         initial_state=policy.initial_state(segments),
         length=length,
         version=np.zeros(segments, np.int64),

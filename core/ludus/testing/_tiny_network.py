@@ -1,4 +1,4 @@
-"""A network for tests without a network plugin. Apart, because importing torch takes a second."""
+"""A network for checks without a network plugin, in a module of its own because importing torch takes a second."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["TinyNetwork"]
 
 
 class TinyNetwork(nn.Module):
-    """One hidden layer per kind of head; see `ludus.network`. Heads come in another order than they are asked for.
+    """One hidden layer per kind of head; see `ludus.network`. The heads are in another order than in the request.
 
     Args:
-        request: The heads wanted and the leaves there are.
+        request: Requested heads and available leaves.
     """
 
     def __init__(self, request: NetworkRequest) -> None:
