@@ -1,4 +1,4 @@
-"""``ludus new-plugin``: write a package to start from."""
+"""The command ``ludus new-plugin``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["new_plugin"]
     "--into",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
-    help="Folder in which the new one is made; the current one by default.",
+    help="Parent folder of the new folder; default: the current folder.",
 )
 def new_plugin(kind: str, name: str, *, into: Path) -> None:
-    """Write the distribution ludus-NAME with a small real component and tests that pass at once."""
+    """Write the distribution ludus-NAME with a small working component and passing tests."""
     folder = write_plugin(kind, name, into=into)
     click.echo(f"wrote {folder}; next:")
     click.echo(f"  cd {shlex.quote(str(folder))}")

@@ -1,4 +1,4 @@
-"""What ludus finds: one command."""
+"""Register the command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_commands() -> list[Component]:
-    """Offer ``ludus new-plugin``."""
+    """Register ``ludus new-plugin``."""
     return [
         Component(
             name="new-plugin",
