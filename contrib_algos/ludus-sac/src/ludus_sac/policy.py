@@ -1,4 +1,4 @@
-"""The policy: NumPy in, NumPy out."""
+"""SAC policy: decisions and values in NumPy."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _CRITIC = "critics.networks.{}."
 
 
 class SACPolicy:
-    """Samples actions by the actor and values them by the critics; see `ludus.algorithm.StackedPolicy`.
+    """Samples actions with the actor and evaluates them with the critics; see `ludus.algorithm.StackedPolicy`.
 
     Args:
-        actor: Runs the actor; the policy owns it.
-        critics: Run one critic each; the policy owns them.
-        kind: The kind of actions.
-        action_leaf: Under which name critics read the action; empty if they do not.
+        actor: Runtime of the actor. The policy owns it.
+        critics: Runtimes of the critics. The policy owns them.
+        kind: Kind of actions.
+        action_leaf: Name of the critics' leaf with the action; empty for discrete actions.
         decision_values: Whether decisions carry values.
     """
 
@@ -47,10 +47,10 @@ class SACPolicy:
         self._decision_values = decision_values
 
     def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
-        """Decide for n rows; deterministically: the most likely action, or the squashed mean.
+        """Decide for n rows; deterministic decisions are the most likely action, or the squashed mean.
 
         Raises:
-            ContractError: The networks' outputs are not finite, or the mask forbids every action.
+            ContractError: The networks' outputs are not finite, or a mask forbids every action.
         """
         parameters = self._parameters(inputs)
         action = self._kind.sample(parameters, inputs.action_mask, rng=rng, deterministic=deterministic)
@@ -58,21 +58,21 @@ class SACPolicy:
         return Decision(action=action, state=inputs.state, value=value)
 
     def evaluate(self, inputs: PolicyInput) -> np.ndarray:
-        """Return ``[n] float32``: the smaller of both critics' values of what the policy does here.
+        """Return the smaller of both critics' values of the policy's actions, ``[n] float32``.
 
-        For discrete actions that is Σ_a π(a|s) Q(s, a), for continuous ones Q(s, a) at the squashed mean. Values count
-        the entropy of later decisions in rewards, as the critics do, but not that of this one. They are 0 where the
-        critics need privileged leaves and there are none.
+        For discrete actions the value is Σ_a π(a|s) Q(s, a), for continuous ones Q(s, a) at the squashed mean. It
+        includes the entropy of later decisions, as the critics do, but not that of this decision. It is 0 without the
+        privileged leaves that the critics need.
 
         Raises:
-            ContractError: The networks' outputs are not finite, or the mask forbids every action.
+            ContractError: The networks' outputs are not finite, or a mask forbids every action.
         """
         parameters = self._parameters(inputs)
         value = self._value(parameters, inputs)
         return np.zeros(len(parameters), np.float32) if value is None else value
 
     def initial_state(self, rows: int) -> Leaves:  # noqa: ARG002 - empty for any number of rows
-        """Return no state: the networks are not recurrent."""
+        """Return an empty state: the networks are not recurrent."""
         return {}
 
     def load(self, weights: Weights, *, slot: int = 0) -> None:
@@ -88,17 +88,17 @@ class SACPolicy:
             part.load(own, slot=slot)
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot."""
+        """Remove the model in a slot."""
         for part in self._parts.values():
             part.drop(slot)
 
     def _parameters(self, inputs: PolicyInput) -> np.ndarray:
-        """Return the distribution's parameters ``[n, P] float32`` until the next call."""
+        """Return the parameters of the action distribution ``[n, P] float32``; the next call overwrites them."""
         heads, _ = self._actor.run(inputs.observation, privileged={}, state={}, spans=inputs.spans)
         return heads["policy"]
 
     def _value(self, parameters: np.ndarray, inputs: PolicyInput) -> np.ndarray | None:
-        """Return ``[n] float32``; None where the critics need privileged leaves and there are none."""
+        """Return ``[n] float32``; None without the privileged leaves that the critics need."""
         action, weight = self._kind.expected(parameters, inputs.action_mask)
         leaves = inputs.observation if action is None else {**inputs.observation, self._action_leaf: action}
         q: np.ndarray | None = None  # [n, C]
