@@ -83,9 +83,10 @@ def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options
     config = DQNConfig(**options, learning_starts=10, minibatch_size=8, replay_capacity=500)
     other = dqn.DQN(config, context=minimax._context).make_trainer(seed=0)
     other.update(batch, progress=0.0)
-    drawn = other._replay.sample(2000, np.random.default_rng(0))
-    added = other._minimax(other._minibatch(drawn, {"r_min": other._r_min}, {})).numpy()
-    learned = dict(zip(drawn.reward.tolist(), (drawn.reward + added).tolist(), strict=True))
+    sample = other._replay.sample(2000, np.random.default_rng(0))
+    minibatch = other._step.minibatch(sample, other._step.scalars(r_min=other._r_min))
+    added = other._minimax_reward(minibatch).numpy()
+    learned = dict(zip(sample.reward.tolist(), (sample.reward + added).tolist(), strict=True))
     mine = minimax.make_trainer(seed=0)._reward(batch)
     assert len(learned) == 48
     for reward, shaped in zip(batch.reward[:8].ravel().tolist(), mine[:8].ravel().tolist(), strict=True):

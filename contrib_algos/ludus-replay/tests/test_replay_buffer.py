@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ConfigError, ContractError, ModelError
-from ludus_replay import ReplayBuffer, ReplayLayout, make_rows
+from ludus_replay.buffer import ReplayBuffer
+from ludus_replay.layout import ReplayLayout
+from ludus_replay.rows import make_rows
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,8 @@ from gymnasium import spaces
 from hypothesis import given, settings, strategies as st
 from ludus.errors import ContractError
 from ludus.segment import SegmentBatch
-from ludus_replay import ReplayLayout, make_rows
+from ludus_replay.layout import ReplayLayout
+from ludus_replay.rows import make_rows
 
 
 def make_segment(rewards, *, terminated=(), truncated=(), undecided=(), length=None, ticks=None):

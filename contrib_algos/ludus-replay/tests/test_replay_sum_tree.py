@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from ludus_replay import SumTree
+from ludus_replay.sum_tree import SumTree
 
 
 def make_tree(weights):

@@ -10,9 +10,9 @@ import pytest
 import torch
 from ludus.algorithm import OffPolicyTrainer
 from ludus.errors import ConfigError, ContractError, ModelError
-from ludus_replay import ReplayLayout
 from ludus_replay.config import ReplayOptions
 from ludus_replay.gradient_step import StepResult
+from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import LossMinimizer
 from ludus_replay.trainer import ReplayTrainer
 from torch import nn

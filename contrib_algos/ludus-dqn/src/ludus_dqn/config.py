@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from attrs import frozen
 from ludus.option import at_least, between, inherited_option, one_of, option
+from ludus_minimax.options import MinimaxOptions
 from ludus_replay.config import ReplayOptions
 
 __all__ = ["DQNConfig"]
 
 
 @frozen(kw_only=True)
-class DQNConfig(ReplayOptions):
+class DQNConfig(MinimaxOptions, ReplayOptions):
     """Deep Q-learning and the Minimax Exploiter [Minimax §4-5]."""
 
     learning_rate: float = inherited_option(ReplayOptions, "learning_rate", 5e-4)
-    adam_eps: float = inherited_option(ReplayOptions, "adam_eps", 1e-5)
     loss: str = option("huber", one_of("huber", "mse"), help="of the TD error: huber (linear beyond 1), or its square")
     gamma: float = inherited_option(
         ReplayOptions,
@@ -50,23 +50,5 @@ class DQNConfig(ReplayOptions):
     importance_exponent: float = option(
         0.4,
         between(0.0, 1.0),
-        help="beta of the importance weights at the start; 1 at the end of a training budget; [0, 1]",
-    )
-
-    minimax_alpha: float = option(
-        0.0,
-        at_least(0.0),
-        help="weight of the opponent's own evaluation in the reward (eq. 3); ≥ 0; 0: off; "
-        "Minimax: 0.1 Tic-Tac-Toe, 0.01 Connect Four, 1 gamma-0 agent",
-    )
-    minimax_gamma: float = option(
-        0.995, between(0.0, 1.0), help="gamma of eq. 3, not of learning; [0, 1]; paper: 0.995"
-    )
-    minimax_shift: str = option(
-        "tracked",
-        one_of("tracked", "fixed", "none"),
-        help="what keeps that term at most 0 (eq. 4): the least evaluation seen so far, minimax_r_min, or nothing",
-    )
-    minimax_r_min: float = option(
-        -1.0, between(-1e9, 1e9), help="the least that the opponent may expect, for minimax_shift = fixed"
+        help="beta of the importance weights at the start; 1 at the end of the budget, if the run has one; [0, 1]",
     )

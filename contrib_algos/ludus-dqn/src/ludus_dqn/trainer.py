@@ -13,10 +13,11 @@ from ludus.environment import Role
 from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
 from ludus_minimax.reward import OPPONENT_VALUE, lowest, minimax_term, opponent_value, shift
-from ludus_replay import ReplayLayout, Transitions
 from ludus_replay.gradient_step import Minibatch, StepResult
+from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import LossMinimizer
 from ludus_replay.trainer import ReplayTrainer
+from ludus_replay.transitions import Transitions
 from torch import Tensor
 
 from ludus_dqn.config import DQNConfig

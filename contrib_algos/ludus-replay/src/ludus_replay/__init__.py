@@ -1,18 +1,1 @@
-"""Replay buffer for off-policy algorithms."""
-
-from __future__ import annotations
-
-from ludus_replay.buffer import ReplayBuffer
-from ludus_replay.layout import ReplayLayout
-from ludus_replay.rows import Rows, make_rows
-from ludus_replay.sum_tree import SumTree
-from ludus_replay.transitions import Transitions
-
-__all__ = [
-    "ReplayBuffer",
-    "ReplayLayout",
-    "Rows",
-    "SumTree",
-    "Transitions",
-    "make_rows",
-]
+"""Replay buffer, and base class of trainers with one, for off-policy algorithms of ludus."""

@@ -26,6 +26,7 @@ class SACConfig(ReplayOptions):
         "constant",
         help="constant, or all three linear to 0 over the training budget",
     )
+    adam_eps: float = inherited_option(ReplayOptions, "adam_eps", 1e-8)
     max_grad_norm: float = inherited_option(
         ReplayOptions,
         "max_grad_norm",

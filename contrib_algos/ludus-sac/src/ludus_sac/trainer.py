@@ -9,8 +9,8 @@ import torch
 from ludus.environment import Role
 from ludus.network import update_statistics
 from ludus.segment import SegmentBatch
-from ludus_replay import ReplayLayout
 from ludus_replay.gradient_step import Minibatch, StepResult
+from ludus_replay.layout import ReplayLayout
 from ludus_replay.optimizer import LossMinimizer
 from ludus_replay.trainer import ReplayTrainer
 from torch import Tensor
