@@ -33,10 +33,10 @@ from ludus_hosts.wire import (
     installed,
 )
 from ludus_local import codec
-from ludus_local.carriage import ways
-from ludus_local.link import HostLink, Offer
+from ludus_local.block_transfer import transfer_methods
+from ludus_local.link import HostLink, LinkCapabilities
 from ludus_local.memory import SharedFolder
-from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, take_message
+from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, ipc_address, take_message
 
 LEARNER = "learner-main"
 CONFIG = "# of the run\n"
@@ -215,7 +215,7 @@ def test_who_does_not_know_the_run_is_told_of_it(run):
     host = run.host()
     host.say(host.joining())
     (joined,) = run.until(lambda: host.of(Joined))
-    assert joined == Joined(run=run.sockets.name, config=CONFIG, ways=ways("tcp:", shared=False), versions=installed())
+    assert joined == Joined(run=run.sockets.name, config=CONFIG, ways=transfer_methods("tcp:", shared=False), versions=installed())
     assert {"ludus", "ludus-dummy"} <= joined.versions.keys()
     run.until(lambda: run.reported is not None)
     assert run.reported == {}
@@ -418,8 +418,8 @@ def test_another_version_is_told_so(run, box):
     (refused,) = run.until(lambda: box.of(Refused))
     assert refused.final
     assert refused.why == (
-        f"the run does not understand this ludus: peer speaks protocol {PROTOCOL + 1}, this side {PROTOCOL}: "
-        f"install the same ludus on both sides"
+        f"incompatible version of ludus: peer uses protocol {PROTOCOL + 1}, this process {PROTOCOL}: "
+        f"install the same version of ludus"
     )
 
 
@@ -455,7 +455,7 @@ def test_samplers_reach_learners_and_they_them(run, box):
     assert run.learner.send("sampler-box-0", credit(acked=1, weights=weights(0)))
     run.until(lambda: box.of(Credit))
     assert (LEARNER, "sampler-box-0", credit(acked=1)) in box.heard  # weights go another way
-    assert box.of(Offer) == []
+    assert box.of(LinkCapabilities) == []
 
 
 def test_a_learner_without_shared_memory_sends_weights_itself(run, box):
@@ -560,9 +560,9 @@ def test_garbage_of_workers_here_is_dropped(run, box, caplog):
     box.speak("sampler-box-0", COORDINATOR, Hello())
     run.until(lambda: run.said("sampler-box-0"))
     router = run.coordinator._router
-    router.send_multipart([CARRIER.encode(), b"sampler-box-0", b"garbage"])
-    router.send_multipart([CARRIER.encode(), b"sampler-box-0"])
-    router.send_multipart([CARRIER.encode(), b"sampler-gone-0", *codec.encode(Stop())])
+    router.send_multipart([FORWARDER.encode(), b"sampler-box-0", b"garbage"])
+    router.send_multipart([FORWARDER.encode(), b"sampler-box-0"])
+    router.send_multipart([FORWARDER.encode(), b"sampler-gone-0", *codec.encode(Stop())])
     assert run.coordinator.send("sampler-box-0", Stop())
     run.until(lambda: box.of(Stop))
     assert run.drops == {"undecodable": 2, "unknown": 1}
@@ -687,7 +687,7 @@ def test_a_board_that_is_not_there_is_no_harm(run, box, caplog):
     """An offer may be old; it is asked for again."""
     box.speak("sampler-box-0", LEARNER, Hello(pid=3))
     run.until(lambda: run.said("sampler-box-0"))
-    offer = Offer(ways=(), board="learner-main.1.9", layout={})
+    offer = LinkCapabilities(methods=(), weight_store="learner-main.1.9", layout={})
     run.until(lambda: run.learner.endpoint.send(GATEWAY, offer))
     run.until(lambda: "learner-main.1.9" in caplog.text)
     run.learner.publish(weights(3), 3)

@@ -11,7 +11,7 @@ from ludus.launcher import COORDINATOR, Launcher, Session
 from ludus_hosts import launcher as _launcher
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RUN_KEY
-from ludus_hosts.launcher import HostsCrew, HostsLauncher
+from ludus_hosts.launcher import HostsLauncher, HostsWorkerPool
 from ludus_hosts.plugin import ludus_register_commands, ludus_register_launchers
 from ludus_hosts.wire import GATEWAY, Hosts, Joined, Joining, Leaving, sampler_names
 from ludus_local import codec
@@ -35,7 +35,7 @@ def session(tmp_path, said):
 @pytest.fixture
 def worker_pool(session):
     """Return a crew without processes."""
-    made = HostsCrew(session, {})
+    made = HostsWorkerPool(session, {})
     made.start([])
     yield made
     made.close()
@@ -163,7 +163,7 @@ def test_without_a_key_nothing_starts(session, keys, said, monkeypatch, damage):
     path = keys / {"missing": "missing.key", "others": "join.key", "open": RUN_KEY}[damage]
     if damage == "open":
         path.chmod(0o644)
-    monkeypatch.setattr(_launcher, "HostsCrew", lambda *_: pytest.fail("it started"))
+    monkeypatch.setattr(_launcher, "HostsWorkerPool", lambda *_: pytest.fail("it started"))
     with pytest.raises(ConfigError, match=f"^key file {path}: "):
         HostsLauncher(HostsConfig(key=str(path))).launch(session, [])
     assert said == []

@@ -174,7 +174,7 @@ def test_a_run_of_another_version_is_an_error(meet):
     """It understands nothing of it."""
     meeting = meet().meet()
     meeting.answer_raw([b"LUDS\xff\xff\x90"])
-    with pytest.raises(LinkError, match=r"^this ludus does not understand the run: peer speaks protocol 65535"):
+    with pytest.raises(LinkError, match=r"^incompatible version of ludus: peer uses protocol 65535"):
         meeting.until(lambda: False)
 
 

@@ -17,7 +17,7 @@ from ludus.wire import Credit
 from ludus_hosts import site as _site
 from ludus_hosts.site import RemoteHost
 from ludus_hosts.wire import ModelFile, ModelWanted, Newest
-from ludus_local.carriage import LZ4, BlockReference, unpack, ways
+from ludus_local.block_transfer import LZ4, BlockReference, decode_block, transfer_methods
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, shared_path
 from ludus_local.supervisor import Supervisor
@@ -279,7 +279,7 @@ def test_who_has_to_stop_does_not_wait_for_models(place):
 @pytest.mark.parametrize("packed", [True, False])
 def test_blocks_are_packed_for_the_way(settle_in, packed):
     """As the run can take them; nothing of shared memory is left in them."""
-    if packed and LZ4 not in ways("tcp:", shared=False):
+    if packed and LZ4 not in transfer_methods("tcp:", shared=False):
         pytest.skip("needs lz4")
     place = settle_in(what={"ways": (LZ4,) if packed else ()})
     sampler = place.sampler()
@@ -307,7 +307,7 @@ def test_blocks_are_packed_for_the_way(settle_in, packed):
     place.until(lambda: any(isinstance(message, BlockReference | Segments) for _, _, message in place.told))
     peer, worker, block = place.told[-1]
     assert (peer, worker, type(block)) == (LEARNER, FIRST, BlockReference if packed else Segments)
-    came = unpack(block, None) if packed else block
+    came = decode_block(block, None) if packed else block
     assert came.block == 1
     np.testing.assert_array_equal(came.arrays["reward"], np.arange(10.0).reshape(5, 2))
 
@@ -337,7 +337,7 @@ def test_a_failure_stays_on_the_host(place):
     sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
     place.until(lambda: place.site._errors)
     assert not any(isinstance(message, Failure) for _, _, message in place.told)
-    process = place.site._supervisor._processes[FIRST].launched
+    process = place.site._supervisor._workers[FIRST].process
     process.kill()
     place.until(lambda: process.poll() is not None)
     place.site.check()
@@ -418,7 +418,7 @@ def test_the_end_of_the_run_is_the_end_of_the_site(place):
     place.site.stop()
     place.settle(sampler)
     assert len(sampler.of(Stop)) == 1
-    process = place.site._supervisor._processes[FIRST].launched
+    process = place.site._supervisor._workers[FIRST].process
     process.kill()
     place.until(lambda: not place.site.alive)
     place.site.check()
@@ -443,7 +443,7 @@ def test_samplers_are_asked_to_finish(place):
 def test_samplers_that_were_asked_to_finish_may_end(place, monkeypatch, interrupted):
     """By a person here, or by the run."""
     dismissed = []
-    monkeypatch.setattr(Supervisor, "dismiss", lambda self, name: dismissed.append(name))
+    monkeypatch.setattr(Supervisor, "expect_exit", lambda self, name: dismissed.append(name))
     if interrupted:
         place.site.stop()
     else:
@@ -459,7 +459,7 @@ def test_a_sampler_that_fails_while_it_stops_is_told(place):
     place.site.stop()
     sampler.link.send(COORDINATOR, Failure(error="the game crashed"))
     place.until(lambda: place.site._errors)
-    place.site._supervisor._processes[FIRST].launched.kill()
+    place.site._supervisor._workers[FIRST].process.kill()
     place.until(lambda: not place.site.alive)
     place.site.close()
     assert place.said == [f"{FIRST}: the game crashed, while it stopped; what it had not reported is lost"]

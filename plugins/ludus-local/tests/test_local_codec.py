@@ -1,4 +1,4 @@
-"""Messages as bytes: everything valid comes back equal, everything else is a WireError."""
+"""Valid messages are decoded as they were encoded; anything else raises WireError."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ARRAYS = st.one_of(
 
 
 def values(hint):
-    """Return a strategy for everything that a field of this type may hold."""
+    """Return a strategy for all values of a field type."""
     simple = {
         str: TEXT,
         int: st.integers(-(2**63), 2**63 - 1),
@@ -76,13 +76,13 @@ def same(left, right):
 
 
 def well_typed(message):
-    """Return whether every field of a message holds what its type hint says."""
+    """Return whether every field of a message has the type of its hint."""
     hints = typing.get_type_hints(type(message), localns={"np": np})
     return all(fits_hint(getattr(message, name), hint) for name, hint in hints.items())
 
 
 def fits_hint(value, hint):
-    """Return whether a value is exactly what a type hint says."""
+    """Return whether a value has exactly the type of a hint."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is tuple:
         return type(value) is tuple and all(fits_hint(entry, arguments[0]) for entry in value)
@@ -109,30 +109,30 @@ def segments_frames(arrays, *buffers):
 
 @SETTINGS
 @given(messages)
-def test_every_message_comes_back_equal(message):
-    """Whatever the fields hold, decoding what was encoded gives the same message."""
+def test_every_message_is_decoded_equal(message):
+    """Whatever its fields contain."""
     assert same(decode(encode(message)), message)
 
 
 @SETTINGS
 @given(messages)
 def test_messages_survive_joining_and_splitting_as_bytes(message):
-    """Frames are plain bytes; nothing in them refers to this process."""
+    """Frames are plain bytes."""
     assert same(decode([bytes(frame) for frame in encode(message)]), message)
 
 
 @SETTINGS
 @given(st.lists(st.binary(max_size=200), max_size=4))
-def test_random_frames_are_refused(frames):
-    """Bytes that are no message raise WireError and nothing else."""
+def test_random_frames_are_rejected(frames):
+    """With WireError."""
     with pytest.raises(WireError):
         decode(frames)
 
 
 @SETTINGS
 @given(st.binary(max_size=200), st.lists(st.binary(max_size=20), max_size=2))
-def test_random_headers_behind_a_valid_prefix_are_refused(header, buffers):
-    """The parser behind magic and version is as strict."""
+def test_random_headers_with_a_valid_prefix_are_rejected(header, buffers):
+    """With WireError."""
     with pytest.raises(WireError):
         decode([PREFIX + header, *buffers])
 
@@ -173,8 +173,8 @@ def test_flipped_bits_give_a_well_typed_message_or_a_wire_error(message, data):
 
 @SETTINGS
 @given(messages, st.data())
-def test_missing_and_additional_frames_are_refused(message, data):
-    """The header says how many frames there are."""
+def test_missing_and_additional_frames_are_rejected(message, data):
+    """The header declares the number of frames."""
     frames = encode(message)
     with pytest.raises(WireError):
         decode([*frames, b"x"])
@@ -183,9 +183,9 @@ def test_missing_and_additional_frames_are_refused(message, data):
 
 
 def test_the_bytes_are_as_documented():
-    """The layout is a contract between versions; changing it means raising PROTOCOL."""
+    """The layout is a contract between versions; a change requires a new PROTOCOL."""
     frames = encode(Results(report=3, arrays={"ticks": np.int32([[1, 2]])}))
-    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 12)
+    assert frames[0][:6] == b"LUDS" + struct.pack("<H", 13)
     assert msgpack.unpackb(frames[0][6:]) == [
         "Results",
         {"report": 3, "arrays": {"ticks": ["<i4", [1, 2]]}},
@@ -193,8 +193,8 @@ def test_the_bytes_are_as_documented():
     assert bytes(frames[1]) == struct.pack("<ii", 1, 2)
 
 
-def test_decoded_arrays_are_read_only_views_on_the_frames():
-    """Decoding copies nothing; who wants to write makes a copy."""
+def test_decoded_arrays_are_read_only_views_of_the_frames():
+    """Nothing is copied."""
     buffer = bytearray(struct.pack("<ff", 1.0, 2.0))
     array = decode(segments_frames({"x": ["<f4", [2]]}, memoryview(buffer))).arrays["x"]
     assert not array.flags.writeable
@@ -218,8 +218,8 @@ def test_large_contiguous_arrays_are_not_copied_by_encode():
     ],
     ids=["transposed", "strided", "fortran", "broadcast"],
 )
-def test_arrays_of_any_memory_layout_travel(array):
-    """Views are made contiguous on the way."""
+def test_arrays_of_any_memory_layout_are_encoded(array):
+    """They become contiguous."""
     np.testing.assert_array_equal(decode(encode(segments(x=array))).arrays["x"], array)
 
 
@@ -231,13 +231,13 @@ def test_a_decoded_message_can_be_passed_on():
 
 @pytest.mark.parametrize("three", [3, np.float64(3)])
 def test_integers_are_accepted_for_floats(three):
-    """A sender may say 3 for 3.0; a float arrives."""
+    """They are converted."""
     arrived = decode(encode(MetricsReport(values={"a": three})))
     assert type(arrived.values["a"]) is float
 
 
 def test_lists_are_accepted_for_tuples_by_the_sender():
-    """What arrives is a tuple all the same."""
+    """They are decoded as tuples."""
     assert decode(encode(Fixtures(fixtures=[]))) == Fixtures(fixtures=())
 
 
@@ -245,7 +245,7 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
     ("message", "problem"),
     [
         (Heartbeat(count=np.int64(1)), r"Heartbeat cannot be sent: np\.int64\(1\) of type int64"),
-        (Heartbeat(count=2**64), "18446744073709551616 of type int does not travel"),
+        (Heartbeat(count=2**64), "18446744073709551616 of type int cannot be encoded"),
         (Stop(reason="\ud800"), "surrogate"),
         (MetricsReport(values={1: 2.0}), "int is not allowed for map key"),
         (segments(x=np.array(["a"])), "dtype <U1"),
@@ -257,8 +257,8 @@ def test_lists_are_accepted_for_tuples_by_the_sender():
         ("text", "str is not a message"),
     ],
 )
-def test_senders_hear_what_cannot_travel(message, problem):
-    """A message that cannot be written does not leave."""
+def test_values_that_cannot_be_encoded_raise(message, problem):
+    """In the sender."""
     with pytest.raises(WireError, match=problem):
         encode(message)
 
@@ -276,8 +276,8 @@ def test_senders_hear_what_cannot_travel(message, problem):
         (segments(x=[1, 2]), r"Segments\.arrays: expected \[dtype, shape\] of an array, got \[1, 2\]"),
     ],
 )
-def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
-    """Types are checked once, by the receiver; the error names the field."""
+def test_wrong_types_are_rejected_by_the_receiver(message, problem):
+    """The error names the field."""
     with pytest.raises(WireError, match=problem):
         decode(encode(message))
 
@@ -288,7 +288,7 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         ([], "no frames"),
         ([b"LUDS"], "too short"),
         (raw("Stop", {"reason": ""}, prefix=b"LUDX\x01\x00"), "not a ludus message"),
-        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), f"protocol 1, this side {PROTOCOL}"),
+        (raw("Stop", {"reason": ""}, prefix=b"LUDS\x01\x00"), f"protocol 1, this process {PROTOCOL}"),
         ([PREFIX + b"\xc1"], "not valid msgpack"),
         ([PREFIX + b"\x91" * 3000 + b"\x00"], "StackError"),
         ([PREFIX + msgpack.packb([1, 2]) + b"\x00"], "ExtraData"),
@@ -307,8 +307,8 @@ def test_what_a_sender_got_wrong_is_refused_where_it_arrives(message, problem):
         (raw("Stop", {"reason": ""}, b"x"), "more frames than declared"),
     ],
 )
-def test_receivers_hear_what_is_wrong(frames, problem):
-    """Each kind of damage has its own clear line."""
+def test_errors_describe_the_damage(frames, problem):
+    """One line for every kind."""
     with pytest.raises(WireError, match=problem):
         decode(frames)
 
@@ -348,8 +348,8 @@ def test_a_missing_frame_is_named():
         decode(segments_frames({"x": ["<f4", [1]], "y": ["<f4", [1]]}, b"1234"))
 
 
-def test_class_validators_apply_to_what_arrives():
-    """A scenario's name obeys the naming rule wherever it comes from."""
+def test_validators_of_classes_apply():
+    """Such as that of a scenario's name."""
     fixture = Fixture(id=1, kind="train", player="p", participants=("p", "p"), seed=0, matches=1, reason="test")
     frames = encode(Fixtures(fixtures=(fixture,)))
     with pytest.raises(WireError, match=r"Fixtures\.fixtures\.0\.scenario\.name: expected a name"):
@@ -357,7 +357,7 @@ def test_class_validators_apply_to_what_arrives():
 
 
 def test_the_header_is_limited():
-    """512 KiB of header is enough for any message; more is refused on both sides."""
+    """To 512 KiB, for sender and receiver."""
     message = CheckpointAck(path="x" * 525_000)
     with pytest.raises(WireError, match="at most 524288"):
         encode(message)
@@ -366,7 +366,7 @@ def test_the_header_is_limited():
 
 
 def test_the_number_of_arrays_is_limited():
-    """As many arrays as allowed travel, one more does not."""
+    """To `MAX_ARRAYS`."""
     weights = {str(number): np.zeros(1) for number in range(codec.MAX_ARRAYS)}
     credit = Credit(player="p", acked=0, credits=1, version=1, weights=weights)
     assert len(decode(encode(credit)).weights) == codec.MAX_ARRAYS
@@ -375,7 +375,7 @@ def test_the_number_of_arrays_is_limited():
 
 
 def test_the_number_of_items_is_limited():
-    """Lists and maps have a bound that the receiver enforces while parsing."""
+    """In lists and maps, while the receiver parses them."""
     with pytest.raises(WireError, match="4097 exceeds"):
         encode(MetricsReport(values={str(number): 0.0 for number in range(4097)}))
     with pytest.raises(WireError, match="not valid msgpack"):
@@ -384,7 +384,7 @@ def test_the_number_of_items_is_limited():
 
 @pytest.mark.parametrize(("limit", "problem"), [("MAX_FRAME_BYTES", "array of 808"), ("MAX_TOTAL_BYTES", "in all")])
 def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
-    """Too large a message is refused by sender and receiver; `check_limits` tells it from other damage."""
+    """For sender and receiver; `check_limits` distinguishes it from other damage."""
     frames = encode(segments(x=np.zeros(101)))
     check_limits(frames, "message")
     monkeypatch.setattr(codec, limit, 800)
@@ -396,8 +396,8 @@ def test_the_size_of_arrays_is_limited(monkeypatch, limit, problem):
         decode(frames)
 
 
-def test_headers_nested_too_deeply_are_refused():
-    """By Python's usual limit of recursion, which other libraries raise."""
+def test_headers_nested_too_deeply_are_rejected():
+    """By the recursion limit of Python."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
     try:
@@ -407,8 +407,8 @@ def test_headers_nested_too_deeply_are_refused():
         sys.setrecursionlimit(limit)
 
 
-def test_lies_about_lengths_allocate_little():
-    """A small header that announces huge nested lists does not make the parser reserve memory for them."""
+def test_false_lengths_allocate_little():
+    """A header that declares huge nested lists does not make the parser allocate memory."""
     liar = PREFIX + b"\xdc\x0f\xff" * 900
     tracemalloc.start()
     with pytest.raises(WireError):
@@ -418,16 +418,16 @@ def test_lies_about_lengths_allocate_little():
     assert peak < 64 * 1024**2
 
 
-def test_records_inside_messages_are_none_themselves():
-    """What the module of messages imports does not travel on its own."""
+def test_records_inside_messages_are_no_messages():
+    """Classes that the module imports cannot be sent on their own."""
     with pytest.raises(WireError, match="Scenario is not a message"):
         encode(Scenario())
     with pytest.raises(WireError, match="Scenario"):
         decode(raw("Scenario", attrs.asdict(Scenario())))
 
 
-def test_more_kinds_can_be_registered(monkeypatch):
-    """Links have a few words of their own; what nobody registered stays unknown."""
+def test_further_messages_can_be_registered(monkeypatch):
+    """Unregistered classes are rejected."""
 
     @attrs.frozen
     class Whisper:

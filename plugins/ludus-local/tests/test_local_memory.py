@@ -1,4 +1,4 @@
-"""Shared memory is private, checked before use, never promised where there is none, and leaves nothing behind."""
+"""Shared memory is private, allocated in advance, checked before use, and removed afterwards."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from ludus_local.memory import Layout, SharedFolder, hold, remove, remove_stale,
 # -- no space --------------------------------------------------------------------------------------------------------
 
 
-def test_space_that_vanishes_leaves_no_file(folder, monkeypatch, shapes):
-    """When somebody else takes the last of it between the question and the answer."""
+def test_an_allocation_that_fails_leaves_no_file(folder, monkeypatch, shapes):
+    """If another process takes the last space after the check."""
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -32,16 +32,16 @@ def test_space_that_vanishes_leaves_no_file(folder, monkeypatch, shapes):
     assert not list(folder.path.iterdir())
 
 
-@pytest.mark.parametrize(("size", "said"), [(4_000, "4 kB"), (900_000, "900 kB"), (3_000_000, "3 MB")])
-def test_space_that_is_missing_is_told_in_a_unit_that_fits(folder, monkeypatch, size, said):
-    """Where all of the file system has to stay free there is none for a small file either."""
+@pytest.mark.parametrize(("size", "shown"), [(4_000, "4 kB"), (900_000, "900 kB"), (3_000_000, "3 MB")])
+def test_missing_space_is_reported_in_a_suitable_unit(folder, monkeypatch, size, shown):
+    """A small file may not fit either."""
     monkeypatch.setattr(memory, "_SPARE", 1)
-    with pytest.raises(LinkError, match=f"no space for {said} in "):
+    with pytest.raises(LinkError, match=f"no space for {shown} in "):
         folder.create(Layout.of({"x": ((size,), np.dtype(np.uint8))}))
 
 
-def test_the_last_files_that_may_be_opened_are_left_to_others(folder, shapes, files_run_out):
-    """A file is open while it is mapped, and sockets, models and logs need descriptors, too."""
+def test_some_descriptors_stay_free(folder, shapes, files_run_out):
+    """Mapped files are open files; sockets, models and logs need descriptors too."""
     layout = Layout.of(shapes)
     made = folder.create(layout)
     with files_run_out():
@@ -54,8 +54,8 @@ def test_the_last_files_that_may_be_opened_are_left_to_others(folder, shapes, fi
     folder.attach("sampler-0", made.name, layout)
 
 
-def test_the_memory_of_a_file_is_real(folder):
-    """Not a hole that is filled when it is written."""
+def test_the_memory_of_a_file_is_allocated(folder):
+    """The file is not sparse."""
     made = folder.create(Layout.of({"x": ((1 << 20,), np.dtype(np.uint8))}))
     assert made.path.stat().st_blocks * 512 >= 1 << 20
 
@@ -63,8 +63,8 @@ def test_the_memory_of_a_file_is_real(folder):
 # -- folders ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_folder_goes_with_the_sockets(monkeypatch, tmp_path):
-    """In memory where there is such, beside the sockets elsewhere."""
+def test_the_folder_belongs_to_that_of_the_sockets(monkeypatch, tmp_path):
+    """In ``/dev/shm`` on Linux, else the same folder."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     assert shared_path(Path("/run/ludus-1-x")) == (tmp_path / "ludus-1-x" if sys.platform == "linux" else "")
     monkeypatch.setattr(memory, "_MEMORY", tmp_path / "missing")
@@ -72,25 +72,25 @@ def test_the_folder_goes_with_the_sockets(monkeypatch, tmp_path):
 
 
 def test_a_folder_that_others_can_enter_is_not_used(monkeypatch, tmp_path, caplog):
-    """There is a line about it and no shared memory."""
+    """It is logged, and there is no shared memory."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     (tmp_path / "ludus-1-x").mkdir(mode=0o755)
     assert SharedFolder.beside(Path("/run/ludus-1-x"), "sampler-0") is None
     assert "must be owned by this user with mode 0700" in caplog.text
 
 
-def test_nobody_waits_for_a_lock_on_a_folder_of_another_user(monkeypatch, tmp_path, caplog):
-    """They may have made it under a name that they foresaw, and hold it; then there is no shared memory."""
+def test_folders_of_other_users_are_not_locked(monkeypatch, tmp_path, caplog):
+    """Another user could have made the folder and could hold the lock for ever."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     (tmp_path / "ludus-1-x").mkdir(mode=0o700)
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     monkeypatch.setattr(memory.fcntl, "flock", lambda *_: pytest.fail("waits for the lock"))
     assert SharedFolder.beside(Path("/run/ludus-1-x"), "sampler-0") is None
-    assert "ludus-1-x must be owned by this user; segments and weights travel through sockets" in caplog.text
+    assert "ludus-1-x must be owned by this user; segments and weights are sent through sockets" in caplog.text
 
 
 def test_a_worker_makes_the_folder_private(monkeypatch, tmp_path):
-    """Whoever comes first."""
+    """The first one makes it."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     for worker in ("sampler-0", "learner-main"):
         made = SharedFolder.beside(Path("/run/ludus-1-x"), worker)
@@ -98,11 +98,11 @@ def test_a_worker_makes_the_folder_private(monkeypatch, tmp_path):
 
 
 def killed_writer(path):
-    """Return the pid of a process that made a slot and was killed."""
+    """Return the pid of a process that made a buffer and was killed."""
     code = (
         "import sys, time, numpy as np; from pathlib import Path\n"
-        "from ludus_local.memory import SharedFolder; from ludus_local.slots import Slots\n"
-        f"Slots(SharedFolder(Path({str(path)!r}), 'sampler-0')).take({{'x': ((9,), np.dtype('f4'))}})\n"
+        "from ludus_local.memory import SharedFolder; from ludus_local.buffers import BufferPool\n"
+        f"BufferPool(SharedFolder(Path({str(path)!r}), 'sampler-0')).allocate({{'x': ((9,), np.dtype('f4'))}})\n"
         "print('ready', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
@@ -114,7 +114,7 @@ def killed_writer(path):
 
 
 def test_files_of_a_killed_predecessor_are_removed(folder, shapes):
-    """By the worker that takes its place; files of others and of running processes stay."""
+    """By its successor; files of other workers and of running processes stay."""
     pid = killed_writer(folder.path)
     own = folder.create(Layout.of(shapes))
     other = SharedFolder(folder.path, "sampler-01").create(Layout.of(shapes))
@@ -140,7 +140,7 @@ time.sleep(60)
 
 @contextmanager
 def holding(folder):
-    """Let another process hold a folder, which is killed in the end."""
+    """Let another process lock a folder; it is killed at the end."""
     with subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"held\n"
@@ -150,7 +150,7 @@ def holding(folder):
 
 
 def test_folders_of_killed_runs_are_removed(tmp_path):
-    """As with sockets: by the next start of the same user. Whose process ids they name is of no account."""
+    """By the next start of the same user, whatever process ids they name."""
     own, reused = tmp_path / "ludus-run-1-a", tmp_path / f"ludus-run-{os.getpid()}-a"
     other = tmp_path / "ludus-1-a"
     for folder in (own, reused, other):
@@ -161,8 +161,8 @@ def test_folders_of_killed_runs_are_removed(tmp_path):
     assert list(tmp_path.iterdir()) == [other]
 
 
-def test_folders_that_somebody_holds_stay(tmp_path):
-    """Also those of processes of another container, whose ids mean nothing here."""
+def test_locked_folders_stay(tmp_path):
+    """Those of processes of another container too, whose ids mean nothing here."""
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         pass
     folder = tmp_path / f"ludus-run-{ended.pid}-a"
@@ -184,8 +184,8 @@ with temporary_folder("ludus-x") as folder:
 """
 
 
-def test_a_temporary_folder_of_a_killed_process_goes_with_the_next(monkeypatch, tmp_path):
-    """Not before the process has ended, and nothing else that is called like it."""
+def test_a_temporary_folder_of_a_killed_process_is_removed_by_the_next(monkeypatch, tmp_path):
+    """Not before the process has ended, and no other folder of a similar name."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "ludus-x-of-a-person").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
@@ -202,7 +202,7 @@ def test_a_temporary_folder_of_a_killed_process_goes_with_the_next(monkeypatch, 
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_temporary_folder_is_kept_without_its_mark(monkeypatch, tmp_path, kept):
-    """For what is to be read after a failure."""
+    """For files that are to be read after a failure."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with temporary_folder("ludus-x") as folder:
         if kept:
@@ -211,8 +211,8 @@ def test_a_temporary_folder_is_kept_without_its_mark(monkeypatch, tmp_path, kept
         assert folder.exists() == kept
 
 
-def test_a_worker_holds_the_folder(monkeypatch, tmp_path):
-    """For as long as it lives, whoever asks; its launcher removes it at the end."""
+def test_a_worker_locks_the_folder(monkeypatch, tmp_path):
+    """While it lives; its launcher removes the folder at the end."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     for worker in ("sampler-0", "learner-main"):
         made = SharedFolder.beside(Path("/run/ludus-run-1-x"), worker)
@@ -225,8 +225,8 @@ def test_a_worker_holds_the_folder(monkeypatch, tmp_path):
     assert not made.path.exists()
 
 
-def test_a_folder_that_was_removed_before_it_was_held_is_made_again(monkeypatch, tmp_path):
-    """By another start, which found it without a holder."""
+def test_a_folder_that_was_removed_before_it_was_locked_is_made_again(monkeypatch, tmp_path):
+    """Another start has removed it as stale."""
     monkeypatch.setattr(memory, "_MEMORY", tmp_path)
     folder, flock = tmp_path / "ludus-run-1-x", fcntl.flock
     assert not hold(folder)

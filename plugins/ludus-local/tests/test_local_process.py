@@ -1,4 +1,4 @@
-"""Worker processes end with their parent and show their role in `ps`."""
+"""Worker processes end with their parent, set their title, and find the limits of the machine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def is_alive(pid):
 
 @pytest.mark.parametrize("before", ["", POLLING], ids=["native", "polling"])
 def test_a_worker_ends_when_its_parent_is_killed(before):
-    """Even SIGKILL, which no parent can answer, takes the workers along."""
+    """Even by SIGKILL."""
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT.format(child=CHILD.format(before=before))], stdout=subprocess.PIPE, text=True
     )
@@ -56,7 +56,7 @@ def test_a_worker_ends_when_its_parent_is_killed(before):
 
 
 def test_a_worker_whose_parent_is_already_gone_ends_at_once():
-    """A parent that died before the worker asked is noticed too."""
+    """The parent may end before the worker has registered for its death."""
     gone = 1 if os.getpid() != 1 else 2
     child = subprocess.run(
         [sys.executable, "-c", CHILD.format(before=""), str(gone)], capture_output=True, timeout=30, check=False
@@ -71,7 +71,7 @@ def test_a_worker_whose_parent_is_already_gone_ends_at_once():
     [("sampler-0", "sampler-0"), ("x" * 15, "x" * 15), ("learner-league_exploiter_2", "learner-l~ter_2"), ("ä", "?")],
 )
 def test_the_title_is_what_ps_shows(title, shown):
-    """Long titles keep the end, which tells workers apart."""
+    """Long titles keep the end, which distinguishes workers."""
     before = Path("/proc/self/comm").read_text().strip()
     try:
         _process.set_process_title(title)
@@ -83,8 +83,8 @@ def test_the_title_is_what_ps_shows(title, shown):
         _process.set_process_title(before)
 
 
-def test_elsewhere_the_title_is_left_alone(monkeypatch):
-    """Where it cannot be set, asking does no harm."""
+def test_other_systems_keep_the_title(monkeypatch):
+    """Setting it has no effect."""
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("wrote a file"))
     _process.set_process_title("sampler-0")
@@ -96,7 +96,7 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 
 
 def test_without_control_groups_the_affinity_counts(tmp_path):
-    """An empty folder limits nothing."""
+    """An empty folder sets no limit."""
     assert _process.available_cores(cgroup=tmp_path) == CORES
 
 
@@ -107,15 +107,15 @@ def test_a_quota_of_version_2_counts(tmp_path, text, cores):
     assert _process.available_cores(cgroup=tmp_path) == cores
 
 
-def test_oversubscription_is_said():
-    """Only where there are more threads than cores."""
+def test_oversubscription_is_reported():
+    """Only if there are more threads than cores."""
     assert _process.oversubscription(2, 2.0) == ""
     assert "3 computing threads on 2.5 cores" in _process.oversubscription(3, 2.5)
 
 
 @pytest.mark.parametrize("place", ["memory.max", "memory/memory.limit_in_bytes"])
 def test_a_container_limits_memory(tmp_path, place):
-    """In either version of control groups, where there is a limit below what the machine has."""
+    """In either version of control groups, if the limit is below the machine's memory."""
     machine = _process.memory_bytes(cgroup=tmp_path)
     (tmp_path / place).parent.mkdir(exist_ok=True)
     seen = []
@@ -127,7 +127,7 @@ def test_a_container_limits_memory(tmp_path, place):
 
 @pytest.mark.parametrize(("quota", "cores"), [("25000", 0.25), ("-1", CORES)])
 def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
-    """-1 limits nothing."""
+    """-1 sets no limit."""
     (tmp_path / "cpu").mkdir()
     (tmp_path / "cpu" / "cpu.cfs_quota_us").write_text(quota)
     (tmp_path / "cpu" / "cpu.cfs_period_us").write_text("100000")
@@ -139,8 +139,8 @@ def test_a_quota_of_version_1_counts(tmp_path, quota, cores):
     [(256, 4096, 4096), (4096, 4096, 4096), (256, resource.RLIM_INFINITY, 65_536), (100_000, 200_000, 100_000)],
     ids=["up to what is granted", "all of it", "not without end", "no less than before"],
 )
-def test_a_process_may_open_as_many_files_as_it_is_granted(monkeypatch, soft, hard, expected):
-    """What is asked for, whatever the system begins with."""
+def test_the_limit_of_open_files_is_raised(monkeypatch, soft, hard, expected):
+    """Whatever the default is."""
     limits = [(soft, hard)]
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", lambda _, asked: limits.append(asked))
@@ -148,8 +148,8 @@ def test_a_process_may_open_as_many_files_as_it_is_granted(monkeypatch, soft, ha
     assert limits[-1] == (expected, hard)
 
 
-def test_a_system_that_does_not_keep_its_word_is_no_error(monkeypatch):
-    """The limit stays then."""
+def test_a_limit_that_cannot_be_raised_is_no_error(monkeypatch):
+    """It stays as it was."""
 
     def refuse(_, asked):
         raise ValueError(asked)

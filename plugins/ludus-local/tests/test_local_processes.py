@@ -19,7 +19,7 @@ SLEEP = "import time; print('ready', flush=True); time.sleep(60)"
 
 @pytest.fixture
 def launch(tmp_path):
-    """Launch Python code as a worker; whatever still runs is killed in the end."""
+    """Launch Python code as a worker; running ones are killed at the end."""
     launched = []
 
     def start(code, *, environment=None):
@@ -76,7 +76,7 @@ def test_a_running_worker_has_no_exit_status_and_a_pid(launch, log):
 
 
 def test_output_and_errors_are_appended_to_the_log(launch, log):
-    """A restarted worker's log goes on where it was."""
+    """The log of a restarted worker continues."""
     finish(launch("import sys; print('first'); print('oops', file=sys.stderr)"))
     finish(launch("print('second')"))
     assert sorted(log().split()[:2]) == ["first", "oops"]
@@ -92,13 +92,13 @@ def test_environment_variables_are_added(launch, log, monkeypatch):
 
 
 def test_standard_input_is_empty(launch, log):
-    """No worker ever takes what is typed into the terminal."""
+    """No worker reads from the terminal."""
     finish(launch("import sys; print(repr(sys.stdin.read()))"))
     assert log() == "''\n"
 
 
-def test_a_run_folder_that_is_gone_is_not_made_again(tmp_path):
-    """It was moved or removed; the worker could do nothing there."""
+def test_a_missing_run_folder_is_not_made(tmp_path):
+    """It was moved or removed."""
     log_path = tmp_path / "run" / "logs" / "sampler-0.log"
     command = WorkerCommand(name="sampler-0", argv=[sys.executable, "-c", ""], environment={}, log_path=str(log_path))
     with pytest.raises(WorkerError, match=r"sampler-0 could not be started: .*No such file"):
@@ -107,7 +107,7 @@ def test_a_run_folder_that_is_gone_is_not_made_again(tmp_path):
 
 
 def test_terminate_lets_the_worker_clean_up(launch, log):
-    """SIGTERM is a request that the worker may answer in its own time."""
+    """The worker may handle SIGTERM."""
     process = launch(
         "import signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
@@ -119,8 +119,8 @@ def test_terminate_lets_the_worker_clean_up(launch, log):
     assert finish(process) == 7
 
 
-def test_kill_ends_a_worker_that_does_not_listen(launch, log):
-    """SIGKILL shows as a negative exit status."""
+def test_kill_ends_a_worker_that_ignores_signals(launch, log):
+    """SIGKILL is a negative exit status."""
     process = launch("import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SLEEP)
     eventually(log)
     process.terminate()
@@ -128,7 +128,7 @@ def test_kill_ends_a_worker_that_does_not_listen(launch, log):
     assert finish(process) == -signal.SIGKILL
 
 
-def test_kill_also_ends_what_the_worker_started(launch, log):
+def test_kill_also_ends_children(launch, log):
     """A game server does not outlive its sampler."""
     process = launch(
         "import subprocess, sys, time\n"
@@ -146,8 +146,8 @@ def test_kill_also_ends_what_the_worker_started(launch, log):
     eventually(lambda: state()[:1] in ("", "Z"))
 
 
-def test_ended_workers_can_be_ended_again(launch):
-    """The coordinator need not know whether a worker is still there."""
+def test_ended_workers_can_be_killed_again(launch):
+    """The caller need not check whether a worker runs."""
     process = launch("")
     finish(process)
     process.terminate()
@@ -156,7 +156,7 @@ def test_ended_workers_can_be_ended_again(launch):
 
 
 def test_workers_do_not_share_the_terminal(launch, log):
-    """Ctrl-C signals the terminal's foreground group, which a worker must not be in."""
+    """Ctrl-C signals the terminal's foreground group, which excludes workers."""
     process = launch(SLEEP)
     eventually(log)
     assert os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
@@ -167,7 +167,7 @@ def test_workers_do_not_share_the_terminal(launch, log):
     [(["/nowhere/program"], "log", "/nowhere/program"), (["true"], "taken/log", "taken")],
 )
 def test_a_worker_that_cannot_be_started_is_a_worker_error(tmp_path, argv, log_path, problem):
-    """The error names the worker and what was missing."""
+    """The error names the worker and what is missing."""
     (tmp_path / "taken").write_text("a file")
     command = WorkerCommand(name="sampler-0", argv=argv, environment={}, log_path=str(tmp_path / log_path))
     with pytest.raises(WorkerError, match=f"worker sampler-0 could not be started: .*{problem}"):
@@ -175,7 +175,7 @@ def test_a_worker_that_cannot_be_started_is_a_worker_error(tmp_path, argv, log_p
 
 
 def test_the_plugin_registers_the_launcher():
-    """The name in TOML leads to the launcher."""
+    """Under its name in TOML."""
     [component] = plugin.ludus_register_launchers()
     assert component.name == "local"
     assert component.load_factory() is LocalLauncher
@@ -183,8 +183,8 @@ def test_the_plugin_registers_the_launcher():
 
 
 @pytest.mark.skipif(not hasattr(os, "waitid"), reason="the system does not tell of ends before they are waited for")
-def test_what_a_worker_started_ends_with_it(launch, log):
-    """Also where the worker crashed: nobody else knows of these processes."""
+def test_children_end_with_their_worker(launch, log):
+    """Even if the worker crashed."""
     code = f"""
 import os, subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}], stdout=subprocess.DEVNULL)
@@ -200,8 +200,8 @@ os.kill(os.getpid(), 9)
     )
 
 
-def test_ends_that_the_system_forgets_at_once_are_noticed(launch):
-    """Where SIGCHLD is ignored, as below some supervisors, there is nothing to wait for."""
+def test_ends_are_noticed_without_sigchld(launch):
+    """If SIGCHLD is ignored, children cannot be waited for."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         assert finish(launch("")) is not None

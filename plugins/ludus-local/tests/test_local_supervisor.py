@@ -1,4 +1,4 @@
-"""Workers that die or fall silent are restarted, those that do so again and again end the run."""
+"""Workers that die or hang are restarted; those that fail repeatedly end the run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attrs import evolve
 from ludus._messaging.messages import CheckpointAck, Heartbeat, ResultsAck, Stop
 from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
-from ludus_local.launcher import LocalCrew, LocalLauncher
+from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 from ludus_local.processes import WorkerCommand, launch
 from ludus_local.supervisor import Supervisor
 from ludus_local.transport import ZmqEndpoint, ipc_address
@@ -30,14 +30,14 @@ SPEC = WorkerSpec(name="sampler-0", threads=2)
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    """Take the silence of an ended worker for its last word at once, and return how to wait for what comes late."""
-    monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", 0.0)
-    return lambda seconds: monkeypatch.setattr("ludus_local.supervisor._LAST_WORDS_S", seconds)
+    """Do not wait for the last message of an ended worker; return a function that sets how long to wait."""
+    monkeypatch.setattr("ludus_local.supervisor._LAST_MESSAGE_S", 0.0)
+    return lambda seconds: monkeypatch.setattr("ludus_local.supervisor._LAST_MESSAGE_S", seconds)
 
 
 @pytest.fixture(autouse=True)
 def cores(monkeypatch):
-    """Have more cores than any test has threads, and no say in how these wait; return how to have others."""
+    """Have more cores than any test has threads; return a function that sets their number."""
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -48,9 +48,9 @@ def cores(monkeypatch):
     return have
 
 
-def make_crew(folder):
-    """Return a crew without workers."""
-    return LocalCrew(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, print_line=print))
+def make_pool(folder):
+    """Return a worker pool without workers."""
+    return LocalWorkerPool(Session(run_dir=folder, number=1, stall_s=60.0, restarts=3, print_line=print))
 
 
 class Scripts:
@@ -77,12 +77,12 @@ def supervise(tmp_path):
     made = []
 
     def make(script=SLEEP, *, stall_s=60.0, **more):
-        said = []
-        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, print_line=said.append)
+        lines = []
+        session = Session(run_dir=tmp_path, number=2, stall_s=stall_s, restarts=3, print_line=lines.append)
         supervisor = Supervisor(session=session, sockets=tmp_path / "sockets", launch=Scripts(script), **more)
         supervisor.start([SPEC])
         made.append(supervisor)
-        return supervisor, said
+        return supervisor, lines
 
     yield make
     for supervisor in made:
@@ -104,7 +104,7 @@ def wait_dead(supervisor):
 
 
 def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
-    """Everything it needs to know is on it."""
+    """The command line contains everything it needs."""
     supervisor, _ = supervise()
     (command,) = supervisor.launch.commands
     line = " ".join(command.argv)
@@ -114,38 +114,38 @@ def test_a_worker_gets_its_command_line_and_threads(supervise, tmp_path):
     assert command.log_path == str(tmp_path / "logs" / "sampler-0.log")
 
 
-def test_threads_of_more_than_the_cores_sleep_while_they_wait(supervise, cores):
-    """Where they spin, they keep each other from computing; it is said, and a restarted worker does likewise."""
+def test_threads_sleep_while_they_wait_if_there_are_more_than_cores(supervise, cores):
+    """Spinning threads would keep others from computing; a line is printed, and restarted workers sleep too."""
     cores(1.0)
-    supervisor, said = supervise(LEAVE)
+    supervisor, lines = supervise(LEAVE)
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
     assert [command.environment.get("OMP_WAIT_POLICY") for command in supervisor.launch.commands] == ["PASSIVE"] * 2
-    assert said[0].startswith("oversubscribed: 2 computing threads on 1 cores")
+    assert lines[0].startswith("oversubscribed: 2 computing threads on 1 cores")
 
 
 @pytest.mark.parametrize("name", ["OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"])
-def test_how_threads_wait_is_left_to_whoever_decides_it(supervise, cores, monkeypatch, name):
-    """By one of the variables of the libraries."""
+def test_a_wait_policy_of_the_user_is_kept(supervise, cores, monkeypatch, name):
+    """Set by one of the variables of the libraries."""
     cores(1.0)
     monkeypatch.setenv(name, "1")
-    supervisor, said = supervise()
+    supervisor, lines = supervise()
     assert "OMP_WAIT_POLICY" not in supervisor.launch.commands[0].environment
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
 def test_threads_that_have_a_core_each_spin(supervise, cores):
-    """An evaluator counts for nothing; single threads wait for nobody, however many there are."""
+    """Evaluators do not count; single threads do not wait for each other."""
     cores(2.0)
-    supervisor, said = supervise()
+    supervisor, lines = supervise()
     supervisor.start([evolve(SPEC, name="sampler-1"), WorkerSpec(name="evaluator-0", threads=1)])
     supervisor.start([WorkerSpec(name=f"sampler-{number}", threads=1) for number in (2, 3, 4)])
     assert all("OMP_WAIT_POLICY" not in command.environment for command in supervisor.launch.commands)
-    assert said == []
+    assert lines == []
 
 
 def test_workers_may_open_as_many_files_as_the_system_grants(supervise):
-    """They get the limit of the process that starts them, which asks for more."""
+    """They inherit the raised limit."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (200, limits[1]))
     try:
@@ -157,7 +157,7 @@ def test_workers_may_open_as_many_files_as_the_system_grants(supervise):
 
 
 def test_more_workers_than_memory_can_hold_are_not_started(supervise, monkeypatch):
-    """The machine would kill one process after the other, and not only theirs."""
+    """The kernel would kill processes."""
     supervisor, _ = supervise()
     monkeypatch.setattr("ludus_local.supervisor.memory_bytes", lambda: 2**30)
     with pytest.raises(WorkerError, match=r"11 worker processes need more than 1 GiB .* has 1 GiB and [\d.]+ cores"):
@@ -165,8 +165,8 @@ def test_more_workers_than_memory_can_hold_are_not_started(supervise, monkeypatc
     assert len(supervisor.launch.commands) == 1
 
 
-def test_whoever_asks_first_is_told_of_too_many_workers(monkeypatch):
-    """In the same words, with nothing started or written."""
+def test_the_launcher_checks_the_memory_for_workers(monkeypatch):
+    """With the same error, before anything is started or written."""
     monkeypatch.setattr("ludus_local.supervisor.memory_bytes", lambda: 2**30)
     LocalLauncher().check(10)
     with pytest.raises(WorkerError, match="11 worker processes need more than 1 GiB"):
@@ -174,7 +174,7 @@ def test_whoever_asks_first_is_told_of_too_many_workers(monkeypatch):
 
 
 def test_a_worker_may_be_made_by_another_module(supervise):
-    """Which is told more than others are; those that it does not name are made as ever."""
+    """It gets extra arguments; other workers are made as usual."""
     supervisor, _ = supervise(modules={"sampler-0": ("some.module", "tcp://*:7077", "keys/run.key")})
     supervisor.start([WorkerSpec(name="sampler-1", threads=1)])
     named, other = (command.argv[2:] for command in supervisor.launch.commands)
@@ -185,7 +185,7 @@ def test_a_worker_may_be_made_by_another_module(supervise):
 
 
 def test_a_worker_of_another_module_is_restarted_by_it(supervise):
-    """And told the same."""
+    """With the same arguments."""
     supervisor, _ = supervise(LEAVE, modules={"sampler-0": ("some.module", "more")})
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
@@ -195,87 +195,87 @@ def test_a_worker_of_another_module_is_restarted_by_it(supervise):
 
 
 def test_a_healthy_worker_is_left_alone(supervise):
-    """Nothing is said and nothing restarted."""
-    supervisor, said = supervise()
+    """Nothing is printed or restarted."""
+    supervisor, lines = supervise()
     pids = supervisor.pids
     supervisor.check(last_seen_s={}, errors={})
     assert supervisor.pids == pids
-    assert (said, supervisor.restarts) == ([], 0)
+    assert (lines, supervisor.restarts) == ([], 0)
 
 
 def test_a_killed_worker_is_restarted(supervise, patience):
-    """At once, as it had no last words; with another session, so that its random numbers are others."""
+    """At once, since it sends no last message; with another session number, so that its random numbers differ."""
     patience(60.0)
-    supervisor, said = supervise()
+    supervisor, lines = supervise()
     first = supervisor.pids["sampler-0"]
     os.kill(first, signal.SIGKILL)
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
     assert supervisor.alive == ["sampler-0"]
     assert supervisor.pids["sampler-0"] != first
-    assert "was killed by signal 9 — restarted" in said[0]
+    assert "was killed by signal 9 — restarted" in lines[0]
     sessions = [c.argv[c.argv.index("--session") + 1] for c in supervisor.launch.commands]
     assert sessions == ["2", "1002"]
 
 
-def test_why_a_worker_ended_is_told(supervise):
-    """What it said itself comes first."""
-    supervisor, said = supervise(LEAVE)
+def test_the_error_of_a_worker_is_printed(supervise):
+    """As it has reported it."""
+    supervisor, lines = supervise(LEAVE)
     wait_dead(supervisor)
     errors = {"sampler-0": "the game crashed"}
     supervisor.check(last_seen_s={}, errors=errors)
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors=errors)
-    assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
-    assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
+    assert lines[0].startswith("sampler-0: the game crashed — restarted; see ")
+    assert lines[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
 
-def test_why_a_worker_ended_may_come_late(supervise, patience):
-    """Its end is noticed before its last message is."""
+def test_the_error_of_a_worker_may_arrive_after_its_end(supervise, patience):
+    """The supervisor waits for the last message."""
     patience(60.0)
-    supervisor, said = supervise(LEAVE)
+    supervisor, lines = supervise(LEAVE)
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
-    assert (said, supervisor.alive) == ([], [])
+    assert (lines, supervisor.alive) == ([], [])
     supervisor.check(last_seen_s={}, errors={"sampler-0": "the game crashed"})
-    assert said[0].startswith("sampler-0: the game crashed — restarted; see ")
+    assert lines[0].startswith("sampler-0: the game crashed — restarted; see ")
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})  # the next one is waited for anew
-    assert len(said) == 1
+    assert len(lines) == 1
     patience(0.1)
     time.sleep(0.1)
     supervisor.check(last_seen_s={}, errors={})
-    assert said[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
+    assert lines[1].startswith("sampler-0: ended by itself with status 3 — restarted; see ")
 
 
 def test_a_silent_worker_is_killed_and_restarted(supervise):
-    """One that is heard is not."""
-    supervisor, said = supervise(stall_s=60.0)
+    """One that sends messages is not."""
+    supervisor, lines = supervise(stall_s=60.0)
     first = supervisor.pids["sampler-0"]
-    supervisor._processes["sampler-0"].started_s -= 100
+    supervisor._workers["sampler-0"].started_s -= 100
     supervisor.check(last_seen_s={"sampler-0": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] == first
     supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 70.0}, errors={})
     assert supervisor.pids["sampler-0"] != first
     assert not is_alive(first)
-    assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", said[0])
+    assert re.match("sampler-0: was silent for 7[0-9] s and was killed — restarted; see ", lines[0])
 
 
 def test_a_worker_that_starts_may_be_silent_for_longer(supervise, monkeypatch):
-    """Importing takes a while where many start at once; but not for ever."""
+    """Importing takes long if many start at once; the time is limited too."""
     supervisor, _ = supervise(stall_s=0.1)
     first = supervisor.pids["sampler-0"]
     time.sleep(0.2)
     supervisor.check(last_seen_s={"sampler-0": time.monotonic() - 60}, errors={})  # its predecessor was heard
     assert supervisor.pids["sampler-0"] == first
-    monkeypatch.setattr("ludus_local.supervisor._START_S", 0.2)
+    monkeypatch.setattr("ludus_local.supervisor._START_TIMEOUT_S", 0.2)
     supervisor.check(last_seen_s={}, errors={})
     assert supervisor.pids["sampler-0"] != first
 
 
-def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
-    """One death more than the restarts allowed within a minute."""
-    supervisor, said = supervise(LEAVE)
+def test_a_worker_that_fails_repeatedly_ends_the_run(supervise):
+    """After one death more within a minute than the restarts allowed."""
+    supervisor, lines = supervise(LEAVE)
     for _ in range(3):
         wait_dead(supervisor)
         supervisor.check(last_seen_s={}, errors={})
@@ -284,68 +284,68 @@ def test_a_worker_that_dies_again_and_again_ends_the_run(supervise):
         WorkerError, match=r"sampler-0: ended by itself with status 3 — 4 times within a minute; see .*log"
     ):
         supervisor.check(last_seen_s={}, errors={})
-    assert len(said) == 3
+    assert len(lines) == 3
 
 
-def test_old_deaths_are_forgotten(supervise, monkeypatch):
-    """A worker may die now and then in a run of days, if it is of use in between."""
-    supervisor, said = supervise(LEAVE)
-    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+def test_deaths_of_a_useful_worker_are_forgotten(supervise, monkeypatch):
+    """A worker may die now and then in a run of days."""
+    supervisor, lines = supervise(LEAVE)
+    monkeypatch.setattr("ludus.recovery._WINDOW_S", 0.001)
     for _ in range(5):
         wait_dead(supervisor)
         time.sleep(0.002)
-        supervisor.progressed("sampler-0")
+        supervisor.record_progress("sampler-0")
         supervisor.check(last_seen_s={}, errors={})
-    assert len(said) == 5
+    assert len(lines) == 5
 
 
-def test_who_had_nothing_to_do_has_not_died_in_vain(supervise, monkeypatch):
-    """An evaluator with nothing to rate commits nothing; killed every few hours, it is restarted for ever."""
-    supervisor, said = supervise(LEAVE)
-    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+def test_a_worker_without_work_is_restarted_without_limit(supervise, monkeypatch):
+    """An evaluator with nothing to rate commits nothing."""
+    supervisor, lines = supervise(LEAVE)
+    monkeypatch.setattr("ludus.recovery._WINDOW_S", 0.001)
     for _ in range(6):
         wait_dead(supervisor)
-        supervisor._processes["sampler-0"].started_s -= 601
+        supervisor._workers["sampler-0"].started_s -= 601
         supervisor.check(last_seen_s={}, errors={})
-    assert len(said) == 6
+    assert len(lines) == 6
 
 
-def test_deaths_in_vain_are_not_forgotten(supervise, monkeypatch):
-    """A worker that always dies before anything of its work is committed is given up, however long it lives."""
-    supervisor, said = supervise(LEAVE)
-    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
+def test_deaths_without_progress_are_limited(supervise, monkeypatch):
+    """A worker that always dies before its work is committed is given up."""
+    supervisor, lines = supervise(LEAVE)
+    monkeypatch.setattr("ludus.recovery._WINDOW_S", 0.001)
     for death in range(5):
         wait_dead(supervisor)
         time.sleep(0.002)
         if death == 0:
             supervisor.check(last_seen_s={}, errors={})
-            supervisor.progressed("sampler-0")
-            supervisor.progressed("learner-of-another-run")
+            supervisor.record_progress("sampler-0")
+            supervisor.record_progress("learner-of-another-run")
         elif death < 4:
             supervisor.check(last_seen_s={}, errors={})
     with pytest.raises(
         WorkerError, match=r"ended by itself with status 3 — 4 times with nothing committed in between; see .*log"
     ):
         supervisor.check(last_seen_s={}, errors={})
-    assert len(said) == 4
+    assert len(lines) == 4
 
 
-def test_what_is_acknowledged_is_progress_and_who_is_stopped_may_end(tmp_path, monkeypatch):
-    """The coordinator acknowledges only what is committed."""
+def test_acknowledgements_are_progress_and_stopped_workers_may_exit(tmp_path, monkeypatch):
+    """The coordinator acknowledges only committed work."""
 
     class Recorder(list):
         def __init__(self, **_):
-            """Nobody is supervised."""
+            """Supervise nothing."""
 
-        def progressed(self, name):
+        def record_progress(self, name):
             self.append(name)
 
-        def dismiss(self, name):
+        def expect_exit(self, name):
             self.append(f"{name} stops")
 
     monkeypatch.setattr("ludus_local.launcher.Supervisor", Recorder)
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    worker_pool = make_crew(tmp_path)
+    worker_pool = make_pool(tmp_path)
     try:
         worker_pool.send("learner-main", CheckpointAck(path="learners/main/00000001.safetensors"))
         worker_pool.send("sampler-0", ResultsAck(report=1))
@@ -355,16 +355,16 @@ def test_what_is_acknowledged_is_progress_and_who_is_stopped_may_end(tmp_path, m
     assert worker_pool._supervisor == ["learner-main", "sampler-0", "sampler-1 stops"]
 
 
-def test_messages_are_gathered(tmp_path, monkeypatch):
-    """What is said between two rounds comes together, in its order; the first round never waits."""
+def test_receive_is_called_at_intervals(tmp_path, monkeypatch):
+    """Messages that arrive in between are received together and in order; the first call does not wait."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    monkeypatch.setattr("ludus_local.launcher._GATHER_S", 2.0)
-    worker_pool = make_crew(tmp_path)
+    monkeypatch.setattr("ludus_local.launcher._RECEIVE_INTERVAL_S", 2.0)
+    worker_pool = make_pool(tmp_path)
     worker_pool.start([])
     worker = ZmqEndpoint("sampler-0")
     worker.connect(COORDINATOR, ipc_address(tmp_path, COORDINATOR))
 
-    def speak():
+    def send():
         for count in (1, 2):
             worker.send(COORDINATOR, Heartbeat(count=count))
             time.sleep(0.05)
@@ -372,7 +372,7 @@ def test_messages_are_gathered(tmp_path, monkeypatch):
     try:
         worker.send(COORDINATOR, Heartbeat(count=0))
         assert worker_pool.receive(10.0) == [("sampler-0", Heartbeat(count=0))]
-        talk = threading.Thread(target=speak)
+        talk = threading.Thread(target=send)
         talk.start()
         assert [message.count for _, message in worker_pool.receive(10.0)] == [1, 2]
         talk.join()
@@ -382,20 +382,20 @@ def test_messages_are_gathered(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def serve(tmp_path):
+def supervise_service(tmp_path):
     """Return a maker of supervisors of a service and a sampler, each with a script of its own."""
     made = []
 
     def make(service, sampler=SLEEP, *, stall_s=60.0):
-        said, scripts = [], {"service-x": Scripts(service), "sampler-0": Scripts(sampler)}
+        lines, scripts = [], {"service-x": Scripts(service), "sampler-0": Scripts(sampler)}
         supervisor = Supervisor(
-            session=Session(run_dir=tmp_path, number=1, stall_s=stall_s, restarts=3, print_line=said.append),
+            session=Session(run_dir=tmp_path, number=1, stall_s=stall_s, restarts=3, print_line=lines.append),
             sockets=tmp_path,
             launch=lambda command: scripts[command.name](command),
         )
         supervisor.start([WorkerSpec(name=name, threads=1) for name in scripts])
         made.append(supervisor)
-        return supervisor, said
+        return supervisor, lines
 
     yield make
     for supervisor in made:
@@ -403,7 +403,7 @@ def serve(tmp_path):
 
 
 def wait_ended(supervisor, name):
-    """Wait until one worker has ended."""
+    """Wait until a worker has ended."""
     deadline = time.monotonic() + 10
     while name in supervisor.alive:
         assert time.monotonic() < deadline
@@ -411,42 +411,43 @@ def wait_ended(supervisor, name):
 
 
 @pytest.mark.parametrize("of_use", [True, False])
-def test_a_service_is_of_use_while_it_serves(serve, monkeypatch, of_use):
-    """It commits nothing; one that dies again and again before anybody was served is given up."""
-    monkeypatch.setattr("ludus_local.supervisor._WINDOW_S", 0.001)
-    supervisor, said = serve(LEAVE)
+def test_answered_requests_are_progress_of_a_service(supervise_service, monkeypatch, of_use):
+    """One that always dies before it has answered a request is given up."""
+    monkeypatch.setattr("ludus.recovery._WINDOW_S", 0.001)
+    supervisor, lines = supervise_service(LEAVE)
     for death in range(6):
         wait_ended(supervisor, "service-x")
         time.sleep(0.002)
         if of_use:
-            supervisor.progressed("service-x")
+            supervisor.record_progress("service-x")
         elif death == 3:
             with pytest.raises(
-                WorkerError, match="service-x: ended by itself with status 3 — 4 times with nobody served in between"
+                WorkerError,
+                match=r"service-x: .* 3 — 4 times with no request answered in between",
             ):
                 supervisor.check(last_seen_s={}, errors={})
             break
         supervisor.check(last_seen_s={}, errors={})
-    assert len(said) == (6 if of_use else 3)
+    assert len(lines) == (6 if of_use else 3)
 
 
-def test_who_waits_for_a_service_that_hangs_is_not_killed_with_it(serve, monkeypatch):
-    """Both were silent for the same time, but only one of them because of itself."""
-    monkeypatch.setattr("ludus_local.supervisor._QUIET_S", 0.1)
-    supervisor, said = serve(SLEEP, stall_s=0.3)
+def test_clients_of_a_hanging_service_are_not_killed(supervise_service, monkeypatch):
+    """Both are silent, but only the service hangs."""
+    monkeypatch.setattr("ludus_local.supervisor._SERVICE_STALL_S", 0.1)
+    supervisor, lines = supervise_service(SLEEP, stall_s=0.3)
     first, spoke = supervisor.pids, time.monotonic()
     while supervisor.pids["service-x"] == first["service-x"]:
         supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": spoke}, errors={})
         time.sleep(0.02)
     assert supervisor.pids["sampler-0"] == first["sampler-0"]
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
-def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
-    """What others count is not, as it may be lost, and neither is a service that has done nothing yet."""
+def test_heartbeats_of_services_and_helpers_are_progress(tmp_path, monkeypatch):
+    """Those of others are not, since their work may be lost; nor is a count of 0."""
     monkeypatch.setattr("ludus_local.launcher.private_ipc_dir", lambda: tmp_path)
-    worker_pool, heard = make_crew(tmp_path), []
-    monkeypatch.setattr(Supervisor, "progressed", lambda self, name: heard.append(name))
+    worker_pool, heard = make_pool(tmp_path), []
+    monkeypatch.setattr(Supervisor, "record_progress", lambda self, name: heard.append(name))
     told = [("service-x", 0), ("service-x", 5), ("learner-main", 5), ("helper-1-main", 0), ("helper-1-main", 5)]
     messages = [(name, Heartbeat(count=count)) for name, count in told]
     monkeypatch.setattr(ZmqEndpoint, "receive", lambda self, timeout_s: messages)
@@ -457,50 +458,50 @@ def test_what_a_service_or_a_helper_counts_is_progress(tmp_path, monkeypatch):
     assert heard == ["service-x", "helper-1-main"]
 
 
-def test_who_waits_for_a_service_that_starts_is_not_silent(serve):
-    """Its answer is all that a sampler waits for, and it says nothing meanwhile; once there is one, it has to speak."""
-    supervisor, said = serve(SLEEP, stall_s=60.0)
+def test_clients_of_a_starting_service_are_not_killed(supervise_service):
+    """A sampler that waits for an answer sends nothing; once the service runs it must."""
+    supervisor, lines = supervise_service(SLEEP, stall_s=60.0)
     first = supervisor.pids["sampler-0"]
-    supervisor._processes["sampler-0"].started_s -= 200
+    supervisor._workers["sampler-0"].started_s -= 200
     spoke = time.monotonic() - 100.0
     supervisor.check(last_seen_s={"sampler-0": spoke}, errors={})
-    assert (supervisor.pids["sampler-0"], said) == (first, [])
+    assert (supervisor.pids["sampler-0"], lines) == (first, [])
     supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
-    assert (supervisor.pids["sampler-0"], said) == (first, [])
-    supervisor._served_s -= 70.0
+    assert (supervisor.pids["sampler-0"], lines) == (first, [])
+    supervisor._service_stalled_s -= 70.0
     supervisor.check(last_seen_s={"sampler-0": spoke, "service-x": time.monotonic()}, errors={})
     assert supervisor.pids["sampler-0"] != first
-    assert len(said) == 1
+    assert len(lines) == 1
 
 
-def spoke(supervisor):
-    """Let all workers have been heard, so that they do not start any more."""
+def mark_connected(supervisor):
+    """Mark all workers as connected, so that they do not count as starting."""
     supervisor._last_seen_s = dict.fromkeys(supervisor.pids, time.monotonic())
 
 
-def test_finishing_waits_for_those_who_leave(supervise, tmp_path):
-    """They are tended meanwhile, and nobody is killed."""
+def test_finish_waits_for_workers_to_exit(supervise, tmp_path):
+    """It polls meanwhile, and kills none."""
     supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=0))
-    spoke(supervisor)
+    mark_connected(supervisor)
     assert supervisor.finish(timeout_s=60, poll=(tmp_path / "stop").touch) == []
     assert (tmp_path / "stop").exists()
 
 
-def test_finishing_does_not_wait_for_those_who_start(supervise):
-    """They have nothing to lose, and nobody has to hear of their end."""
-    supervisor, said = supervise()
-    supervisor.check(last_seen_s={"sampler-0": supervisor._processes["sampler-0"].started_s - 1.0}, errors={})  # before
+def test_finish_kills_starting_workers(supervise):
+    """They hold no unsaved state, and nothing is printed."""
+    supervisor, lines = supervise()
+    supervisor.check(last_seen_s={"sampler-0": supervisor._workers["sampler-0"].started_s - 1.0}, errors={})  # before
     pid = supervisor.pids["sampler-0"]
     assert supervisor.finish(timeout_s=60, poll=pytest.fail) == []
     assert not is_alive(pid)
-    assert said == []
+    assert lines == []
 
 
-def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
-    """What it had not saved is lost, so that must not look like a good end."""
-    supervisor, said = supervise()
-    spoke(supervisor)
-    supervisor.dismiss("sampler-0")
+def test_a_worker_that_is_killed_while_it_stops_is_reported(supervise, tmp_path):
+    """Its unsaved work is lost."""
+    supervisor, lines = supervise()
+    mark_connected(supervisor)
+    supervisor.expect_exit("sampler-0")
 
     def poll():
         os.kill(supervisor.pids["sampler-0"], signal.SIGKILL)
@@ -508,7 +509,7 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
 
     assert supervisor.finish(timeout_s=10, poll=poll) == []
     log = tmp_path / "logs" / "sampler-0.log"
-    assert said == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
+    assert lines == [f"sampler-0: was killed by signal 9 while it stopped; see {log}"]
 
 
 @pytest.mark.parametrize(
@@ -519,67 +520,67 @@ def test_a_worker_that_is_killed_while_it_stops_is_told(supervise, tmp_path):
         ("", "ended by itself with status 0"),
     ],
 )
-def test_a_worker_that_ended_before_it_was_asked_to_is_told(supervise, tmp_path, script, how):
-    """Once, though nobody checked in between, and the end comes twice."""
-    supervisor, said = supervise(script)
+def test_a_worker_that_ended_before_it_was_stopped_is_reported(supervise, tmp_path, script, how):
+    """Once, without a check in between, also if `finish` is called twice."""
+    supervisor, lines = supervise(script)
     wait_dead(supervisor)
-    supervisor.dismiss("sampler-0")  # too late
+    supervisor.expect_exit("sampler-0")  # too late
     for _ in range(2):
         assert supervisor.finish(timeout_s=60, poll=pytest.fail) == []
-    assert said == [f"sampler-0: {how}; see {tmp_path / 'logs' / 'sampler-0.log'}"]
+    assert lines == [f"sampler-0: {how}; see {tmp_path / 'logs' / 'sampler-0.log'}"]
 
 
-def test_a_worker_that_was_restarted_and_ends_again_is_told_again(supervise):
+def test_a_restarted_worker_that_ends_again_is_reported_again(supervise):
     """Its first end was another one."""
-    supervisor, said = supervise(KILL)
+    supervisor, lines = supervise(KILL)
     wait_dead(supervisor)
     supervisor.check(last_seen_s={}, errors={})
     wait_dead(supervisor)
     supervisor.finish(timeout_s=60, poll=pytest.fail)
-    assert [line.partition(" see")[0] for line in said] == [
+    assert [line.partition(" see")[0] for line in lines] == [
         "sampler-0: was killed by signal 9 — restarted;",
         "sampler-0: was killed by signal 9;",
     ]
 
 
 @pytest.mark.parametrize(("status", "told"), [(3, " ended by itself with status 3 while it stopped;"), (0, "")])
-def test_a_worker_that_was_asked_to_stop_may_end_well(supervise, tmp_path, status, told):
-    """With any other status it has failed."""
-    supervisor, said = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
-    spoke(supervisor)
-    supervisor.dismiss("sampler-0")
+def test_a_stopped_worker_may_exit_with_status_0(supervise, tmp_path, status, told):
+    """Any other status is a failure."""
+    supervisor, lines = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
+    mark_connected(supervisor)
+    supervisor.expect_exit("sampler-0")
     assert supervisor.finish(timeout_s=60, poll=(tmp_path / "stop").touch) == []
-    assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in said] == [told] * bool(told)
+    assert [line.removeprefix("sampler-0:").partition(" see")[0] for line in lines] == [told] * bool(told)
 
 
-def test_what_a_worker_said_of_its_end_is_not_told_again(supervise, patience):
-    """Whoever hears its last words tells them."""
+def test_reported_errors_are_not_printed_twice(supervise, patience):
+    """The caller prints the worker's own error."""
     patience(60.0)
-    supervisor, said = supervise(LEAVE)
+    supervisor, lines = supervise(LEAVE)
     errors = {}
     supervisor.check(last_seen_s={}, errors=errors)
     wait_dead(supervisor)
     assert supervisor.finish(timeout_s=60, poll=lambda: errors.update({"sampler-0": "the game crashed"})) == []
-    assert said == []
+    assert lines == []
 
 
-def test_a_worker_that_was_given_up_is_not_told_again(supervise):
-    """It is the error that ends the run."""
-    supervisor, said = supervise(LEAVE)
+def test_a_worker_that_was_given_up_is_not_reported_again(supervise):
+    """Its error ends the run."""
+    supervisor, lines = supervise(LEAVE)
     wait_dead(supervisor)
     supervisor.session = evolve(supervisor.session, restarts=0)
     with pytest.raises(WorkerError, match="ended by itself with status 3"):
         supervisor.check(last_seen_s={}, errors={})
-    assert supervisor.finish(timeout_s=60, poll=pytest.fail) == said == []
+    assert supervisor.finish(timeout_s=60, poll=pytest.fail) == lines == []
 
 
 @pytest.mark.parametrize("status", [3, 0], ids=["failed", "good"])
-def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, tmp_path, status):
-    """One that failed while it stopped has said why; for one that did not, nobody waits."""
+def test_the_last_message_of_a_failed_worker_is_received(supervise, patience, tmp_path, status):
+    """A worker that exits with status 0 is not waited for."""
     patience(0.2)
     supervisor, _ = supervise(LAST.format(path=str(tmp_path / "stop"), status=status))
-    spoke(supervisor)
-    supervisor.dismiss("sampler-0")
+    mark_connected(supervisor)
+    supervisor.expect_exit("sampler-0")
     last_seen_s = []
 
     def poll():
@@ -595,31 +596,31 @@ def test_what_a_worker_says_at_its_end_is_heard(supervise, patience, tmp_path, s
         assert len(last_seen_s) <= 1
 
 
-def test_finishing_kills_stragglers(supervise):
-    """Nothing is left when it returns."""
+def test_finish_kills_the_rest(supervise):
+    """All workers have ended when it returns."""
     supervisor, _ = supervise("import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)")
-    spoke(supervisor)
+    mark_connected(supervisor)
     pid = supervisor.pids["sampler-0"]
     assert supervisor.finish(timeout_s=0.1, poll=lambda: time.sleep(0.01)) == ["sampler-0"]
     assert not is_alive(pid)
     assert supervisor.alive == []
 
 
-def test_nobody_waits_for_services_at_the_end(serve):
-    """They are ended with those that had to be, and blamed for nothing."""
-    supervisor, _ = serve(SLEEP, "")
-    spoke(supervisor)
+def test_finish_does_not_wait_for_services(supervise_service):
+    """They are killed last and not reported."""
+    supervisor, _ = supervise_service(SLEEP, "")
+    mark_connected(supervisor)
     start_s = time.monotonic()
     assert supervisor.finish(timeout_s=30, poll=lambda: time.sleep(0.01)) == []
     assert time.monotonic() - start_s < 20
     assert supervisor.alive == []
 
 
-def test_who_waits_for_a_service_that_has_ended_is_not_waited_for_long(serve, monkeypatch):
-    """Nobody starts it again at the end, so a sampler that asks it will not hear that it is to stop."""
-    monkeypatch.setattr("ludus_local.supervisor._ORPHANED_S", 0.1)
-    supervisor, _ = serve(LEAVE)
-    spoke(supervisor)
+def test_finish_does_not_wait_long_for_clients_of_an_ended_service(supervise_service, monkeypatch):
+    """The service is not restarted, so a sampler that waits for it does not receive `Stop`."""
+    monkeypatch.setattr("ludus_local.supervisor._ORPHAN_TIMEOUT_S", 0.1)
+    supervisor, _ = supervise_service(LEAVE)
+    mark_connected(supervisor)
     wait_ended(supervisor, "service-x")
     start_s = time.monotonic()
     assert supervisor.finish(timeout_s=30, poll=lambda: time.sleep(0.01)) == ["sampler-0"]

@@ -1,4 +1,4 @@
-"""Endpoints over zmq, through sockets of both kinds."""
+"""ZeroMQ endpoints deliver messages over both kinds of sockets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ludus._run.worker_plan import service_name
 from ludus.errors import LinkError, WireError
 from ludus.launcher import learner_name
 from ludus_local import codec
-from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, take_message
+from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, ipc_address, private_ipc_dir, take_message
 
 PATIENCE_S = 60.0
 
 
 class Hub:
-    """Makes endpoints of one transport, addresses for them, and closes what a test leaves open."""
+    """Makes endpoints of one transport and addresses for them, and closes what tests leave open."""
 
     def __init__(self, kind, directory):
         self.kind = kind
@@ -103,7 +103,7 @@ def eventually(condition):
 
 
 def linked(hub, *, host="coordinator", guest="sampler-0"):
-    """Return a host and a guest that have heard of each other."""
+    """Return a host and a guest that have exchanged messages."""
     server, address = hub.bound(host)
     client = hub.endpoint(guest)
     client.connect(host, address)
@@ -119,8 +119,8 @@ def test_a_guest_reaches_its_host_and_the_host_answers_by_name(hub):
     assert collect(client, 1) == [("coordinator", Stop(reason="enough"))]
 
 
-def test_the_guest_names_its_host(hub):
-    """The name given to connect is the one under which the host's messages arrive."""
+def test_the_name_given_to_connect_is_the_sender(hub):
+    """The host's messages arrive under it."""
     server, address = hub.bound("coordinator")
     client = hub.endpoint("sampler-0")
     client.connect("chief", address)
@@ -131,7 +131,7 @@ def test_the_guest_names_its_host(hub):
 
 
 def test_one_endpoint_binds_and_connects(hub):
-    """A learner serves samplers while it reports to the coordinator."""
+    """Like a learner's, for samplers and the coordinator."""
     coordinator, at_coordinator = hub.bound("coordinator")
     learner, at_learner = hub.bound("learner")
     sampler = hub.endpoint("sampler-0")
@@ -155,8 +155,8 @@ def test_messages_sent_before_the_peer_binds_arrive_in_order(directory, hub):
     assert [message.report for _, message in collect(server, 5)] == list(range(5))
 
 
-def test_what_waits_for_an_absent_peer_is_bounded(hub, directory):
-    """A peer that never comes cannot fill the memory of those who wait for it."""
+def test_the_queue_for_an_absent_peer_is_bounded(hub, directory):
+    """It cannot fill the memory."""
     client = hub.endpoint("sampler-0")
     client.connect("coordinator", ipc_address(directory, "nobody"))
     answers = [client.send("coordinator", Stop()) for _ in range(1000)]
@@ -165,8 +165,8 @@ def test_what_waits_for_an_absent_peer_is_bounded(hub, directory):
     assert sum(answers) == 64
 
 
-def test_a_peer_that_does_not_read_makes_send_answer_false(hub):
-    """A full queue refuses and never blocks, and works again once the peer reads."""
+def test_send_returns_false_if_the_queue_is_full(hub):
+    """It does not block, and works again once the peer receives."""
     server, client, _ = linked(hub)
     payload = {"x": np.zeros(100_000, np.uint8)}
     sent = 0
@@ -179,22 +179,22 @@ def test_a_peer_that_does_not_read_makes_send_answer_false(hub):
     assert collect(server, 1) == [("sampler-0", Stop())]
 
 
-def test_unknown_peers_are_refused(hub):
-    """Sending to a name that nobody has answers False, on hosts and on mere guests."""
+def test_send_returns_false_for_unknown_peers(hub):
+    """On endpoints that bind or connect."""
     server, client, _ = linked(hub)
     assert not server.send("sampler-9", Stop())
     assert not client.send("sampler-9", Stop())
 
 
-def test_a_peer_that_left_is_noticed(hub):
-    """The host's sends to a guest that closed its endpoint answer False before long."""
+def test_a_disconnected_peer_is_noticed(hub):
+    """Soon after it has closed its endpoint, sending returns False."""
     server, client, _ = linked(hub)
     client.close()
     eventually(lambda: not server.send("sampler-0", Stop()))
 
 
 def test_a_restarted_guest_takes_over_its_name(hub):
-    """After a restart under the same name, the host reaches the new one."""
+    """The host reaches the new process."""
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
@@ -205,8 +205,8 @@ def test_a_restarted_guest_takes_over_its_name(hub):
     assert old.receive(0.0) == []
 
 
-def test_a_replaced_guest_is_no_longer_heard(hub):
-    """Of a worker that hangs and its replacement only the newer one counts, and it keeps the connection."""
+def test_messages_of_a_replaced_guest_are_dropped(hub):
+    """The newer process keeps the connection."""
     server, old, address = linked(hub)
     new = hub.endpoint("sampler-0")
     new.connect("coordinator", address)
@@ -219,7 +219,7 @@ def test_a_replaced_guest_is_no_longer_heard(hub):
 
 
 def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
-    """Nothing of a worker that was killed keeps its successor from being reached."""
+    """Its successor can connect."""
     hub = Hub("ipc", directory)
     server, address = hub.bound("coordinator")
     code = (
@@ -240,7 +240,7 @@ def test_a_killed_process_is_noticed_and_can_be_replaced(directory):
 
 
 def test_a_restarted_host_is_found_again(hub):
-    """Guests reconnect by themselves to a host that is back at its address."""
+    """Guests reconnect by themselves."""
     server, client, address = linked(hub)
     server.close()
     again = hub.endpoint("coordinator")
@@ -250,18 +250,18 @@ def test_a_restarted_host_is_found_again(hub):
     assert collect(client, 1) == [("coordinator", Stop(reason="welcome back"))]
 
 
-class Carrier:
-    """Brings messages of workers of other hosts."""
+class Forwarder:
+    """Forwards messages of workers of other hosts."""
 
     def __init__(self, address):
         self._own = Sockets()
-        self.socket = self._own.dealer(CARRIER, address)
+        self.socket = self._own.dealer(FORWARDER, address)
 
     def bring(self, worker, *frames):
         self.socket.send_multipart([worker.encode(), *frames])
 
-    def hear(self):
-        """Return what one message says, and to whom."""
+    def receive(self):
+        """Return the addressee and the message that arrived."""
         assert self.socket.poll(PATIENCE_S * 1000)
         worker, *frames = map(bytes, take_message(self.socket))
         return worker.decode(), codec.decode(frames)
@@ -271,96 +271,96 @@ class Carrier:
 
 
 @pytest.fixture
-def carried(hub):
-    """Return a host and a carrier that has spoken for a worker."""
+def forwarded(hub):
+    """Return a host and a forwarder that has forwarded a message of a worker."""
     server, address = hub.bound("coordinator")
-    carrier = Carrier(address)
-    carrier.bring("sampler-far-0", *codec.encode(Hello()))
+    forwarder = Forwarder(address)
+    forwarder.bring("sampler-far-0", *codec.encode(Hello()))
     assert collect(server, 1) == [("sampler-far-0", Hello())]
-    yield server, carrier, address
-    carrier.close()
+    yield server, forwarder, address
+    forwarder.close()
 
 
-def test_the_carrier_speaks_for_others_and_is_answered_for_them(hub, carried):
-    """To those who listen, workers elsewhere are peers like others."""
-    server, carrier, address = carried
+def test_messages_are_exchanged_through_a_forwarder(hub, forwarded):
+    """Remote workers are peers like others."""
+    server, forwarder, address = forwarded
     near = hub.endpoint("sampler-0")
     near.connect("coordinator", address)
-    carrier.bring("sampler-far-1", *codec.encode(Hello()))
+    forwarder.bring("sampler-far-1", *codec.encode(Hello()))
     send(near, "coordinator", Hello())
     assert {peer for peer, _ in collect(server, 2)} == {"sampler-far-1", "sampler-0"}
     for peer in ("sampler-far-1", "sampler-0", "sampler-far-0"):
         assert server.send(peer, Stop(reason=peer))
-    assert [carrier.hear() for _ in range(2)] == [
+    assert [forwarder.receive() for _ in range(2)] == [
         (peer, Stop(reason=peer)) for peer in ("sampler-far-1", "sampler-far-0")
     ]
     assert collect(near, 1) == [("coordinator", Stop(reason="sampler-0"))]
 
 
-def test_who_is_carried_may_come_directly_later(hub, carried):
-    """And the other way round: whoever spoke for it last is answered."""
-    server, carrier, address = carried
+def test_a_forwarded_worker_may_connect_directly_later(hub, forwarded):
+    """And the other way round: the last route is used."""
+    server, forwarder, address = forwarded
     direct = hub.endpoint("sampler-far-0")
     direct.connect("coordinator", address)
     send(direct, "coordinator", Heartbeat(count=1))
     collect(server, 1)
     assert server.send("sampler-far-0", Stop(reason="directly"))
     assert collect(direct, 1) == [("coordinator", Stop(reason="directly"))]
-    carrier.bring("sampler-far-0", *codec.encode(Heartbeat(count=2)))
+    forwarder.bring("sampler-far-0", *codec.encode(Heartbeat(count=2)))
     assert collect(server, 1) == [("sampler-far-0", Heartbeat(count=2))]
-    assert server.send("sampler-far-0", Stop(reason="carried"))
-    assert carrier.hear() == ("sampler-far-0", Stop(reason="carried"))
+    assert server.send("sampler-far-0", Stop(reason="forwarded"))
+    assert forwarder.receive() == ("sampler-far-0", Stop(reason="forwarded"))
 
 
 @pytest.mark.parametrize("name", ["", "../up", "Loud", "a" * 81, "ä"])
-def test_the_carrier_speaks_for_nobody_with_an_odd_name(carried, name):
-    """What it says for them is dropped; nobody answers them."""
-    server, carrier, _ = carried
-    carrier.bring(name, *codec.encode(Stop()))
-    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+def test_forwarded_messages_with_invalid_names_are_dropped(forwarded, name):
+    """Nothing is sent to them."""
+    server, forwarder, _ = forwarded
+    forwarder.bring(name, *codec.encode(Stop()))
+    forwarder.bring("sampler-far-0", *codec.encode(Stop()))
     assert collect(server, 1) == [("sampler-far-0", Stop())]
     assert server.drops == {"unnamed": 1}
     assert not server.send(name, Stop())
 
 
 @pytest.mark.parametrize("frames", [[], [b"garbage"], [*codec.encode(Stop()), b""]], ids=len)
-def test_garbage_that_is_carried_is_dropped(carried, frames):
+def test_invalid_forwarded_messages_are_dropped(forwarded, frames):
     """Like any other."""
-    server, carrier, _ = carried
-    carrier.bring("sampler-far-0", *frames)
-    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+    server, forwarder, _ = forwarded
+    forwarder.bring("sampler-far-0", *frames)
+    forwarder.bring("sampler-far-0", *codec.encode(Stop()))
     assert collect(server, 1) == [("sampler-far-0", Stop())]
     assert server.drops.total() == 1
 
 
-def test_with_the_carrier_go_those_it_speaks_for(carried):
+def test_forwarded_workers_disconnect_with_the_forwarder(forwarded):
     """Until it is back."""
-    server, carrier, address = carried
-    carrier.close()
+    server, forwarder, address = forwarded
+    forwarder.close()
     eventually(lambda: not server.send("sampler-far-0", Stop()))
-    again = Carrier(address)
+    again = Forwarder(address)
     try:
         again.bring("sampler-far-1", *codec.encode(Hello()))
         collect(server, 1)
         assert server.send("sampler-far-0", Stop())
-        assert again.hear() == ("sampler-far-0", Stop())
+        assert again.receive() == ("sampler-far-0", Stop())
     finally:
         again.close()
 
 
 @pytest.mark.parametrize("arrays", [codec.MAX_ARRAYS, codec.MAX_ARRAYS + 1])
-def test_what_is_carried_may_be_as_long_as_anything(carried, arrays):
-    """The name of its speaker does not count."""
-    server, carrier, _ = carried
+def test_forwarded_messages_may_have_all_frames(forwarded, arrays):
+    """The name of the sender does not count."""
+    server, forwarder, _ = forwarded
     block = Segments(player="p", block=1, arrays={"x": np.zeros(0)})
-    carrier.bring("sampler-far-0", *codec.encode(block), *[b""] * (arrays - 1))
-    carrier.bring("sampler-far-0", *codec.encode(Stop()))
+    forwarder.bring("sampler-far-0", *codec.encode(block), *[b""] * (arrays - 1))
+    forwarder.bring("sampler-far-0", *codec.encode(Stop()))
     assert collect(server, 1) == [("sampler-far-0", Stop())]
     assert server.drops == {"undecodable" if arrays == codec.MAX_ARRAYS else "oversized": 1}
 
 
-def test_several_endpoints_can_be_waited_for_at_once(hub):
-    """By the sockets that become readable when something arrives."""
+def test_several_endpoints_can_be_polled_at_once(hub):
+    """By their sockets."""
     server, client, _ = linked(hub)
     both = zmq.Poller()
     for socket in (*server.sockets, *client.sockets):
@@ -374,7 +374,7 @@ def test_several_endpoints_can_be_waited_for_at_once(hub):
 
 
 def test_big_arrays_arrive_unchanged(hub):
-    """64 MB travel in one message."""
+    """64 MB in one message."""
     server, client, _ = linked(hub)
     arrays = {"big": np.arange(16 * 1024**2, dtype=np.int32), "small": np.float32([[1.5, np.nan]])}
     assert client.send("coordinator", Segments(player="p", block=1, arrays=arrays))
@@ -395,7 +395,7 @@ def test_many_small_messages_keep_their_order(hub):
 
 
 def test_closing_is_quick_and_final_with_messages_pending(hub, directory):
-    """Messages for a peer that never came do not hold up the end, and closing twice is fine."""
+    """Messages for an absent peer do not delay it, and closing twice is allowed."""
     client = hub.endpoint("sampler-0")
     client.connect("coordinator", ipc_address(directory, "nobody"))
     assert client.send("coordinator", Stop())
@@ -406,8 +406,8 @@ def test_closing_is_quick_and_final_with_messages_pending(hub, directory):
     assert not client.send("coordinator", Stop())
 
 
-def test_what_was_sent_just_before_closing_arrives(hub, monkeypatch):
-    """Last words get the time to leave, even if they are many."""
+def test_messages_sent_before_closing_arrive(hub, monkeypatch):
+    """Even if they are many."""
     monkeypatch.setattr("ludus_local.transport.LINGER_MS", 20_000)  # for so many; each buffer is a turn of both sides
     server, client, _ = linked(hub)
     arrays = {"x": np.zeros(16 * 1024**2, np.uint8)}
@@ -417,8 +417,8 @@ def test_what_was_sent_just_before_closing_arrives(hub, monkeypatch):
     assert [type(message) for _, message in collect(server, 2)] == [Segments, Stop]
 
 
-def test_receive_waits_no_longer_than_told(hub):
-    """With nothing to receive it returns an empty list in time."""
+def test_receive_returns_after_the_timeout(hub):
+    """With an empty list."""
     server, _, _ = linked(hub)
     start = time.monotonic()
     assert server.receive(0.05) == []
@@ -426,7 +426,7 @@ def test_receive_waits_no_longer_than_told(hub):
 
 
 def test_a_message_that_cannot_be_encoded_is_the_senders_error(hub):
-    """The sender hears of its own mistake instead of the receiver."""
+    """The receiver gets nothing."""
     _, client, _ = linked(hub)
     with pytest.raises(WireError, match=r"ResultsAck cannot be sent"):
         client.send("coordinator", ResultsAck(report=2**64))
@@ -434,7 +434,7 @@ def test_a_message_that_cannot_be_encoded_is_the_senders_error(hub):
 
 @pytest.mark.parametrize("frames", [[b""], [b"garbage"], [b"LUDS\x01\x00\xc1"], [os.urandom(200), b"x" * 100]])
 def test_garbage_is_dropped_counted_and_logged(hub, frames, caplog):
-    """What cannot be decoded neither arrives nor breaks anything, and its sender is named."""
+    """Invalid messages are dropped, and their sender is logged."""
     server, address = hub.bound("coordinator")
     with caplog.at_level(logging.WARNING, logger="ludus"):
         hub.send_garbage(address, b"rogue", frames)
@@ -443,7 +443,7 @@ def test_garbage_is_dropped_counted_and_logged(hub, frames, caplog):
 
 
 def test_messages_after_garbage_still_arrive(hub):
-    """One broken peer does not stop the others."""
+    """One faulty peer does not affect others."""
     server, _, address = linked(hub)
     hub.send_garbage(address, b"rogue", [b"garbage"])
     hub.send_garbage(address, b"sampler-1", codec.encode(Hello()))
@@ -451,7 +451,7 @@ def test_messages_after_garbage_still_arrive(hub):
 
 
 def test_too_many_frames_count_as_oversized(hub):
-    """A message of more frames than allowed is dropped under its own reason."""
+    """Such messages are dropped with a reason of their own."""
     server, address = hub.bound("coordinator")
     hub.send_garbage(address, b"rogue", [*codec.encode(Stop()), *[b"x"] * 5000])
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("oversized") == 1)
@@ -459,7 +459,7 @@ def test_too_many_frames_count_as_oversized(hub):
 
 @pytest.mark.parametrize("kind", ["ipc", "tcp"])
 def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkeypatch):
-    """Too large a frame makes libzmq hang up on its peer before it is read; others go on."""
+    """Libzmq disconnects the peer before it reads them; others are not affected."""
     monkeypatch.setattr(codec, "MAX_FRAME_BYTES", 1000)
     hub = Hub(kind, directory)
     server, _, address = linked(hub)
@@ -472,14 +472,14 @@ def test_frames_above_the_limit_never_reach_this_process(kind, directory, monkey
 
 @pytest.mark.parametrize("name", [b"../up", b"Loud", b"\x00\x01\x02\x03\x04", b"a" * 81, "ä".encode()])
 def test_peers_without_a_valid_name_are_dropped(hub, name):
-    """Names become dictionary keys and log lines, so odd ones are refused."""
+    """Names become dictionary keys and log lines."""
     server, address = hub.bound("coordinator")
     hub.send_garbage(address, name, codec.encode(Stop()))
     eventually(lambda: server.receive(0.01) == [] and server.drops.get("unnamed") == 1)
 
 
 def test_a_flood_of_garbage_does_not_flood_the_log(directory, caplog):
-    """A thousand drops are counted, but logged about ten times."""
+    """A thousand drops are logged about ten times."""
     hub = Hub("ipc", directory)
     server, _ = hub.bound("coordinator")
     for _ in range(1000):
@@ -490,7 +490,7 @@ def test_a_flood_of_garbage_does_not_flood_the_log(directory, caplog):
 
 
 def test_a_taken_port_is_a_link_error(directory):
-    """Binding a port twice names the worker and the address."""
+    """The error names the worker and the address."""
     hub = Hub("tcp", directory)
     _, address = hub.bound("coordinator")
     with pytest.raises(LinkError, match=r"other cannot listen at tcp://127\.0\.0\.1:\d+"):
@@ -514,16 +514,16 @@ def test_a_taken_port_is_a_link_error(directory):
     ],
 )
 @pytest.mark.parametrize("method", ["bind", "connect"])
-def test_addresses_that_others_could_reach_are_refused(address, method):
-    """Without keys only this machine's loopback and private directories are allowed."""
+def test_addresses_that_others_could_reach_are_rejected(address, method):
+    """Without keys only loopback and private directories are allowed."""
     endpoint = ZmqEndpoint("sampler-0")
     with pytest.raises(LinkError, match="by `ludus join`, of ludus-hosts"):
         endpoint.bind(address) if method == "bind" else endpoint.connect("peer", address)
     endpoint.close()
 
 
-def test_sockets_in_directories_open_to_others_are_refused(tmp_path):
-    """Whoever can enter the directory can connect, so its mode is checked."""
+def test_sockets_in_directories_open_to_others_are_rejected(tmp_path):
+    """Every user that can enter the directory could connect."""
     tmp_path.chmod(0o755)
     endpoint = ZmqEndpoint("sampler-0")
     with pytest.raises(LinkError, match="mode 0700"):
@@ -531,8 +531,8 @@ def test_sockets_in_directories_open_to_others_are_refused(tmp_path):
     endpoint.close()
 
 
-def test_sockets_in_linked_directories_are_refused(directory):
-    """A symbolic link may be pointed elsewhere after the check."""
+def test_sockets_in_linked_directories_are_rejected(directory):
+    """A symbolic link could change after the check."""
     link = directory / "link"
     target = directory / "target"
     target.mkdir(mode=0o700)
@@ -544,15 +544,15 @@ def test_sockets_in_linked_directories_are_refused(directory):
 
 
 def test_a_missing_directory_is_a_link_error():
-    """A stale address says which directory is gone."""
+    """The error names the directory."""
     endpoint = ZmqEndpoint("sampler-0")
     with pytest.raises(LinkError, match="/nowhere: No such file"):
         endpoint.connect("peer", "ipc:///nowhere/x")
     endpoint.close()
 
 
-def test_socket_paths_that_would_be_cut_off_are_refused(directory):
-    """Socket paths have about a hundred bytes."""
+def test_socket_paths_that_are_too_long_are_rejected(directory):
+    """They have about a hundred bytes."""
     endpoint = ZmqEndpoint("sampler-0")
     with pytest.raises(LinkError, match="longer than 100 bytes"):
         endpoint.bind(f"ipc://{directory}/{'x' * 100}")
@@ -560,7 +560,7 @@ def test_socket_paths_that_would_be_cut_off_are_refused(directory):
 
 
 def test_an_endpoint_needs_a_valid_name():
-    """The name is the identity that peers see."""
+    """The name identifies it to peers."""
     with pytest.raises(LinkError, match="Sampler 0"):
         ZmqEndpoint("Sampler 0")
 
@@ -583,7 +583,7 @@ def test_the_private_directory_is_private(directory):
 
 
 def test_a_directory_outlives_a_logout(monkeypatch, directory):
-    """XDG_RUNTIME_DIR is removed then, while a run may go on."""
+    """XDG_RUNTIME_DIR is removed at the logout, while a run may go on."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(directory))
     made = private_ipc_dir()
     assert made.parent == Path(tempfile.gettempdir())
@@ -591,7 +591,7 @@ def test_a_directory_outlives_a_logout(monkeypatch, directory):
 
 
 @pytest.mark.parametrize("place", ["/nowhere", "/tmp/" + "x" * 100])
-def test_unusable_temporary_directories_are_passed_over(monkeypatch, place):
+def test_unusable_temporary_directories_are_skipped(monkeypatch, place):
     """A missing or too long TMPDIR does not stop a run."""
     monkeypatch.setattr(tempfile, "tempdir", place)
     made = private_ipc_dir()
@@ -612,21 +612,21 @@ def only(monkeypatch):
     return choose
 
 
-def test_the_runtime_directory_is_better_than_none(only, directory):
-    """Where temporary files cannot be written."""
+def test_the_runtime_directory_is_the_last_choice(only, directory):
+    """If temporary files cannot be written."""
     only(directory)
     assert private_ipc_dir().parent == directory
 
 
-def test_without_a_place_it_is_said_how_to_give_one(only):
-    """As there is something that the user can do."""
+def test_without_a_directory_the_error_names_the_remedy(only):
+    """The user can set TMPDIR."""
     only("/nowhere")
     with pytest.raises(LinkError, match="set TMPDIR to a short writable path"):
         private_ipc_dir()
 
 
 def test_addresses_of_the_longest_names_fit(directory):
-    """Names that are too long for a socket path are shortened, each to a path of its own."""
+    """Names that are too long for a socket path are replaced by a hash."""
     long = Path("/tmp") / ("x" * 45)
     first, second = ipc_address(long, "a" * 64), ipc_address(long, "a" * 63 + "b")
     assert max(len(first), len(second)) < 100 + len("ipc://")
@@ -635,7 +635,7 @@ def test_addresses_of_the_longest_names_fit(directory):
 
 
 def test_sockets_of_killed_processes_are_removed(monkeypatch):
-    """A killed run cannot tidy up; the next one does, and leaves those of running processes alone."""
+    """By the next run; those of running processes stay."""
     place = Path(tempfile.mkdtemp(prefix="t-"))  # pytest's own folders have names too long for sockets
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     dead = place / f"ludus-run-{os.getpid()}-abc"  # its process id has been given to another process since

@@ -1,4 +1,4 @@
-"""A worker serves until it is told to stop and everything it said is acknowledged."""
+"""A worker process runs until it is stopped and everything it sent is acknowledged."""
 
 from __future__ import annotations
 
@@ -9,36 +9,36 @@ import pytest
 from ludus._messaging.messages import Failure, Heartbeat, Stop
 from ludus.errors import ConfigError, ContractError, LinkError, RunError
 from ludus.launcher import COORDINATOR
-from ludus_local import worker as _worker
+from ludus_local import worker as worker_module
 from ludus_local.transport import private_ipc_dir
-from ludus_local.worker import Command
+from ludus_local.worker import WorkerArguments
 
 
 class Endless:
-    """A worker that is settled some calls after it was stopped."""
+    """A worker that is drained some calls after it was stopped."""
 
     name, count, stopped = "sampler-0", 7, False
 
-    def __init__(self, *, settles=3):
-        self.left, self.heard, self.started = settles, [], False
+    def __init__(self, *, calls_to_drain=3):
+        self.calls_left, self.received, self.started = calls_to_drain, [], False
 
     def start(self):
         self.started = True
 
     def handle(self, peer, message):
-        self.heard.append((peer, message))
+        self.received.append((peer, message))
         self.stopped |= isinstance(message, Stop)
 
     @property
     def drained(self):
-        return self.left <= 0
+        return self.calls_left <= 0
 
     def work(self):
-        self.left -= self.stopped
+        self.calls_left -= self.stopped
         return not self.stopped
 
     def close(self):
-        """Nothing to free."""
+        """Do nothing."""
 
 
 class Line:
@@ -56,45 +56,45 @@ class Line:
         return True
 
 
-def test_it_serves_until_it_has_settled():
-    """It introduces itself, shows a sign of life, and does not leave before its last words are heard."""
+def test_it_runs_until_it_is_drained():
+    """It registers and sends heartbeats."""
     worker, line = Endless(), Line(Stop())
-    _worker.serve(worker, line)
+    worker_module.run_loop(worker, line)
     assert worker.started
-    assert worker.left == 0
+    assert worker.calls_left == 0
     assert line.sent == [(COORDINATOR, Heartbeat(count=7))]
 
 
-def test_it_waits_only_when_there_is_nothing_to_do():
-    """A busy worker looks for messages now and then, and goes on."""
+def test_it_blocks_only_while_idle():
+    """A busy worker polls its sockets at intervals."""
     line, works = Line(), []
-    worker = Endless(settles=1)
+    worker = Endless(calls_to_drain=1)
     worker.work = lambda: works.append(1) or len(line.waits) < 4 or line.inbox.append(Stop()) or False
-    worker.handle = lambda peer, message: setattr(worker, "stopped", True) or setattr(worker, "left", 0)
-    _worker.serve(worker, line)
-    assert line.waits == [_worker._IDLE_S, 0.0, 0.0, 0.0, _worker._IDLE_S]
+    worker.handle = lambda peer, message: setattr(worker, "stopped", True) or setattr(worker, "calls_left", 0)
+    worker_module.run_loop(worker, line)
+    assert line.waits == [worker_module._IDLE_TIMEOUT_S, 0.0, 0.0, 0.0, worker_module._IDLE_TIMEOUT_S]
     assert len(works) > 10 * len(line.waits)
 
 
-def test_it_leaves_in_the_end_even_if_nobody_answers(monkeypatch):
-    """A coordinator that is gone acknowledges nothing."""
-    monkeypatch.setattr(_worker, "_LEAVE_S", 0.0)
-    worker = Endless(settles=10**9)
-    _worker.serve(worker, Line(Stop()))
-    assert worker.left > 0
+def test_a_stopped_worker_exits_without_acknowledgements(monkeypatch):
+    """After a timeout: the coordinator may be gone."""
+    monkeypatch.setattr(worker_module, "_DRAIN_TIMEOUT_S", 0.0)
+    worker = Endless(calls_to_drain=10**9)
+    worker_module.run_loop(worker, Line(Stop()))
+    assert worker.calls_left > 0
 
 
 @pytest.fixture
 def alone(monkeypatch):
-    """Leave the process of the tests as it is."""
-    monkeypatch.setattr(_worker.signal, "signal", lambda *_: None)
-    monkeypatch.setattr(_worker, "die_with_parent", lambda pid: None)
-    monkeypatch.setattr(_worker, "set_process_title", lambda title: None)
+    """Keep the settings of the test process."""
+    monkeypatch.setattr(worker_module.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker_module, "die_with_parent", lambda pid: None)
+    monkeypatch.setattr(worker_module, "set_process_title", lambda title: None)
 
 
 @pytest.fixture
-def end(monkeypatch, tmp_path, alone):
-    """Return a function that lets a worker end with an error, and returns its endpoint."""
+def fail_worker(monkeypatch, tmp_path, alone):
+    """Return a function that lets a worker fail with an error, and returns its endpoint."""
 
     class Endpoint(Line):
         def __init__(self, name, *, sockets):
@@ -102,25 +102,25 @@ def end(monkeypatch, tmp_path, alone):
             made.append(self)
 
         def connect(self, peer, address):
-            """Nobody is there."""
+            """Do nothing."""
 
         def close(self):
             self.closed = True
 
     made = []
-    monkeypatch.setattr(_worker, "ZmqEndpoint", Endpoint)
+    monkeypatch.setattr(worker_module, "ZmqEndpoint", Endpoint)
 
-    def run(error):
+    def run_process(error):
         def fail(*_, **__):
             raise error
 
-        monkeypatch.setattr(_worker, "make_worker", fail)
+        monkeypatch.setattr(worker_module, "make_worker", fail)
         arguments = ["--run", str(tmp_path), "--name", "evaluator-0", "--threads", "1", "--session", "1"]
-        assert _worker.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
+        assert worker_module.main([*arguments, "--sockets", str(tmp_path), "--parent", "1"]) == 1
         assert made[0].closed
         return made[0]
 
-    return run
+    return run_process
 
 
 @pytest.mark.parametrize(
@@ -132,45 +132,47 @@ def end(monkeypatch, tmp_path, alone):
         (LinkError("no peer"), False),
     ],
 )
-def test_why_a_worker_ends_is_said(end, capsys, error, fatal):
-    """The coordinator hears the line; what no restart cures is marked."""
-    assert end(error).sent == [(COORDINATOR, Failure(error=str(error), fatal=fatal))]
+def test_errors_are_sent_to_the_coordinator(fail_worker, capsys, error, fatal):
+    """Those that no restart cures are marked as fatal."""
+    assert fail_worker(error).sent == [(COORDINATOR, Failure(error=str(error), fatal=fatal))]
     assert str(error) in capsys.readouterr().err
 
 
-def test_a_worker_does_not_leave_in_silence(end, capsys):
-    """A game or an algorithm that exits has failed, whatever the status, and the log shows where."""
-    assert end(SystemExit(0)).sent == [(COORDINATOR, Failure(error="SystemExit: 0", fatal=False))]
+def test_an_exit_in_plugin_code_is_an_error(fail_worker, capsys):
+    """Whatever its status; the log has the traceback."""
+    assert fail_worker(SystemExit(0)).sent == [(COORDINATOR, Failure(error="SystemExit: 0", fatal=False))]
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_why_a_worker_ends_is_said_when_its_log_is_on_a_full_disk(end, monkeypatch):
-    """The traceback is lost, the line is not."""
+def test_errors_are_sent_if_the_log_cannot_be_written(fail_worker, monkeypatch):
+    """Only the traceback is lost."""
 
     class Full(StringIO):
         def write(self, text):
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sys.stderr", Full())
-    assert end(RunError("full disk")).sent[0][1].error == "full disk"
+    assert fail_worker(RunError("full disk")).sent[0][1].error == "full disk"
 
 
-@pytest.mark.parametrize("more", [[], ["tcp://*:7077", "a key"]])
-def test_a_worker_of_another_kind_is_told_more(alone, more):
-    """What follows the arguments of all, in its order; it is served and closed like any other."""
-    told, sockets = [], private_ipc_dir()
-    worker = Endless(settles=0)
+@pytest.mark.parametrize("extra", [[], ["tcp://*:7077", "a key"]])
+def test_other_modules_get_extra_arguments(alone, extra):
+    """After those of all workers; their worker runs like any other."""
+    calls, sockets = [], private_ipc_dir()
+    worker = Endless(calls_to_drain=0)
     worker.closed = False
     worker.close = lambda: setattr(worker, "closed", True)
 
     def make(command, endpoint):
-        told.append((command, endpoint.name))
+        calls.append((command, endpoint.name))
         worker.handle(COORDINATOR, Stop())
         return worker, Line()
 
     arguments = ["--run", "runs/x", "--name", "service-y", "--threads", "2", "--session", "3"]
-    assert _worker.run(make, [*arguments, "--sockets", str(sockets), "--parent", "4", *more]) == 0
-    command = Command(run=Path("runs/x"), name="service-y", threads=2, session=3, sockets=sockets, parent=4, more=more)
-    assert told == [(command, "service-y")]
+    assert worker_module.run_process(make, [*arguments, "--sockets", str(sockets), "--parent", "4", *extra]) == 0
+    command = WorkerArguments(
+        run=Path("runs/x"), name="service-y", threads=2, session=3, sockets=sockets, parent=4, extra=extra
+    )
+    assert calls == [(command, "service-y")]
     assert worker.closed
     sockets.rmdir()

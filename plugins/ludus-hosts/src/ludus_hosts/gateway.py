@@ -1,6 +1,6 @@
 """The gateway: a process on the machine of the run that brings messages of workers from and to other machines.
 
-It listens at one TCP port, for those whose keys are allowed. To learners and coordinator it is the `CARRIER`: what
+It listens at one TCP port, for those whose keys are allowed. To learners and coordinator it is the `FORWARDER`: what
 workers elsewhere say passes through as it is. Weights it reads where a learner shows them, and sends the newest to
 every host once, however many samplers that has; frozen models it sends when a host asks for their hash.
 
@@ -26,13 +26,13 @@ from ludus.launcher import COORDINATOR, Link
 from ludus.option import name as a_name
 from ludus.wire import FixtureRequest, Heartbeat, Hello, Message, MetricsReport, Results, SamplerLeft, Segments, Stop
 from ludus_local import codec
-from ludus_local.board import BoardReader
-from ludus_local.carriage import BlockReference, ways
+from ludus_local.block_transfer import BlockReference, transfer_methods
 from ludus_local.codec import Frame
-from ludus_local.link import Declined, HostLink, Offer, Where
+from ludus_local.link import CapabilitiesRequest, HostLink, LinkCapabilities, WeightStoreUnavailable
 from ludus_local.memory import SharedFolder
-from ludus_local.transport import CARRIER, Sockets, ZmqEndpoint, drain, ipc_address
-from ludus_local.worker import Command, run
+from ludus_local.transport import FORWARDER, Sockets, ZmqEndpoint, drain, ipc_address
+from ludus_local.weight_store import WeightStoreReader
+from ludus_local.worker import WorkerArguments, run_process
 
 from ludus_hosts.keys import RunKey
 from ludus_hosts.line import Listener
@@ -64,7 +64,7 @@ _PART_BYTES = 2**20  # of a model's file, in one frame: one that is too long und
 _HASH = re.compile(r"[0-9a-f]{64}")
 #: What samplers say to the coordinator; nobody elsewhere freezes models, saves checkpoints or ends the run.
 _TO_COORDINATOR = {kind.__name__ for kind in (Hello, FixtureRequest, Results, MetricsReport, Heartbeat)}
-_TO_LEARNERS = {kind.__name__ for kind in (Hello, Segments, BlockReference, Declined)}
+_TO_LEARNERS = {kind.__name__ for kind in (Hello, Segments, BlockReference, WeightStoreUnavailable)}
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +105,7 @@ class _Source:
     """
 
     socket: zmq.Socket[bytes]
-    board: BoardReader | None = None
+    board: WeightStoreReader | None = None
     asked_s: float = -1e9
     newest: tuple[str, int] = ("", -1)
     frames: list[Frame] = field(factory=list)
@@ -148,7 +148,7 @@ class Gateway:
         self._drops: Counter[str] = Counter()
 
     def _dealer(self, peer: str) -> zmq.Socket[bytes]:
-        return self._own.dealer(CARRIER, ipc_address(self._sockets, peer))
+        return self._own.dealer(FORWARDER, ipc_address(self._sockets, peer))
 
     # -- the worker --------------------------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ class Gateway:
             self._drop("misdirected")
             return
         try:
-            if (kind := codec.kind_of(frames[2:])) not in said:
+            if (kind := codec.message_kind(frames[2:])) not in said:
                 raise WireError(f"samplers say no {kind[:64]!r} to {peer}")
         except WireError as error:
             self._drop("unfit", str(error))
@@ -230,7 +230,7 @@ class Gateway:
         try:
             message = codec.decode(frames)
         except WireError as error:  # most likely of another version
-            self._say(route, Refused(why=f"the run does not understand this ludus: {error}"))
+            self._say(route, Refused(why=f"incompatible version of ludus: {error}"))
             return
         host = next((host for host in self._hosts.values() if route in {host.route, host.bulk}), None)
         match message:
@@ -262,7 +262,7 @@ class Gateway:
             self._say(route, Refused(why=full, final=False))
         elif joining.run != self._sockets.name:  # it knows nothing of this start of the run yet
             config = (self._run_dir / "run.toml").read_text(encoding="utf-8")
-            able = ways("tcp:", shared=False)
+            able = transfer_methods("tcp:", shared=False)
             self._say(route, Joined(run=self._sockets.name, config=config, ways=able, versions=installed()))
         else:
             workers = sampler_names(name, joining.samplers)
@@ -307,7 +307,7 @@ class Gateway:
         for frames in drain(socket):
             worker = bytes(frames[0]).decode("latin-1")
             try:
-                if codec.kind_of(frames[1:]) != Offer.__name__:
+                if codec.message_kind(frames[1:]) != LinkCapabilities.__name__:
                     self._pass_on(peer, worker, frames)
                 elif worker == GATEWAY:  # to workers elsewhere what is shared here is of no use
                     self._find(peer, codec.decode(frames[1:]))
@@ -326,12 +326,12 @@ class Gateway:
     def _find(self, learner: str, offer: Message) -> None:
         """Look for a learner's weights where it says that it shows them."""
         source = self._sources[learner]
-        assert isinstance(offer, Offer)
-        if self._folder is None or not offer.board:  # where there is no shared memory they come in its messages
+        assert isinstance(offer, LinkCapabilities)
+        if self._folder is None or not offer.weight_store:  # where there is no shared memory they come in its messages
             source.board = None
-        elif source.board is None or source.board.name != offer.board:
+        elif source.board is None or source.board.name != offer.weight_store:
             try:
-                source.board = BoardReader(self._folder, learner, offer.board, offer.layout)
+                source.board = WeightStoreReader(self._folder, learner, offer.weight_store, offer.layout)
             except (LinkError, WireError) as error:  # of a learner that was just replaced, or no more files may be open
                 _log.warning("%s: %s", learner, error)
                 source.board = None
@@ -342,7 +342,7 @@ class Gateway:
         """Send the newest weights of a learner to hosts that have taken the last ones."""
         if now - source.asked_s >= _ASK_S:
             source.asked_s = now
-            self._send(source.socket, [GATEWAY.encode(), *codec.encode(Where())])
+            self._send(source.socket, [GATEWAY.encode(), *codec.encode(CapabilitiesRequest())])
         if source.board is None or source.board.version < 0:
             return
         shown = (source.board.name, source.board.version)
@@ -361,7 +361,7 @@ class Gateway:
             if self._send(self._listener.socket, [host.bulk, b"", b"", *source.frames]):
                 host.under_way[learner] = source.newest
 
-    def _read(self, learner: str, board: BoardReader) -> tuple[tuple[str, int], list[Frame]]:
+    def _read(self, learner: str, board: WeightStoreReader) -> tuple[tuple[str, int], list[Frame]]:
         """Return a copy of what a board shows, as a message: it is sent while the board changes."""
         found: dict[str, tuple[int, dict[str, np.ndarray]]] = {}
         board.load(lambda weights, version: found.update(newest=(version, {k: w.copy() for k, w in weights.items()})))
@@ -409,8 +409,8 @@ class Gateway:
             _log.warning("dropped %s message %d%s", reason, self._drops[reason], problem and f": {problem}")
 
 
-def _make(command: Command, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:
-    listen, key = command.more
+def _make(command: WorkerArguments, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:
+    listen, key = command.extra
     link = HostLink(endpoint, None)
     try:
         gateway = Gateway(
@@ -427,4 +427,4 @@ def _make(command: Command, endpoint: ZmqEndpoint) -> tuple[Gateway, HostLink]:
 
 
 if __name__ == "__main__":
-    sys.exit(run(_make))
+    sys.exit(run_process(_make))

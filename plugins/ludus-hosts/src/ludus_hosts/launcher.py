@@ -9,13 +9,13 @@ from typing import Any
 
 from ludus.launcher import Session, WorkerSpec
 from ludus.wire import MetricsReport
-from ludus_local.launcher import LocalCrew, LocalLauncher
+from ludus_local.launcher import LocalLauncher, LocalWorkerPool
 
 from ludus_hosts.config import HostsConfig
 from ludus_hosts.keys import RunKey
 from ludus_hosts.wire import GATEWAY, Hosts, sampler_names
 
-__all__ = ["HostsCrew", "HostsLauncher"]
+__all__ = ["HostsLauncher", "HostsWorkerPool"]
 
 _LEAVE_S = 10.0  # what other hosts get to finish when the run stops
 
@@ -34,20 +34,22 @@ class HostsLauncher(LocalLauncher):
         RunKey.read(Path(config.key))
         self._config = config
 
-    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> HostsCrew:
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> HostsWorkerPool:
         """Start workers, see `ludus.launcher.Launcher.launch`.
 
         Raises:
             WorkerError: A worker could not be started.
             LinkError: There is no place for sockets.
         """
-        worker_pool = HostsCrew(session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)})
+        worker_pool = HostsWorkerPool(
+            session, {GATEWAY: ("ludus_hosts.gateway", self._config.listen, self._config.key)}
+        )
         worker_pool.start([*workers, WorkerSpec(GATEWAY, 1)])
         session.print_line(f"machines that `ludus join` are awaited at {self._config.listen}")
         return worker_pool
 
 
-class HostsCrew(LocalCrew):
+class HostsWorkerPool(LocalWorkerPool):
     """Workers of this machine, and those of hosts that take part; see `ludus.launcher.WorkerPool`."""
 
     def __init__(self, session: Session, modules: dict[str, Sequence[str]]) -> None:

@@ -137,7 +137,7 @@ class Relay:
                 message = codec.decode(frames[2:])
             except WireError as error:
                 if not peer:
-                    raise LinkError(f"this ludus does not understand the run: {error}") from None
+                    raise LinkError(f"incompatible version of ludus: {error}") from None
                 continue
             if not peer:
                 self._hear_gateway(message)

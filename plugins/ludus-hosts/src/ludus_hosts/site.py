@@ -15,7 +15,7 @@ from ludus.errors import WorkerError
 from ludus.launcher import COORDINATOR, Session, WorkerSpec
 from ludus.wire import Credit, Failure, Fixtures, Heartbeat, Hello, Message, MetricsReport, ResultsAck, Segments, Stop
 from ludus.workers import remote_sampler_spec
-from ludus_local.carriage import pack
+from ludus_local.block_transfer import encode_block
 from ludus_local.link import HostLink
 from ludus_local.memory import SharedFolder, remove, shared_path
 from ludus_local.process import available_cores
@@ -164,7 +164,7 @@ class RemoteHost:
                 if isinstance(message, Hello):
                     lane.had.pop(worker, None)
                 if isinstance(message, Segments):
-                    message = pack(message, None, self._ways)  # noqa: PLW2901 - the same, smaller
+                    message = encode_block(message, None, self._ways)  # noqa: PLW2901 - the same, smaller
                 yield learner, worker, message
 
     def _note(self, worker: str, message: Message) -> None:
@@ -172,7 +172,7 @@ class RemoteHost:
         self._last_seen_s[worker] = time.monotonic()
         match message:
             case Heartbeat() if message.count and is_service(worker):
-                self._supervisor.progressed(worker)
+                self._supervisor.record_progress(worker)
             case MetricsReport() if worker in self.workers:
                 self._values[worker] = message.values
             case Failure():
@@ -202,10 +202,10 @@ class RemoteHost:
                 self._credit(self._lanes[peer], worker, message)
             return
         if isinstance(message, ResultsAck):
-            self._supervisor.progressed(worker)
+            self._supervisor.record_progress(worker)
             self._proven.add(worker)
         elif isinstance(message, Stop):
-            self._supervisor.dismiss(worker)
+            self._supervisor.expect_exit(worker)
             self._stopping, self.over = True, message.reason or "the run was stopped"
             self._waiting[worker] = deque(left for left in self._waiting[worker] if not isinstance(left, Fixtures))
         self._waiting[worker].append(message)
@@ -255,7 +255,7 @@ class RemoteHost:
         self._stopping = True
         if not self.over:
             for worker in self.workers:
-                self._supervisor.dismiss(worker)
+                self._supervisor.expect_exit(worker)
                 self._endpoint.send(worker, Stop(reason="interrupted"))
 
     def close(self) -> None:

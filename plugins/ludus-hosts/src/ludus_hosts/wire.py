@@ -90,7 +90,7 @@ class Joined:
     Attributes:
         run: Of this start of the run.
         config: Its ``run.toml``; empty where the host knows the run.
-        ways: How blocks may come besides plain arrays, see `ludus_local.carriage`.
+        ways: How blocks may come besides plain arrays, see `ludus_local.block_transfer`.
         versions: Of the installed plugins, by distribution; empty where the host knows the run.
     """
 

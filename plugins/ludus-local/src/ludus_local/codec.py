@@ -1,15 +1,15 @@
-"""What goes over a socket: one message is a list of frames.
+"""The encoding of messages: one message is a list of frames.
 
 ::
 
     frame 0     magic "LUDS" | protocol version, uint16 little endian | msgpack [kind, {field: value}]
     frame 1…n   the buffers of the arrays, in the order in which the header declares them
 
-In the header an array is ``[dtype, shape]``. The receiver lets `ludus.wire.message_of` check the fields against the
-type hints, so a header needs no type tags.
+In the header an array is ``[dtype, shape]``. The receiver checks the fields against their type hints by
+`ludus.wire.message_of`, so a header needs no type tags.
 
-Nothing a peer sends can make `decode` raise anything but `WireError`, run code, or allocate more than the frames
-themselves take. Decoded arrays are read-only views on the frames, not necessarily aligned: copy what is kept.
+Input of a peer cannot make `decode` raise anything but `WireError`, run code, or allocate more memory than the frames
+take. Decoded arrays are read-only views of the frames, not necessarily aligned: copy them to keep them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
     "check_limits",
     "decode",
     "encode",
-    "kind_of",
+    "message_kind",
     "register",
 ]
 
@@ -52,8 +52,8 @@ MAX_DIMENSIONS = 32
 
 _PREFIX = struct.Struct("<4sH")
 _MAGIC = b"LUDS"
-_MAX_ITEMS = MAX_ARRAYS  # of one list or map; bounds what msgpack allocates ahead for lengths that are lies
-#: What arrays may consist of.
+_MAX_ITEMS = MAX_ARRAYS  # of one list or map; bounds what msgpack allocates for a false length
+#: Dtypes of arrays.
 DTYPES = {
     dtype: np.dtype(dtype)
     for dtype in ("|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<f4", "<f8")
@@ -61,27 +61,27 @@ DTYPES = {
 
 
 def encode(message: Message) -> list[Frame]:
-    """Turn a message into frames; large arrays are not copied, so the sender must not write to them afterwards.
+    """Encode a message. Arrays are not copied, so the sender must not write to them afterwards.
 
     Raises:
-        WireError: The message is of an unknown kind, holds something that does not travel, or exceeds a limit.
+        WireError: The message has an unknown class, contains a value that cannot be encoded, or exceeds a limit.
     """
     kind = type(message).__name__
     if _kinds.get(kind) is not type(message):
-        raise WireError(f"{kind} is not a message; messages are the classes of ludus.wire and what was registered")
+        raise WireError(f"{kind} is not a message; messages are the classes of ludus.wire and registered ones")
     buffers: list[Frame] = []
     try:
-        header = msgpack.packb([kind, _fields(message)], default=functools.partial(_plain, buffers=buffers))
-    except ValueError as error:  # `_plain` has no answer, or there is a lone surrogate
+        header = msgpack.packb([kind, _fields(message)], default=functools.partial(_encode_value, buffers=buffers))
+    except ValueError as error:  # from `_encode_value`, or a lone surrogate
         raise WireError(f"{kind} cannot be sent: {error}") from None
     frames = [_PREFIX.pack(_MAGIC, PROTOCOL) + header, *buffers]
     check_limits(frames, kind)
-    _read_header(frames[0])  # as the receiver will: lists and maps have a bound
+    _read_header(frames[0])  # checks the bounds of lists and maps, as the receiver does
     return frames
 
 
 def decode(frames: Sequence[Frame]) -> Message:
-    """Turn frames into a message.
+    """Decode a message.
 
     Raises:
         WireError: The frames are not exactly one valid message.
@@ -93,11 +93,11 @@ def decode(frames: Sequence[Frame]) -> Message:
         raise WireError("header is nested too deeply") from None
 
 
-def kind_of(frames: Sequence[Frame]) -> str:
-    """Return the name of a message's class without making the message, for who only passes it on.
+def message_kind(frames: Sequence[Frame]) -> str:
+    """Return the class name of a message without decoding its fields, for processes that only forward it.
 
     Raises:
-        WireError: The first frame is no header of a message.
+        WireError: The first frame is not the header of a message.
     """
     check_limits(frames, "message")
     return _read_header(frames[0])[0]
@@ -110,21 +110,23 @@ def _decode(frames: Sequence[Frame]) -> Message:
         raise WireError(f"unknown message kind {kind[:64]!r}")
     expected = attrs.fields_dict(message_class)
     if type(fields) is not dict or fields.keys() != expected.keys():
-        raise WireError(f"{kind} has {_shown(fields)}, expected exactly the fields {', '.join(expected)}")
+        raise WireError(f"{kind} has {_abbreviate(fields)}, expected exactly the fields {', '.join(expected)}")
     rest = iter(frames[1:])
     for name, attribute in expected.items():
         if attribute.type == Mapping[str, np.ndarray] and type(fields[name]) is dict:
-            fields[name] = {key: _unpack(value, rest, where=f"{kind}.{name}") for key, value in fields[name].items()}
+            fields[name] = {
+                key: _decode_array(value, rest, where=f"{kind}.{name}") for key, value in fields[name].items()
+            }
     if next(rest, None) is not None:
         raise WireError(f"{kind}: more frames than declared arrays")
     return message_of(message_class, fields)
 
 
 def check_limits(frames: Sequence[Frame], what: str) -> None:
-    """Check that frames keep the limits on size and number, whatever they contain.
+    """Check the limits on size and number of frames.
 
     Raises:
-        WireError: They do not; it begins with `what`.
+        WireError: A limit is exceeded; the text begins with `what`.
     """
     if not frames:
         raise WireError(f"{what}: no frames")
@@ -146,7 +148,7 @@ def _read_header(header: Frame) -> tuple[str, Any]:
     if magic != _MAGIC:
         raise WireError("not a ludus message")
     if protocol != PROTOCOL:
-        raise WireError(f"peer speaks protocol {protocol}, this side {PROTOCOL}: install the same ludus on both sides")
+        raise WireError(f"peer uses protocol {protocol}, this process {PROTOCOL}: install the same version of ludus")
     try:
         content = msgpack.unpackb(
             memoryview(header)[_PREFIX.size :], max_array_len=_MAX_ITEMS, max_map_len=_MAX_ITEMS, max_ext_len=0
@@ -163,12 +165,12 @@ _kinds: dict[str, type[Message]] = {kind.__name__: kind for kind in MESSAGES}
 
 
 def register(*kinds: type[Message]) -> None:
-    """Let messages of more kinds travel, such as those that only links say to each other."""
+    """Register further message classes, such as those that links exchange."""
     for kind in kinds:
         _kinds[kind.__name__] = attrs.resolve_types(kind, localns={"np": np})
 
 
-def _shown(value: Any) -> str:
+def _abbreviate(value: Any) -> str:
     return repr(sorted(map(str, value)) if type(value) is dict else value)[:200]
 
 
@@ -176,27 +178,31 @@ def _fields(message: Message) -> dict[str, Any]:
     return {name: getattr(message, name) for name in attrs.fields_dict(type(message))}
 
 
-def _plain(value: Any, *, buffers: list[Frame]) -> Any:
-    """Return what stands in the header for a value that msgpack cannot write."""
+def _encode_value(value: Any, *, buffers: list[Frame]) -> Any:
+    """Return the header entry of a value that msgpack cannot encode."""
     if attrs.has(type(value)):
         return _fields(value)
     if not isinstance(value, np.ndarray):  # an int beyond 64 bits comes here too
-        raise WireError(f"{_shown(value)} of type {type(value).__name__} does not travel")
+        raise WireError(f"{_abbreviate(value)} of type {type(value).__name__} cannot be encoded")
     if value.dtype.str not in DTYPES or value.ndim > MAX_DIMENSIONS:
-        raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions do not travel")
+        raise WireError(f"arrays of dtype {value.dtype.str} and {value.ndim} dimensions cannot be encoded")
     flat = np.ascontiguousarray(value).reshape(-1)
     buffers.append(flat.view(np.uint8).data if flat.size else b"")
     return [value.dtype.str, list(value.shape)]
 
 
-def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
+def _read_spec(value: Any, *, where: str) -> tuple[str, list[int]]:
+    """Return the name of the dtype and the shape of an array from its header entry."""
     match value:
-        case [str(name), list(shape)] if (
-            name in DTYPES and len(shape) <= MAX_DIMENSIONS and all(type(size) is int and size >= 0 for size in shape)
-        ):
-            dtype = DTYPES[name]
-        case _:
-            raise WireError(f"{where}: expected [dtype, shape] of an array, got {_shown(value)}")
+        case [str(name), list(shape)] if name in DTYPES and len(shape) <= MAX_DIMENSIONS:
+            if all(type(size) is int and size >= 0 for size in shape):
+                return name, shape
+    raise WireError(f"{where}: expected [dtype, shape] of an array, got {_abbreviate(value)}")
+
+
+def _decode_array(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
+    name, shape = _read_spec(value, where=where)
+    dtype = DTYPES[name]
     frame = next(frames, None)
     if frame is None:
         raise WireError(f"{where}: its frame is missing")
@@ -213,10 +219,10 @@ def _unpack(value: Any, frames: Iterator[Frame], *, where: str) -> np.ndarray:
 
 
 def check_bools(where: str, array: np.ndarray) -> None:
-    """Check the bytes of an array if it is one of bools.
+    """Check that the bytes of a bool array are 0 or 1; NumPy's results are undefined for others.
 
     Raises:
-        WireError: Some are neither 0 nor 1, of which NumPy would make anything.
+        WireError: There are other bytes.
     """
     if array.dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
         raise WireError(f"{where[:64]}: a bool array holds bytes other than 0 and 1")

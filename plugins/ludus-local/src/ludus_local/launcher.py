@@ -1,4 +1,4 @@
-"""The launcher ``local``: workers are processes of this machine, which talk over sockets and share memory."""
+"""The launcher ``local``: workers are processes of this machine that communicate through sockets and shared memory."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ludus.wire import CheckpointAck, Heartbeat, ResultsAck, Stop
 
 from ludus_local.memory import remove, shared_path
 from ludus_local.process import available_cores
-from ludus_local.supervisor import Supervisor, check_room, serves
+from ludus_local.supervisor import Supervisor, check_memory, serves
 from ludus_local.transport import ZmqEndpoint, ipc_address, private_ipc_dir
 
-__all__ = ["LocalCrew", "LocalLauncher"]
+__all__ = ["LocalLauncher", "LocalWorkerPool"]
 
-_GATHER_S = 0.02
+_RECEIVE_INTERVAL_S = 0.02
 
 
 class LocalLauncher:
@@ -31,30 +31,30 @@ class LocalLauncher:
         return available_cores()
 
     def check(self, workers: int) -> None:
-        """Find out whether this machine has memory for so many workers, see `ludus.launcher.Launcher.check`.
+        """Check that this machine has memory for so many workers; see `ludus.launcher.Launcher.check`.
 
         Raises:
             WorkerError: It has not.
         """
-        check_room(workers)
+        check_memory(workers)
 
-    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> LocalCrew:
-        """Start workers, see `ludus.launcher.Launcher.launch`.
+    def launch(self, session: Session, workers: Sequence[WorkerSpec]) -> LocalWorkerPool:
+        """Start workers; see `ludus.launcher.Launcher.launch`.
 
         Raises:
-            WorkerError: One could not be started.
-            LinkError: There is no place for sockets.
+            WorkerError: A worker could not be started.
+            LinkError: There is no folder for sockets.
         """
-        worker_pool = LocalCrew(session)
-        worker_pool.start(workers)
-        return worker_pool
+        pool = LocalWorkerPool(session)
+        pool.start(workers)
+        return pool
 
 
-class LocalCrew:
+class LocalWorkerPool:
     """Worker processes and the coordinator's endpoint; see `ludus.launcher.WorkerPool`.
 
     Args:
-        session: Whose.
+        session: Session of the run.
         modules: See `ludus_local.supervisor.Supervisor`.
     """
 
@@ -62,13 +62,13 @@ class LocalCrew:
         self._sockets = private_ipc_dir()
         self._endpoint = ZmqEndpoint(COORDINATOR)
         self._supervisor = Supervisor(session=session, sockets=self._sockets, modules=modules or {})
-        self._received_s = -_GATHER_S
+        self._received_s = -_RECEIVE_INTERVAL_S
 
     def start(self, workers: Sequence[WorkerSpec]) -> None:
-        """Listen, and start the workers; close if that fails.
+        """Bind the endpoint and start the workers; close the pool if that fails.
 
         Raises:
-            WorkerError: One could not be started.
+            WorkerError: A worker could not be started.
         """
         try:
             self._endpoint.bind(ipc_address(self._sockets, COORDINATOR))
@@ -78,31 +78,31 @@ class LocalCrew:
             raise
 
     def send(self, peer: str, message: Any) -> bool:
-        """Send to a worker without waiting."""
-        if isinstance(message, CheckpointAck | ResultsAck):  # what is acknowledged is committed
-            self._supervisor.progressed(peer)
+        """Send to a worker without blocking."""
+        if isinstance(message, CheckpointAck | ResultsAck):  # acknowledged work is committed
+            self._supervisor.record_progress(peer)
         elif isinstance(message, Stop):
-            self._supervisor.dismiss(peer)
+            self._supervisor.expect_exit(peer)
         return self._endpoint.send(peer, message)
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what workers said, waiting so long for the first.
+        """Return messages of workers, waiting up to `timeout_s` for the first.
 
-        Less often than they speak, as what is said in between then shares one commit of the league.
+        Two calls are at least 20 ms apart, so that messages share one commit of the league.
         """
-        time.sleep(max(0.0, self._received_s + _GATHER_S - time.monotonic()))
+        time.sleep(max(0.0, self._received_s + _RECEIVE_INTERVAL_S - time.monotonic()))
         messages = self._endpoint.receive(timeout_s)
         self._received_s = time.monotonic()
         for peer, message in messages:
             if isinstance(message, Heartbeat) and message.count and serves(peer):
-                self._supervisor.progressed(peer)
+                self._supervisor.record_progress(peer)
         return messages
 
     def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
-        """Restart workers that ended or have been silent for too long.
+        """Restart workers that ended or hang.
 
         Raises:
-            WorkerError: A worker dies again and again.
+            WorkerError: A worker fails repeatedly.
         """
         self._supervisor.check(last_seen_s=last_seen_s, errors=errors)
 
@@ -112,11 +112,11 @@ class LocalCrew:
         return self._supervisor.alive
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest; returns who had to be killed."""
+        """Wait for all workers to exit, then kill the rest; returns the names of killed workers."""
         return self._supervisor.finish(timeout_s=timeout_s, poll=poll)
 
     def close(self) -> None:
-        """Kill whoever is left and remove sockets and shared memory."""
+        """Kill the workers that still run, and remove sockets and shared memory."""
         self._supervisor.finish(timeout_s=0.0, poll=lambda: None)
         self._endpoint.close()
         for folder in (self._sockets, shared_path(self._sockets)):

@@ -1,13 +1,13 @@
-"""The way between the workers of one host: messages over an endpoint, what is large in shared memory.
+"""The link between the workers of one host: messages through an endpoint, blocks and weights in shared memory.
 
 A `HostLink` is a worker's `ludus.launcher.Link` and its `ludus.launcher.SharedMemory`. It takes blocks and weights out
-of the messages that pass it, wherever the other side can find them in shared memory, and puts them back in, so
-that workers notice nothing of it but the speed::
+of the messages that pass it if the peer can read them in shared memory, and puts them back in on the other side.
+Workers see the same messages in both cases. Links exchange messages of their own::
 
-    learner → sampler    Offer      where weights are shown, and how blocks may come; before the first credit
-    sampler → learner    Parcel     a block, see `ludus_local.carriage`
-    sampler → learner    Declined   weights cannot be found there, so they have to come in messages
-    anybody → learner    Where      asks for the offer, without being a sampler: who takes weights to other hosts does
+    learner → sampler    LinkCapabilities         where weights are published, how blocks may be sent; before a credit
+    sampler → learner    BlockReference           a block, see `ludus_local.block_transfer`
+    sampler → learner    WeightStoreUnavailable   the weight store cannot be mapped; weights have to come in messages
+    gateway → learner    CapabilitiesRequest      requests the capabilities without registering as a sampler
 """
 
 from __future__ import annotations
@@ -24,279 +24,284 @@ from ludus.errors import ContractError, LinkError, RunError, WireError
 from ludus.launcher import Link, Shapes
 from ludus.wire import Credit, Hello, Segments
 
-from ludus_local.board import BoardReader, WeightStore, layout_of
-from ludus_local.carriage import BlockReference, pack, unpack, ways
+from ludus_local.block_transfer import BlockReference, decode_block, encode_block, transfer_methods
+from ludus_local.buffers import BlockBuffer, BufferPool, BufferReader
 from ludus_local.codec import encode, register
 from ludus_local.memory import ArraySpec, SharedFolder
-from ludus_local.slots import Slot, SlotReader, Slots
+from ludus_local.weight_store import WeightStore, WeightStoreReader, weights_layout
 
-__all__ = ["Declined", "Endpoint", "HostLink", "Offer", "Where"]
+__all__ = ["CapabilitiesRequest", "Endpoint", "HostLink", "LinkCapabilities", "WeightStoreUnavailable"]
 
 _log = logging.getLogger(__name__)
 
 
 @frozen(kw_only=True)
-class Offer:
-    """A learner's link says what it can do.
+class LinkCapabilities:
+    """What a learner's link supports.
 
     Attributes:
-        ways: How blocks may come besides plain arrays.
-        board: Name of the shared memory that shows the newest weights; empty: they come in messages.
-        layout: What is on the board.
+        methods: Methods by which blocks may be sent besides plain arrays.
+        weight_store: Name of the weight store with the newest weights; empty: weights come in messages.
+        layout: Layout of the weights.
     """
 
-    ways: tuple[str, ...] = ()
-    board: str = ""
+    methods: tuple[str, ...] = ()
+    weight_store: str = ""
     layout: Mapping[str, ArraySpec] = field(factory=dict)
 
 
 @frozen(kw_only=True)
-class Declined:
-    """A sampler's link cannot see the board."""
+class WeightStoreUnavailable:
+    """A sampler's link cannot map the weight store."""
 
 
 @frozen(kw_only=True)
-class Where:
-    """Somebody who is no sampler asks a learner's link for its offer."""
+class CapabilitiesRequest:
+    """Requests the capabilities of a learner's link, without registering as a sampler."""
 
 
-register(Offer, Declined, Where)
+register(LinkCapabilities, WeightStoreUnavailable, CapabilitiesRequest)
 
 
 class Endpoint(Link, Protocol):
-    """What sends and receives."""
+    """Sends and receives messages."""
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what has arrived as (peer, message), waiting at most so long for the first."""
+        """Return received messages as (peer, message), waiting up to `timeout_s` for the first."""
 
     def close(self) -> None:
-        """Free everything."""
+        """Release all resources."""
 
 
 @define
-class _Sampler:
-    """A sampler as its learner's link knows it.
+class _SamplerState:
+    """What a learner's link stores of a sampler.
 
     Attributes:
-        pid: Its process.
-        reader: Its slots; None without shared memory.
-        told: Whether it was made the offer.
-        declined: Whether it wants weights in messages.
-        plain: Whether its blocks are to come as plain arrays, as no more of its slots can be mapped.
+        pid: Process id.
+        reader: Reads its buffers; None without shared memory.
+        informed: Whether it was sent the capabilities.
+        needs_weights: Whether it needs weights in messages.
+        plain_blocks: Whether it must send plain arrays, since no more of its buffers can be mapped.
     """
 
     pid: int
-    reader: SlotReader | None
-    told: bool = False
-    declined: bool = False
-    plain: bool = False
+    reader: BufferReader | None
+    informed: bool = False
+    needs_weights: bool = False
+    plain_blocks: bool = False
 
 
 @define
-class _Learner:
-    """A learner as the link of one of its samplers knows it.
+class _LearnerState:
+    """What a sampler's link stores of a learner.
 
     Attributes:
-        hello: What was said to it last.
-        ways: How blocks may be sent to it.
-        board: Where it shows its weights; None where they come in messages.
-        held: Slots by the number of the block that lies in them, until it is released.
+        hello: Last registration.
+        methods: Methods by which blocks may be sent.
+        weights: Weight store of the learner; None if weights come in messages.
+        buffers: Unreleased buffers by block number.
     """
 
     hello: Hello
-    ways: tuple[str, ...] = ()
-    board: BoardReader | None = None
-    held: dict[int, Slot] = field(factory=dict)
+    methods: tuple[str, ...] = ()
+    weights: WeightStoreReader | None = None
+    buffers: dict[int, BlockBuffer] = field(factory=dict)
 
 
 @define(eq=False)
 class HostLink:
-    """A worker's link and memory.
+    """A worker's link and shared memory.
 
     Args:
-        endpoint: Its own; nobody else receives from it.
-        folder: Its shared memory; None without.
-        address: Where a learner listens.
+        endpoint: Endpoint of the worker; only this link receives from it.
+        folder: Shared memory of the worker; None without.
+        address: Address at which a learner listens; empty for other workers.
     """
 
     endpoint: Endpoint
     folder: SharedFolder | None
     address: str = ""
-    _samplers: dict[str, _Sampler] = field(init=False, factory=dict)
-    _learners: dict[str, _Learner] = field(init=False, factory=dict)
-    _slots: dict[str, Slots] = field(init=False, factory=dict)  # by player
-    _board: WeightStore | None = field(init=False, default=None)
-    _full: bool = field(init=False, default=False)  # there is no space for a board
-    _unread: int = field(init=False, default=0)  # blocks in memory that could not be read
+    _samplers: dict[str, _SamplerState] = field(init=False, factory=dict)
+    _learners: dict[str, _LearnerState] = field(init=False, factory=dict)
+    _pools: dict[str, BufferPool] = field(init=False, factory=dict)  # by player
+    _weight_store: WeightStore | None = field(init=False, default=None)
+    _out_of_space: bool = field(init=False, default=False)  # for a weight store
+    _unreadable: int = field(init=False, default=0)  # blocks in shared memory
 
     def send(self, peer: str, message: Any) -> bool:
-        """Send without waiting; see `ludus.launcher.Link.send`."""
+        """Send without blocking; see `ludus.launcher.Link.send`."""
         match message:
             case Segments() if peer in self._learners:
                 return self._send_block(self._learners[peer], peer, message)
             case Credit() if peer in self._samplers:
                 return self._send_credit(self._samplers[peer], peer, message)
             case Hello() if not self.address:
-                self._learners.setdefault(peer, _Learner(message)).hello = message
+                self._learners.setdefault(peer, _LearnerState(message)).hello = message
         return self.endpoint.send(peer, message)
 
     def receive(self, timeout_s: float) -> list[tuple[str, Any]]:
-        """Return what has arrived for the worker as (peer, message), waiting at most so long for the first."""
-        arrived = self.endpoint.receive(timeout_s)
-        return [(peer, heard) for peer, message in arrived for heard in self._take(peer, message)]
+        """Return received messages for the worker as (peer, message), waiting up to `timeout_s` for the first."""
+        received = self.endpoint.receive(timeout_s)
+        return [(peer, passed) for peer, message in received for passed in self._handle(peer, message)]
 
-    def _take(self, peer: str, message: Any) -> Iterator[Any]:
-        """Yield what the worker is to hear of a message."""
+    def _handle(self, peer: str, message: Any) -> Iterator[Any]:
+        """Handle a message, and yield what is passed on to the worker."""
         match message:
-            case Offer():
-                self._accept(peer, message)
+            case LinkCapabilities():
+                self._handle_capabilities(peer, message)
                 return
-            case Declined():
+            case WeightStoreUnavailable():
                 if peer in self._samplers:
-                    self._samplers[peer].declined = True
+                    self._samplers[peer].needs_weights = True
                 return
-            case Where():
-                self.endpoint.send(peer, self._offer(self._board))
+            case CapabilitiesRequest():
+                self.endpoint.send(peer, self._capabilities(self._weight_store))
                 return
             case BlockReference():
-                message = self._open(peer, message)
+                message = self._resolve_block(peer, message)
             case Hello():
-                self._meet(peer, message.pid)
+                self._register_sampler(peer, message.pid)
             case Credit() if peer in self._learners:
-                self._hear_credit(self._learners[peer], message)
+                self._handle_credit(self._learners[peer], message)
         yield message
 
     def close(self) -> None:
         """Close the endpoint."""
         self.endpoint.close()
 
-    # -- what a learner does -----------------------------------------------------------------------------------
+    # -- learners ----------------------------------------------------------------------------------------------
 
     def publish(self, weights: Weights, version: int) -> None:
-        """Show newer weights on the board; see `ludus.launcher.SharedMemory.publish`.
+        """Publish weights in the weight store; see `ludus.launcher.SharedMemory.publish`.
 
-        Weights that are not of a later version than the last, of a learner that has gone back to a checkpoint, are
-        shown on another board.
+        If the version is not later than the last, as after a resume from a checkpoint, a new store is created.
 
         Raises:
-            RunError: They can neither be shown nor sent.
+            RunError: The weights can neither be published nor sent.
         """
-        if self._board is not None and version <= self._board.version:
-            self._board.file.path.unlink(missing_ok=True)
-            self._board = None
+        if self._weight_store is not None and version <= self._weight_store.version:
+            self._weight_store.file.path.unlink(missing_ok=True)
+            self._weight_store = None
             for sampler in self._samplers.values():
-                sampler.told = False
-        if self._board is None and self.folder is not None and not self._full:
+                sampler.informed = False
+        if self._weight_store is None and self.folder is not None and not self._out_of_space:
             _check_describable(weights)
             try:
-                self._board = WeightStore.of(self.folder, weights)
+                self._weight_store = WeightStore.create(self.folder, weights)
             except LinkError as error:
-                self._full = True
-                _log.warning("%s: %s; weights travel through sockets", self.folder.worker, error)
-        if self._board is not None:
-            self._board.publish(weights, version)
+                self._out_of_space = True
+                _log.warning("%s: %s; weights are sent through sockets", self.folder.worker, error)
+        if self._weight_store is not None:
+            self._weight_store.publish(weights, version)
 
-    def _meet(self, peer: str, pid: int) -> None:
-        """Hear a sampler's hello: it may be a new process of that name, or one that has missed the offer."""
+    def _register_sampler(self, peer: str, pid: int) -> None:
+        """Register a sampler: a new process of that name, or one that may have missed the capabilities."""
         known = self._samplers.get(peer)
         if known is None or known.pid != pid:
-            self._samplers[peer] = self._sampler(peer, pid)
+            self._samplers[peer] = self._new_sampler(peer, pid)
         else:
-            known.told = False
+            known.informed = False
 
-    def _sampler(self, peer: str, pid: int) -> _Sampler:
-        return _Sampler(pid, None if self.folder is None else SlotReader(self.folder, peer))
+    def _new_sampler(self, peer: str, pid: int) -> _SamplerState:
+        return _SamplerState(pid, None if self.folder is None else BufferReader(self.folder, peer))
 
-    def _send_credit(self, sampler: _Sampler, peer: str, credit: Credit) -> bool:
-        """Send a credit, without weights that the sampler finds on the board."""
-        shown = None if sampler.declined else self._board
-        if not sampler.told:
-            if not self.endpoint.send(peer, self._offer(shown, plain=sampler.plain)):
+    def _send_credit(self, sampler: _SamplerState, peer: str, credit: Credit) -> bool:
+        """Send a credit, without the weights if the sampler reads the weight store."""
+        store = None if sampler.needs_weights else self._weight_store
+        if not sampler.informed:
+            if not self.endpoint.send(peer, self._capabilities(store, plain_blocks=sampler.plain_blocks)):
                 return False
-            sampler.told = True
-        return self.endpoint.send(peer, credit if shown is None else evolve(credit, weights={}))
+            sampler.informed = True
+        return self.endpoint.send(peer, credit if store is None else evolve(credit, weights={}))
 
-    def _offer(self, shown: WeightStore | None, *, plain: bool = False) -> Offer:
-        offer = Offer(ways=ways(self.address, shared=self.folder is not None and not plain))
-        return offer if shown is None else evolve(offer, board=shown.file.name, layout=shown.layout.specs)
+    def _capabilities(self, store: WeightStore | None, *, plain_blocks: bool = False) -> LinkCapabilities:
+        methods = transfer_methods(self.address, shared=self.folder is not None and not plain_blocks)
+        if store is None:
+            return LinkCapabilities(methods=methods)
+        return LinkCapabilities(methods=methods, weight_store=store.file.name, layout=store.layout.specs)
 
-    def _open(self, peer: str, parcel: BlockReference) -> Segments:
-        """Return the block of a parcel; one of nothing, for the worker to count, if the parcel is not what it says."""
+    def _resolve_block(self, peer: str, reference: BlockReference) -> Segments:
+        """Return the block of a reference; one without arrays if it cannot be read, so that the worker counts it."""
         if peer not in self._samplers:
-            self._meet(peer, parcel.pid)
+            self._register_sampler(peer, reference.pid)
         sampler = self._samplers[peer]
-        if sampler.pid != parcel.pid:  # the last words of a process that was replaced
-            sampler = self._sampler(peer, parcel.pid)
+        if sampler.pid != reference.pid:  # a late block of a process that was replaced
+            sampler = self._new_sampler(peer, reference.pid)
         try:
-            return unpack(parcel, sampler.reader)
+            return decode_block(reference, sampler.reader)
         except (ContractError, LinkError, WireError) as error:
             if isinstance(error, LinkError):
-                sampler.plain, sampler.told = True, False  # it is told with the next credit
-            self._unread += 1
-            if self._unread.bit_count() == 1:  # 1, 2, 4, 8 …: where memory is not what it should be, all may be so
-                _log.warning("unreadable block %d, of %s: %s", self._unread, peer, error)
-            return Segments(player=parcel.player, block=parcel.block, pid=parcel.pid)
+                sampler.plain_blocks, sampler.informed = True, False  # informed with the next credit
+            self._unreadable += 1
+            if self._unreadable.bit_count() == 1:  # 1, 2, 4, 8 …
+                _log.warning("unreadable block %d, from %s: %s", self._unreadable, peer, error)
+            return Segments(player=reference.player, block=reference.block, pid=reference.pid)
 
-    # -- what a sampler does -----------------------------------------------------------------------------------
+    # -- samplers ----------------------------------------------------------------------------------------------
 
     def allocate(self, player: str, shapes: Shapes) -> Mapping[str, np.ndarray] | None:
-        """Return a slot's arrays; see `ludus.launcher.SharedMemory.allocate`."""
+        """Return the arrays of a free buffer; see `ludus.launcher.SharedMemory.allocate`."""
         if self.folder is None:
             return None
-        slot = self._slots.setdefault(player, Slots(self.folder)).take(shapes)
-        return None if slot is None else slot.arrays
+        buffer = self._pools.setdefault(player, BufferPool(self.folder)).allocate(shapes)
+        return None if buffer is None else buffer.arrays
 
-    def _send_block(self, learner: _Learner, peer: str, block: Segments) -> bool:
-        slots = self._slots.get(block.player)
-        slot = None if slots is None else slots.holding(block.arrays)
-        sent = self.endpoint.send(peer, pack(block, slot, learner.ways))
-        if sent and slot is not None:
-            learner.held[block.block] = slot
+    def _send_block(self, learner: _LearnerState, peer: str, block: Segments) -> bool:
+        pool = self._pools.get(block.player)
+        buffer = None if pool is None else pool.find(block.arrays)
+        sent = self.endpoint.send(peer, encode_block(block, buffer, learner.methods))
+        if sent and buffer is not None:
+            learner.buffers[block.block] = buffer
         return sent
 
-    def _hear_credit(self, learner: _Learner, credit: Credit) -> None:
-        """Take back slots that are not read any more; blocks of a predecessor of this process lay in none of ours."""
-        if credit.weights:  # of a successor of who made the board, which has not heard of us yet
-            learner.board = None
+    def _handle_credit(self, learner: _LearnerState, credit: Credit) -> None:
+        """Release buffers; blocks of a predecessor of this process were in none of them."""
+        if credit.weights:  # from a restarted learner to which this sampler is not registered yet
+            learner.weights = None
         if credit.pid == os.getpid():
-            for block in [block for block in learner.held if block <= credit.released]:
-                learner.held.pop(block).release()
+            for block in [block for block in learner.buffers if block <= credit.released]:
+                learner.buffers.pop(block).release()
 
-    def _accept(self, peer: str, offer: Offer) -> None:
-        """Find the learner's board; where that fails, ask for messages."""
+    def _handle_capabilities(self, peer: str, capabilities: LinkCapabilities) -> None:
+        """Map the learner's weight store; request weights in messages if that fails."""
         learner = self._learners.get(peer)
         if learner is None:
             return
-        learner.ways = offer.ways
-        if learner.board is not None and learner.board.name == offer.board:
+        learner.methods = capabilities.methods
+        if learner.weights is not None and learner.weights.name == capabilities.weight_store:
             return
-        learner.board = None
+        learner.weights = None
         try:
-            if offer.board:
-                learner.board = self._reader(peer, offer)
+            if capabilities.weight_store:
+                learner.weights = self._map_weights(peer, capabilities)
         except (LinkError, WireError) as error:
-            _log.warning("%s; they come through sockets", error)
-            self.endpoint.send(peer, Declined())
+            _log.warning("%s; weights are received through sockets", error)
+            self.endpoint.send(peer, WeightStoreUnavailable())
             self.endpoint.send(peer, learner.hello)
 
-    def _reader(self, peer: str, offer: Offer) -> BoardReader:
+    def _map_weights(self, peer: str, capabilities: LinkCapabilities) -> WeightStoreReader:
         if self.folder is None:
-            raise WireError(f"no shared memory to find the weights of {peer} in")
-        return BoardReader(self.folder, peer, offer.board, offer.layout)
+            raise WireError(f"no shared memory to read the weights of {peer} from")
+        return WeightStoreReader(self.folder, peer, capabilities.weight_store, capabilities.layout)
 
     def refresh(self, learner: str, version: int, load: Callable[[Weights, int], None]) -> None:
-        """Load what a learner's board shows; see `ludus.launcher.SharedMemory.refresh`."""
+        """Load newer weights of a learner; see `ludus.launcher.SharedMemory.refresh`."""
         known = self._learners.get(learner)
-        if known is not None and known.board is not None and known.board.version != version:
-            known.board.load(load)
+        if known is not None and known.weights is not None and known.weights.version != version:
+            known.weights.load(load)
 
 
 def _check_describable(weights: Weights) -> None:
-    """Check that a message can name all weights, which every way to samplers begins with."""
+    """Check that the layout of weights fits into a message, which every sampler needs.
+
+    Raises:
+        RunError: It does not.
+    """
     try:
-        encode(Offer(layout=layout_of(weights).specs))
+        encode(LinkCapabilities(layout=weights_layout(weights).specs))
     except WireError as error:
         raise RunError(
-            f"the {len(weights)} parameters and buffers of the network cannot travel between processes: {error} — "
-            f"take a network of fewer or larger layers, or run.workers = 0"
+            f"the {len(weights)} parameters and buffers of the network cannot be sent between processes: {error} — "
+            f"use a network of fewer or larger layers, or run.workers = 0"
         ) from None

@@ -1,15 +1,15 @@
-"""Memory that the processes of one host share: files in a private folder, mapped by whoever writes and reads them.
+"""Shared memory of the processes of one host: files in a private folder, mapped by writer and readers.
 
-A file has one writer, the process that made it, and any number of readers; its name starts with the writer's worker
-name. It begins with eight machine words, ``magic | pid of the writer | digest of the layout | size in bytes``, and
-four words that its kind defines; the arrays of its layout follow, each at a multiple of 64 bytes::
+A file has one writer, the process that created it, and any number of readers; its name starts with the writer's worker
+name. Its header consists of eight machine words, ``magic | pid of the writer | digest of the layout | size in bytes``
+and four words that depend on the kind of file. The arrays of its layout follow, each at a multiple of 64 bytes::
 
-    slot            generation | state | - | -       one block of segments, written while it is played
-    weights board   version of copy 0 | of copy 1 | - | -
-    group           - | - | - | -                    what a process gives to the others of its group, and what it added
+    block buffer    generation | state | - | -               one block of segments, written while it is played
+    weight store    version of copy 0 | of copy 1 | - | -
+    process group   - | - | - | -                            values of one process, and its slice of the sums
 
-Readers check everything against the size of the file before they look at an array. Nothing keeps a writer from cutting
-its file short afterwards; the folder is private to one user, whose processes trust each other so far.
+Readers check header and size of the file before they access an array. A writer could truncate its file afterwards; the
+folder is private to one user, whose processes trust each other in this respect.
 """
 
 from __future__ import annotations
@@ -57,16 +57,16 @@ __all__ = [
 _MAGIC = int.from_bytes(b"LUDSHM\x00\x01", sys.byteorder)  # its last byte is the version of the format
 _WORDS = 8
 _ALIGNMENT = 64
-_SPARE = 8  # so much of the file system, 1/8, stays free
-_SPARE_FILES = 16  # so many descriptors stay free, for sockets, models and logs
-_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # what a process says that may have no more of something
+_SPARE = 8  # 1/8 of the file system stays free
+_SPARE_FILES = 16  # descriptors that stay free, for sockets, models and logs
+_SHORT = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # a limit of the process is reached
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}", re.ASCII)
 _MEMORY = Path("/dev/shm")  # noqa: S108 - only folders with mode 0700 are made there
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 _TEMPORARY = ".temporary"
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_numbers = itertools.count()  # of the files this process makes
-_held: dict[Path, int] = {}  # folders that this process keeps from being removed, and the descriptors by which it does
+_numbers = itertools.count()  # of the files that this process creates
+_held: dict[Path, int] = {}  # locked folders and the descriptors of the locks
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +74,7 @@ _log = logging.getLogger(__name__)
 
 
 def shared_path(sockets: Path) -> Path:
-    """Return the folder of shared memory that goes with a private folder of sockets: in memory where there is such."""
+    """Return the shared memory folder of a private folder of sockets: in ``/dev/shm`` on Linux, else the same."""
     return _MEMORY / sockets.name if sys.platform == "linux" and os.access(_MEMORY, os.W_OK | os.X_OK) else sockets
 
 
@@ -82,7 +82,7 @@ def check_private(directory: Path) -> None:
     """Check that only this user can enter a directory.
 
     Raises:
-        LinkError: Others can, or it is none.
+        LinkError: Other users can, or it is not a directory.
     """
     try:
         status = directory.lstat()
@@ -93,59 +93,59 @@ def check_private(directory: Path) -> None:
 
 
 def hold(folder: Path) -> bool:
-    """Keep a folder of this user from being taken for stale while this process lives, or until it calls `remove`.
+    """Lock a folder of this user, so that it is not removed as stale while this process lives or until `remove`.
 
-    That is a shared lock on the folder: unlike the id of a process it means the same in every container that sees it.
+    It is a shared file lock: unlike a process id it is valid in every container that sees the folder.
 
     Returns:
-        False where somebody has removed the folder before it was held; then it is to be made again.
+        False if the folder was removed before it was locked; the caller has to make it again.
 
     Raises:
-        LinkError: It belongs to another user.
+        LinkError: The folder belongs to another user.
     """
     try:
         descriptor = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return False
-    if os.fstat(descriptor).st_uid != os.getuid():  # who could keep this process waiting for the lock for ever
+    if os.fstat(descriptor).st_uid != os.getuid():  # which could block this process at the lock for ever
         os.close(descriptor)
         raise LinkError(f"private directory {folder} must be owned by this user")
-    with suppress(OSError):  # a file system without locks; there nobody can take the folder for stale either
-        fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for who is removing it just now
+    with suppress(OSError):  # a file system without locks; no process can take the folder for stale then
+        fcntl.flock(descriptor, fcntl.LOCK_SH)  # waits for a process that is removing it
     with suppress(FileNotFoundError):
         if os.path.samestat(os.fstat(descriptor), folder.lstat()):
-            _let_go(folder)
+            _unlock(folder)
             _held[folder] = descriptor
             return True
     os.close(descriptor)
     return False
 
 
-def _let_go(folder: Path) -> None:
+def _unlock(folder: Path) -> None:
     if folder in _held:
         os.close(_held.pop(folder))
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, and hold it no longer."""
+    """Remove a folder and unlock it."""
     shutil.rmtree(folder, ignore_errors=True)
-    _let_go(folder)
+    _unlock(folder)
 
 
 def remove_stale(place: Path) -> None:
-    """Remove what killed processes of this user have left in a directory: folders ``ludus-run-…`` that nobody holds."""
-    for left in place.glob("ludus-run-*"):
-        remove_unheld(left)
+    """Remove unlocked folders ``ludus-run-…`` from a directory, which killed processes of this user have left."""
+    for stale in place.glob("ludus-run-*"):
+        remove_unheld(stale)
 
 
 def remove_unheld(folder: Path) -> None:
-    """Remove a folder of this user unless a process holds it."""
-    with suppress(OSError):  # somebody else removes it at the same time, or it belongs to somebody else
+    """Remove a folder of this user unless a process has locked it."""
+    with suppress(OSError):  # another process removes it at the same time, or it belongs to another user
         descriptor = os.open(folder, _FOLDER)
         try:
             if os.fstat(descriptor).st_uid == os.getuid():
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # an error while anybody holds it
-                if os.path.samestat(os.fstat(descriptor), folder.lstat()):  # not one made anew since
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if a process has locked it
+                if os.path.samestat(os.fstat(descriptor), folder.lstat()):  # not a new folder of this name
                     shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(descriptor)
@@ -153,12 +153,12 @@ def remove_unheld(folder: Path) -> None:
 
 @contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
-    """Provide a folder ``NAME-…`` that is removed in the end, by the next one of that name if this process is killed.
+    """Make a folder ``NAME-…`` that is removed at the end; if this process is killed, by the next call of that name.
 
-    The file ``.temporary`` in it tells it from what a person has called so; where that is removed, the folder is kept.
+    The file ``.temporary`` in it distinguishes it from folders that users have named so; without the file it is kept.
     """
-    for left in Path(tempfile.gettempdir()).glob(f"{name}-*/{_TEMPORARY}"):
-        remove_unheld(left.parent)
+    for stale in Path(tempfile.gettempdir()).glob(f"{name}-*/{_TEMPORARY}"):
+        remove_unheld(stale.parent)
     place = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     hold(place)
     mark = place / _TEMPORARY
@@ -171,7 +171,7 @@ def temporary_folder(name: str) -> Iterator[Path]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether there is a process of that id."""
+    """Return whether a process with this id exists."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -183,11 +183,11 @@ def is_running(pid: int) -> bool:
 
 @frozen
 class SharedFolder:
-    """A private folder as one worker uses it.
+    """The shared memory folder of a run, as one worker uses it.
 
     Args:
-        path: Owned by this user, mode 0700.
-        worker: The worker's name.
+        path: The folder: owned by this user, mode 0700.
+        worker: Worker name.
     """
 
     path: Path
@@ -195,9 +195,9 @@ class SharedFolder:
 
     @classmethod
     def beside(cls, sockets: Path, worker: str) -> SharedFolder | None:
-        """Return the folder that goes with a private folder of sockets, without what the worker's predecessors left.
+        """Return the folder of a private folder of sockets, after removing files of the worker's predecessors.
 
-        Where there cannot be one it is None, after a line in the log.
+        None, with a line in the log, if it cannot be made.
         """
         folder = cls(shared_path(sockets), worker)
         try:
@@ -205,23 +205,23 @@ class SharedFolder:
                 folder.path.mkdir(mode=0o700, exist_ok=True)
             check_private(folder.path)
         except (OSError, LinkError) as error:
-            _log.warning("%s: no shared memory: %s; segments and weights travel through sockets", worker, error)
+            _log.warning("%s: no shared memory: %s; segments and weights are sent through sockets", worker, error)
             return None
         folder.sweep()
         return folder
 
     def sweep(self) -> None:
-        """Remove the files of this worker's predecessors, which ended without doing so."""
-        for left in self.path.glob(f"{self.worker}.*"):
-            pid, _, number = left.name.removeprefix(f"{self.worker}.").partition(".")  # names have points, too
+        """Remove the files that killed predecessors of this worker have left."""
+        for stale in self.path.glob(f"{self.worker}.*"):
+            pid, _, number = stale.name.removeprefix(f"{self.worker}.").partition(".")  # worker names may contain dots
             if pid.isdigit() and number.isdigit() and int(pid) != os.getpid() and not is_running(int(pid)):
-                left.unlink(missing_ok=True)
+                stale.unlink(missing_ok=True)
 
     def create(self, layout: Layout, *, copies: int = 1) -> SharedFile:
-        """Make a file for so many copies of the arrays of a layout.
+        """Create a file for so many copies of the arrays of a layout.
 
         Raises:
-            LinkError: There is no space for it, or the folder cannot be written.
+            LinkError: There is no space for it, or the folder is not writeable.
         """
         name = f"{self.worker}.{os.getpid()}.{next(_numbers)}"
         size = layout.size(copies)
@@ -243,11 +243,11 @@ class SharedFolder:
         """Map a file of another worker for reading.
 
         Raises:
-            LinkError: This process may not open or map any more.
-            WireError: There is no such file of that worker with that layout.
+            LinkError: This process cannot open or map further files.
+            WireError: The worker has no such file with this layout.
         """
         if not (_NAME.fullmatch(name) and name.startswith(f"{owner}.")):
-            raise WireError(f"{name[:64]!r} is no name of shared memory of {owner}")
+            raise WireError(f"{name[:64]!r} is not the name of a shared memory file of {owner}")
         size = layout.size(copies)
         try:
             made = SharedFile(self.path / name, _map(self.path / name, size), layout, copies)
@@ -260,10 +260,10 @@ class SharedFolder:
 
 
 def _make(path: Path, size: int) -> mmap.mmap:
-    """Make a file of real, not promised, memory: on a full file system a mapping would end in a signal."""
+    """Create a file and allocate its memory; writing to a sparse file on a full file system would raise a signal."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        _leave_files(descriptor)
+        _check_descriptors(descriptor)
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, size)
         else:
@@ -278,24 +278,24 @@ def _make(path: Path, size: int) -> mmap.mmap:
         os.close(descriptor)
 
 
-def _leave_files(descriptor: int) -> None:
-    """Check that a file, which stays open while it is mapped, is none of the last that this process may open.
+def _check_descriptors(descriptor: int) -> None:
+    """Check that this process may open further files besides this one, which stays open while it is mapped.
 
     Raises:
-        OSError: It is.
+        OSError: Too few descriptors are left.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    if limit != resource.RLIM_INFINITY and descriptor >= limit - _SPARE_FILES:  # the lowest number that is free
+    if limit != resource.RLIM_INFINITY and descriptor >= limit - _SPARE_FILES:  # the lowest free number
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def _map(path: Path, size: int) -> mmap.mmap:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        _leave_files(descriptor)
+        _check_descriptors(descriptor)
         status = os.fstat(descriptor)
         if status.st_uid != os.getuid() or status.st_size != size:
-            raise ValueError(f"{status.st_size} bytes, declared are {size}")
+            raise ValueError(f"{status.st_size} bytes, expected {size}")
         return mmap.mmap(descriptor, size, flags=mmap.MAP_SHARED | _POPULATE, prot=mmap.PROT_READ)
     finally:
         os.close(descriptor)
@@ -306,7 +306,7 @@ def _map(path: Path, size: int) -> mmap.mmap:
 
 @frozen(kw_only=True)
 class ArraySpec:
-    """An array that does not travel in the message itself: its dtype, as NumPy writes it, and its shape."""
+    """Dtype, as NumPy writes it, and shape of an array that is not in the message itself."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -314,10 +314,10 @@ class ArraySpec:
 
 @frozen
 class Layout:
-    """Where the arrays of a file lie: in the order of their names, as they are declared in messages.
+    """The layout of a file: offsets of its arrays, in the order of their names.
 
     Args:
-        specs: Flat name to dtype and shape.
+        specs: Dtype and shape by flat name.
     """
 
     specs: Mapping[str, ArraySpec]
@@ -340,13 +340,13 @@ class Layout:
         """Return the layout of arrays of these shapes and dtypes.
 
         Raises:
-            WireError: A dtype does not travel.
+            WireError: A dtype is not supported.
         """
         return cls({name: ArraySpec(dtype=dtype.str, shape=shape) for name, (shape, dtype) in shapes.items()})
 
     @property
     def digest(self) -> int:
-        """Return a word that differs between layouts."""
+        """Return a hash of the layout that fits into a header word."""
         return int.from_bytes(hashlib.blake2b(repr(self._places).encode(), digest_size=7).digest(), "little")
 
     def size(self, copies: int) -> int:
@@ -354,7 +354,7 @@ class Layout:
         return _WORDS * 8 + self._bytes * copies
 
     def arrays(self, memory: mmap.mmap, copy: int) -> dict[str, np.ndarray]:
-        """Return the arrays of one copy as views on a mapped file."""
+        """Return the arrays of one copy as views of a mapped file."""
         start = _WORDS * 8 + self._bytes * copy
         return {
             name: np.frombuffer(memory, dtype, math.prod(shape), start + offset).reshape(shape)
@@ -363,12 +363,12 @@ class Layout:
 
 
 class SharedFile:
-    """A mapped file; it stays mapped for as long as something refers to its arrays.
+    """A mapped file; it stays mapped as long as any of its arrays is referenced.
 
     Attributes:
-        path: Where it is.
-        name: Its name within the folder.
-        words: ``[8] int64``: what it begins with.
+        path: Path of the file.
+        name: Name of the file.
+        words: ``[8] int64``: the header.
         copies: The arrays of each copy by flat name.
     """
 

@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_launchers() -> list[Component]:
-    """Offer the local launcher."""
+    """Register the launcher ``local``."""
     return [
         Component(
             name="local",

@@ -1,4 +1,4 @@
-"""A process and its computer: it ends with its parent, shows its role in `ps`, and knows how much it may compute."""
+"""Process and machine limits: exit with the parent, process titles, open files, cores and memory."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _POLL_S = 1.0
-_TITLE_BYTES = 15  # what the kernel keeps of a name
+_TITLE_BYTES = 15  # limit of the kernel
 _CGROUP = Path("/sys/fs/cgroup")
-_OPEN_FILES = 65_536  # some systems grant any number, and refuse it when it is asked for
+_OPEN_FILES = 65_536  # some systems report no limit and reject large ones
 
 
 def die_with_parent(parent_pid: int) -> None:
-    """End this process at once (SIGKILL) when its parent ends, however that happens.
+    """Kill this process (SIGKILL) when its parent ends, for whatever reason.
 
-    The worker calls this itself: unlike a ``preexec_fn``, that is safe in a parent with threads. On Linux the kernel
+    The worker calls this itself: unlike a ``preexec_fn``, that is safe if the parent has threads. On Linux the kernel
     sends the signal when the *thread* that started this process ends, so launch from one that lives as long as the run.
-    Elsewhere a thread looks about once a second.
+    On other systems a thread checks about once a second.
 
     Args:
-        parent_pid: Process id of the parent as the parent knows it. If it is already gone, this process ends now.
+        parent_pid: Process id of the parent. If it has already ended, this process ends now.
     """
     if not (sys.platform == "linux" and _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)):
         threading.Thread(target=_watch, args=(parent_pid,), name="parent-watch", daemon=True).start()
@@ -35,11 +35,11 @@ def die_with_parent(parent_pid: int) -> None:
 
 
 def set_process_title(title: str) -> None:
-    """Name the process in `ps -o comm`, `top` and `pgrep`; does nothing where that is not possible.
+    """Set the process name that `ps -o comm`, `top` and `pgrep` show; does nothing if that is not possible.
 
     Args:
-        title: Of more than 15 bytes the kernel's limit leaves the first nine and the last five, as the end often
-            tells workers apart.
+        title: The name. Because of the kernel's limit of 15 bytes, only the first nine and the last five bytes of a
+            longer one are shown; the end often distinguishes workers.
     """
     name = title.encode("ascii", "replace")
     if len(name) > _TITLE_BYTES:
@@ -64,9 +64,9 @@ def _end_if_orphaned(parent_pid: int) -> None:
 
 
 def allow_open_files() -> None:
-    """Let this process, and those that it starts, open as many files as the system grants it, up to 65,536.
+    """Raise the limit of open files of this process and its children to the system's limit, at most 65,536.
 
-    The limit that processes begin with, 256 or 1,024 on most systems, is for programs that do not ask.
+    The default limit is 256 or 1,024 on most systems.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     granted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
@@ -76,21 +76,21 @@ def allow_open_files() -> None:
 
 
 def available_cores(*, cgroup: Path = _CGROUP) -> float:
-    """Return how many cores the processes of this run may use together: affinity, and what a container grants.
+    """Return how many cores the processes of this run may use together, by affinity and the limits of a container.
 
     Args:
-        cgroup: Where control groups are mounted.
+        cgroup: Mount point of the control groups.
     """
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(float(affinity), _quota(cgroup))
 
 
 def oversubscription(threads: int, cores: float) -> str:
-    """Return a sentence where more threads compute than there are cores, else nothing.
+    """Return a warning if more threads compute than there are cores, else an empty text.
 
     Args:
-        threads: Of all processes together.
-        cores: From `available_cores`.
+        threads: Threads of all processes.
+        cores: See `available_cores`.
     """
     if threads <= cores:
         return ""
@@ -101,20 +101,20 @@ def oversubscription(threads: int, cores: float) -> str:
 
 
 def memory_bytes(*, cgroup: Path = _CGROUP) -> int:
-    """Return how much memory the processes of this run can have at most: that of the machine, or of a container.
+    """Return the memory of the machine, or of the container if it limits it.
 
     Args:
-        cgroup: Where control groups are mounted.
+        cgroup: Mount point of the control groups.
     """
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for limit in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):  # of version 2, then 1
-        with suppress(OSError, ValueError):  # there is none, or it says "max"
+        with suppress(OSError, ValueError):  # no limit, or "max"
             return min(machine, int(limit.read_text()))
     return machine
 
 
 def _quota(cgroup: Path) -> float:
-    """Return the cores granted by control groups (version 2, then 1), infinite where nothing limits them."""
+    """Return the cores granted by control groups (version 2, then 1), infinite without a limit."""
     with suppress(OSError, ValueError):
         limit, period = (cgroup / "cpu.max").read_text().split()
         return float("inf") if limit == "max" else int(limit) / int(period)

@@ -1,4 +1,4 @@
-"""Processes of this machine that run a worker each."""
+"""Starts and ends processes of this machine that run one worker each."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["LocalProcess", "WorkerCommand", "launch"]
 
 @frozen(kw_only=True)
 class WorkerCommand:
-    """One process to start.
+    """The command that starts a worker process.
 
     Args:
-        name: Its unique name (``"sampler-0"``), shown in `ps`.
+        name: Unique name (``"sampler-0"``), shown in `ps`.
         argv: The command line.
         environment: Environment variables to add.
         log_path: File to which its standard output and error are appended.
@@ -33,7 +33,7 @@ class WorkerCommand:
 
 
 class LocalProcess:
-    """A child process that leads a session of its own."""
+    """A child process in a session of its own."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -44,38 +44,38 @@ class LocalProcess:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Return the exit status, None while it runs; a signal's number is negative. What it started ends with it."""
+        """Return the exit status, None while it runs; negative for a signal. Kills the children of an ended process."""
         if self._process.returncode is None and _has_ended(self._process.pid):
             with suppress(OSError):
-                os.killpg(self._process.pid, signal.SIGKILL)  # the id is not given to others before `poll` below
+                os.killpg(self._process.pid, signal.SIGKILL)  # the id is not reused before `poll` below
         return self._process.poll()
 
     def terminate(self) -> None:
-        """Ask it to stop (SIGTERM); what it started itself is its own business."""
+        """Send SIGTERM to the process, not to its children."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it and everything it started in its session's process group (SIGKILL)."""
-        if self._process.poll() is None:  # afterwards its id may belong to somebody else
+        """Kill the process and its children in its process group (SIGKILL)."""
+        if self._process.poll() is None:  # the id of an ended process may be reused
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def _has_ended(pid: int) -> bool:
-    """Return whether a child has ended that nobody has waited for yet; False where the system does not tell."""
+    """Return whether a child has ended and was not waited for yet; False if the system cannot tell."""
     if not hasattr(os, "waitid"):
         return False
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-    except ChildProcessError:  # where SIGCHLD is ignored, nobody has to wait
+    except ChildProcessError:  # SIGCHLD is ignored, so children need not be waited for
         return False
 
 
 def launch(command: WorkerCommand) -> LocalProcess:
     """Start a process.
 
-    A session of its own keeps the terminal's Ctrl-C and hang-up away from a worker. That a worker ends with its parent
-    is asked for by the worker itself (`ludus_local.process.die_with_parent`), since code between fork and exec is not
-    safe in a process with threads.
+    In a session of its own it does not get Ctrl-C and SIGHUP of the terminal. A worker itself arranges to end with its
+    parent (`ludus_local.process.die_with_parent`), since code between fork and exec is not safe in a process with
+    threads.
 
     Raises:
         WorkerError: The program or the log file cannot be used.
@@ -84,7 +84,7 @@ def launch(command: WorkerCommand) -> LocalProcess:
     try:
         log_path.parent.mkdir(exist_ok=True)
         with log_path.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603 - starting what it is given is what a launcher is for
+            process = subprocess.Popen(  # noqa: S603 - a launcher starts given commands
                 list(command.argv),
                 env={**os.environ, **command.environment},
                 stdin=subprocess.DEVNULL,

@@ -1,58 +1,70 @@
-"""Keeping worker processes alive: starts them, restarts those that die or hang, and ends them all."""
+"""Supervises worker processes: starts them, restarts those that die or hang, and ends them."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import define, field
 from ludus.errors import WorkerError
 from ludus.launcher import Session, WorkerSpec
+from ludus.recovery import RestartHistory
 
 from ludus_local.process import allow_open_files, available_cores, memory_bytes, oversubscription
 from ludus_local.processes import LocalProcess, WorkerCommand, launch
 
-__all__ = ["Supervisor", "check_room", "is_service", "serves"]
+__all__ = ["Supervisor", "check_memory", "is_service", "serves"]
 
-_WINDOW_S = 60.0
-_AWAY_S = 5.0  # so long between two looks at the workers is no busy moment
-_QUIET_S = 5.0  # a service that was silent for so long may be keeping others waiting
-_START_S = 300.0  # a worker is silent while it imports, and on a busy machine that takes long
-_EARLY_S = 600.0  # who lived for longer did not die of how it begins, though it may have had nothing to do
-_LEAST_BYTES = 100 * 2**20  # less memory no worker of its own has: Python, NumPy and torch without a game
-_LAST_WORDS_S = 0.5  # after its end, what a worker said last may still be on its way
-_SHOW_S = 0.5  # what a silent worker gets to write its traceback to the log
-_ORPHANED_S = 2.0  # what those who stop get where a service has ended that they may be waiting for
-_COMPUTING = ("learner-", "helper-", "service-", "sampler-")  # all the time; evaluators and gateways do now and then
-_WAIT_POLICIES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}  # whoever set one of these has decided
+_SUSPENDED_S = 5.0  # between two checks: the supervisor itself was stopped
+_SERVICE_STALL_S = 5.0  # a service that was silent for so long may block its clients
+_START_TIMEOUT_S = 300.0  # a worker sends nothing while it imports, which takes long on a busy machine
+_MIN_WORKER_BYTES = 100 * 2**20  # private memory of every worker: Python, NumPy and torch without a game
+_LAST_MESSAGE_S = 0.5  # after the end of a process its last message may still be in transit
+_TRACEBACK_S = 0.5  # for a hanging worker to write its traceback to the log
+_ORPHAN_TIMEOUT_S = 2.0  # for workers that stop and may be waiting for a service that has ended
+_COMPUTING = ("learner-", "helper-", "service-", "sampler-")  # always; evaluators and gateways only at times
+_WAIT_POLICIES = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}  # set by users who decide themselves
 
 
 @define
-class _Process:
+class _SupervisedProcess:
+    """One worker, over all its restarts.
+
+    Attributes:
+        spec: The worker.
+        process: Its current process.
+        started_s: When that was started.
+        history: Its restarts.
+        ended_s: When its end was noticed; 0 while it runs.
+        may_exit: Whether it was sent `Stop`.
+        reported: Whether its end was reported, or needs no report.
+    """
+
     spec: WorkerSpec
-    launched: LocalProcess
+    process: LocalProcess
     started_s: float
-    ended_s: float = 0.0  # when that was noticed first
-    asked: bool = False  # to stop
-    told: bool = False  # of its end
-    deaths: deque[float] = field(factory=deque)  # of the last minute of life
-    in_vain: int = 0  # deaths since its work was last of use
+    history: RestartHistory
+    ended_s: float = 0.0
+    may_exit: bool = False
+    reported: bool = False
 
 
 @define(kw_only=True)
 class Supervisor:
-    """The processes of a run.
+    """Supervises the processes of a run.
 
     Args:
-        session: Whose.
+        session: Session of the run.
         sockets: Folder of the sockets.
-        modules: For workers that are not made by `ludus_local.worker`, by name: the module that `python -m` runs, and
-            what follows the arguments of all workers.
+        modules: By name of workers that `ludus_local.worker` does not make: the module that ``python -m`` runs, then
+            further arguments.
         launch: Starts a process.
+
+    Attributes:
+        restarts: Restarts of all workers.
     """
 
     session: Session
@@ -60,45 +72,48 @@ class Supervisor:
     modules: Mapping[str, Sequence[str]] = field(factory=dict)
     launch: Callable[[WorkerCommand], LocalProcess] = launch
     restarts: int = field(init=False, default=0)
-    _processes: dict[str, _Process] = field(init=False, factory=dict)
-    _wait_policy: dict[str, str] = field(init=False, factory=dict)  # an environment variable
+    _workers: dict[str, _SupervisedProcess] = field(init=False, factory=dict)
+    _wait_policy: dict[str, str] = field(init=False, factory=dict)  # environment variables
     _checked_s: float = field(init=False, factory=time.monotonic)
-    _back_s: float = field(init=False, default=0.0)
-    _served_s: float = field(init=False, default=0.0)  # when a service was last away
-    _last_seen_s: Mapping[str, float] = field(init=False, factory=dict)  # when each worker was heard last
-    _errors: Mapping[str, str] = field(init=False, factory=dict)  # why workers said they would end
+    _resumed_s: float = field(init=False, default=0.0)  # when the supervisor itself was last suspended
+    _service_stalled_s: float = field(init=False, default=0.0)  # when a service last started or hung
+    _last_seen_s: Mapping[str, float] = field(init=False, factory=dict)
+    _errors: Mapping[str, str] = field(init=False, factory=dict)
+
+    # -- start -------------------------------------------------------------------------------------------------
 
     def start(self, specs: Sequence[WorkerSpec]) -> None:
         """Start the workers.
 
         Raises:
-            WorkerError: One could not be started, or this machine has no memory for so many.
+            WorkerError: A worker could not be started, or this machine has no memory for so many.
         """
-        check_room(len(specs))
+        check_memory(len(specs))
         allow_open_files()
         self._logs.mkdir(exist_ok=True)
         self._wait_policy = self._choose_wait_policy(specs)
         for spec in specs:
-            self._processes[spec.name] = _Process(spec, self._launch(spec), time.monotonic())
+            history = RestartHistory(self.session.restarts)
+            self._workers[spec.name] = _SupervisedProcess(spec, self._launch(spec), time.monotonic(), history)
 
     def _choose_wait_policy(self, specs: Sequence[WorkerSpec]) -> dict[str, str]:
-        """Return the variable that says how the threads of one worker wait for each other.
+        """Return the environment variable that makes the threads of a worker sleep while they wait for each other.
 
-        They spin, which is quickest where each has a core of its own. Where there are more threads than cores, who
-        spins keeps the one it waits for, or another worker, from computing: there they sleep.
+        By default they spin, which is fastest if each has a core of its own. With more threads than cores a spinning
+        thread keeps others from computing.
         """
         threads = [spec.threads for spec in specs if spec.name.startswith(_COMPUTING)]
-        excess = oversubscription(sum(threads), available_cores())
-        if not excess or max(threads) == 1:
+        warning = oversubscription(sum(threads), available_cores())
+        if not warning or max(threads) == 1:
             return {}
-        self.session.print_line(excess)
+        self.session.print_line(warning)
         return {} if _WAIT_POLICIES & os.environ.keys() else {"OMP_WAIT_POLICY": "PASSIVE"}
 
     def _launch(self, spec: WorkerSpec) -> LocalProcess:
-        module, *more = self.modules.get(spec.name, ("ludus_local.worker",))
+        module, *extra = self.modules.get(spec.name, ("ludus_local.worker",))
         argv = [sys.executable, "-m", module, "--run", str(self.session.run_dir), "--name", spec.name]
         argv += ["--threads", str(spec.threads), "--session", str(self.session.number + 1000 * self.restarts)]
-        argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *more]
+        argv += ["--sockets", str(self.sockets), "--parent", str(os.getpid()), *extra]
         variables = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         variables |= self._wait_policy
         log = str(self._log(spec.name))
@@ -111,169 +126,171 @@ class Supervisor:
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
 
+    # -- state -------------------------------------------------------------------------------------------------
+
     @property
     def pids(self) -> dict[str, int]:
         """Return the process ids by worker name."""
-        return {name: process.launched.pid for name, process in self._processes.items()}
+        return {name: worker.process.pid for name, worker in self._workers.items()}
 
     @property
     def alive(self) -> list[str]:
         """Return the names of the running workers."""
-        return [name for name, process in self._processes.items() if process.launched.poll() is None]
+        return [name for name, worker in self._workers.items() if worker.process.poll() is None]
+
+    def record_progress(self, name: str) -> None:
+        """Record that work of a worker was committed, or that a service or helper was of use."""
+        if name in self._workers:
+            self._workers[name].history.record_progress()
+
+    def expect_exit(self, name: str) -> None:
+        """Record that a worker was sent `Stop`: if it still runs, it may exit with status 0."""
+        if name in self.alive:
+            self._workers[name].may_exit = True
+
+    def _is_starting(self, name: str) -> bool:
+        """Return whether a worker has sent nothing since it was started."""
+        return self._last_seen_s.get(name, 0.0) <= self._workers[name].started_s
+
+    @property
+    def _services(self) -> dict[str, _SupervisedProcess]:
+        return {name: worker for name, worker in self._workers.items() if is_service(name)}
+
+    # -- restarts ----------------------------------------------------------------------------------------------
 
     def check(self, *, last_seen_s: Mapping[str, float], errors: dict[str, str]) -> None:
         """Restart workers that ended or have been silent for too long.
 
         Args:
-            last_seen_s: When each worker was heard last.
-            errors: Why workers said they would end; taken out once told.
+            last_seen_s: Time of the last message of every worker.
+            errors: Errors that workers have reported; removed once printed.
 
         Raises:
-            WorkerError: A worker dies again and again.
+            WorkerError: A worker fails repeatedly.
         """
         self._last_seen_s, self._errors = last_seen_s, errors
-        now = time.monotonic()
-        if now - self._checked_s > _AWAY_S:  # it was stopped itself: what they said meanwhile is still to come
-            self._back_s = now
-        self._checked_s = now
+        now_s = time.monotonic()
+        if now_s - self._checked_s > _SUSPENDED_S:  # messages that arrived meanwhile are not received yet
+            self._resumed_s = now_s
+        self._checked_s = now_s
         services = [(service, last_seen_s.get(name, 0.0)) for name, service in self._services.items()]
-        if any(heard <= service.started_s or now - heard > _QUIET_S for service, heard in services):
-            self._served_s = now  # it starts or hangs, and who waits for its answer says nothing either
-        for name, process in self._processes.items():
-            if why := self._reason(name, process, now, errors):
-                self._restart(process, why, now)
+        if any(seen_s <= service.started_s or now_s - seen_s > _SERVICE_STALL_S for service, seen_s in services):
+            self._service_stalled_s = now_s  # its clients may be silent because of it
+        for name, worker in self._workers.items():
+            if worker.process.poll() is None:
+                reason = self._kill_if_hanging(name, worker, now_s)
+            else:
+                reason = self._exit_reason(name, worker, now_s, errors)
+            if reason:
+                self._restart(worker, reason, now_s)
 
-    def _reason(self, name: str, process: _Process, now: float, errors: dict[str, str]) -> str:
-        """Return why a worker is to be started again: it has ended, or is killed now; empty while it is not."""
-        status = process.launched.poll()
-        if status is None:
-            served_s = 0.0 if name in self._services else self._served_s
-            silent_s = now - max(self._last_seen_s.get(name, 0.0), process.started_s, self._back_s, served_s)
-            stall_s = self.session.stall_s
-            if silent_s < (max(stall_s, _START_S) if self._starts(name) else stall_s):
-                return ""
-            process.launched.terminate()  # it writes to its log what it is doing, if it still can
-            time.sleep(_SHOW_S)
-            self._end([name])
-            # Silence is no life: else one that hangs for longer than the window would be restarted for ever.
-            process.deaths = deque(death + silent_s for death in process.deaths)
-            return f"was silent for {silent_s:.0f} s and was killed"
-        process.ended_s = process.ended_s or now
-        if status >= 0 and name not in errors and now - process.ended_s < _LAST_WORDS_S:
+    def _kill_if_hanging(self, name: str, worker: _SupervisedProcess, now_s: float) -> str:
+        """Kill a worker that has been silent for too long, and return why; empty if it has not."""
+        service_stalled_s = 0.0 if name in self._services else self._service_stalled_s
+        last_s = max(self._last_seen_s.get(name, 0.0), worker.started_s, self._resumed_s, service_stalled_s)
+        silent_s, stall_s = now_s - last_s, self.session.stall_s
+        if silent_s < (max(stall_s, _START_TIMEOUT_S) if self._is_starting(name) else stall_s):
             return ""
-        return errors.pop(name, "") or _ended(status)
+        worker.process.terminate()  # writes a traceback to its log, if it still can
+        time.sleep(_TRACEBACK_S)
+        self._kill([name])
+        worker.history.record_hang(silent_s)
+        return f"was silent for {silent_s:.0f} s and was killed"
 
-    def progressed(self, name: str) -> None:
-        """Take note that work of a worker was committed or a service was of use: its deaths so far do not count."""
-        if name in self._processes:
-            self._processes[name].in_vain = 0
+    def _exit_reason(self, name: str, worker: _SupervisedProcess, now_s: float, errors: dict[str, str]) -> str:
+        """Return why a worker has ended; empty while its last message may still arrive."""
+        status = worker.process.poll()
+        assert status is not None
+        worker.ended_s = worker.ended_s or now_s
+        if status >= 0 and name not in errors and now_s - worker.ended_s < _LAST_MESSAGE_S:
+            return ""
+        return errors.pop(name, "") or _describe_exit(status)
 
-    def dismiss(self, name: str) -> None:
-        """Take note that a worker was asked to stop: if it still runs, it may end with status 0."""
-        if name in self.alive:
-            self._processes[name].asked = True
-
-    def _restart(self, process: _Process, why: str, now: float) -> None:
-        name = process.spec.name
+    def _restart(self, worker: _SupervisedProcess, reason: str, now_s: float) -> None:
+        name = worker.spec.name
         log = self._log(name)
-        process.told = True
-        process.deaths.append(now)
-        if now - process.started_s >= _EARLY_S:
-            process.in_vain = 0
-        process.in_vain += 1
-        while process.deaths[0] < now - _WINDOW_S:
-            process.deaths.popleft()
-        if len(process.deaths) > self.session.restarts:
-            raise WorkerError(f"{name}: {why} — {len(process.deaths)} times within a minute; see {log}")
-        if process.in_vain > self.session.restarts:  # what takes longer than a minute to fail, such as a checkpoint
-            between = "nobody served" if serves(name) else "nothing committed"
-            raise WorkerError(f"{name}: {why} — {process.in_vain} times with {between} in between; see {log}")
+        worker.reported = True
+        worker.history.record_death(started_s=worker.started_s, now_s=now_s)
+        if give_up := worker.history.give_up_reason(serves=serves(name)):
+            raise WorkerError(f"{name}: {reason} — {give_up}; see {log}")
         self.restarts += 1
-        self.session.print_line(f"{name}: {why} — restarted; see {log}")
-        process.launched = self._launch(process.spec)
-        process.started_s, process.ended_s, process.told = now, 0.0, False
+        self.session.print_line(f"{name}: {reason} — restarted; see {log}")
+        worker.process = self._launch(worker.spec)
+        worker.started_s, worker.ended_s, worker.reported = now_s, 0.0, False
+
+    # -- end ---------------------------------------------------------------------------------------------------
 
     def finish(self, *, timeout_s: float, poll: Callable[[], None]) -> list[str]:
-        """Wait for all workers to end by themselves, then kill the rest; see `ludus.launcher.WorkerPool.finish`.
-
-        Those that still start have done nothing that could be lost, and are not waited for.
-        """
-        self._end([name for name in self._awaited if self._starts(name)])
-        deadline = time.monotonic() + timeout_s
-        while (awaited := self._awaited) and time.monotonic() < deadline:
-            if self._orphaned(awaited):
-                deadline = min(deadline, time.monotonic() + _ORPHANED_S)
+        """Wait for all workers to exit, then kill the rest; see `ludus.launcher.WorkerPool.finish`."""
+        self._kill([name for name in self._awaited if self._is_starting(name)])  # they hold no unsaved state
+        deadline_s = time.monotonic() + timeout_s
+        while (awaited := self._awaited) and time.monotonic() < deadline_s:
+            if self._are_orphaned(awaited):
+                deadline_s = min(deadline_s, time.monotonic() + _ORPHAN_TIMEOUT_S)
             poll()
-        killed, last_seen_s = self._awaited, time.monotonic() + _LAST_WORDS_S
-        while self._untold and time.monotonic() < last_seen_s:  # one that failed has said why
+        killed, last_message_s = self._awaited, time.monotonic() + _LAST_MESSAGE_S
+        while self._unreported and time.monotonic() < last_message_s:  # a failed worker reports its error itself
             poll()
-        for name, status in self._untold.items():
-            stopping = " while it stopped" if self._processes[name].asked else ""
-            self.session.print_line(f"{name}: {_ended(status)}{stopping}; see {self._log(name)}")
-            self._processes[name].told = True
-        self._end(self.alive)
+        for name, status in self._unreported.items():
+            stopping = " while it stopped" if self._workers[name].may_exit else ""
+            self.session.print_line(f"{name}: {_describe_exit(status)}{stopping}; see {self._log(name)}")
+            self._workers[name].reported = True
+        self._kill(self.alive)
         return killed
 
     @property
-    def _untold(self) -> dict[str, int]:
-        """Return the exit statuses of workers that ended otherwise than asked, and of which nobody has heard."""
+    def _unreported(self) -> dict[str, int]:
+        """Return the exit statuses of workers that ended unexpectedly and without a report."""
         ended = {}
-        for name, process in self._processes.items():
-            status = process.launched.poll()
-            as_asked = status == 0 and process.asked
-            if not (status is None or as_asked or process.told or name in self._errors):
+        for name, worker in self._workers.items():
+            status = worker.process.poll()
+            expected = status == 0 and worker.may_exit
+            if not (status is None or expected or worker.reported or name in self._errors):
                 ended[name] = status
         return ended
 
-    def _end(self, names: Sequence[str]) -> None:
-        """Kill workers and wait until they are gone, so that their names and sockets are free."""
-        for process in (processes := [self._processes[name] for name in names]):
-            process.told = True
-            process.launched.kill()
-        while any(process.launched.poll() is None for process in processes):
+    def _kill(self, names: Sequence[str]) -> None:
+        """Kill workers and wait until they have ended, so that their names and sockets are free."""
+        for worker in (workers := [self._workers[name] for name in names]):
+            worker.reported = True
+            worker.process.kill()
+        while any(worker.process.poll() is None for worker in workers):
             time.sleep(0.01)
 
     @property
     def _awaited(self) -> list[str]:
         return [name for name in self.alive if name not in self._services]
 
-    def _starts(self, name: str) -> bool:
-        """Return whether a worker has not been heard since it was started."""
-        return self._last_seen_s.get(name, 0.0) <= self._processes[name].started_s
-
-    def _orphaned(self, awaited: list[str]) -> bool:
-        """Return whether all who are awaited may be waiting for a service that has ended; learners ask none."""
+    def _are_orphaned(self, awaited: list[str]) -> bool:
+        """Return whether all awaited workers may be waiting for a service that has ended; learners use none."""
         ended = self._services.keys() - self.alive
         return bool(ended) and not any(name.startswith("learner-") for name in awaited)
 
-    @property
-    def _services(self) -> dict[str, _Process]:
-        return {name: process for name, process in self._processes.items() if is_service(name)}
-
 
 def is_service(name: str) -> bool:
-    """Return whether the worker of a name is a service."""
+    """Return whether the worker of this name is a service."""
     return name.startswith("service-")
 
 
 def serves(name: str) -> bool:
-    """Return whether the worker of a name commits nothing, but is of use to others."""
+    """Return whether the worker of this name commits nothing itself: a service or helper."""
     return name.startswith(("service-", "helper-"))
 
 
-def check_room(workers: int) -> None:
-    """Check that workers could fit into memory: where they do not, the kernel kills one process after the other.
+def check_memory(workers: int) -> None:
+    """Check that this machine has memory for so many workers; otherwise the kernel would kill processes.
 
     Raises:
-        WorkerError: They could not.
+        WorkerError: It has not.
     """
-    needed, there = workers * _LEAST_BYTES / 2**30, memory_bytes() / 2**30
-    if needed > there:
+    needed, available = workers * _MIN_WORKER_BYTES / 2**30, memory_bytes() / 2**30
+    if needed > available:
         raise WorkerError(
-            f"{workers} worker processes need more than {needed:,.0f} GiB of memory, and this machine has {there:,.0f} "
-            f"GiB and {available_cores():g} cores: choose fewer samplers (run.workers, or --samplers of a join)"
+            f"{workers} worker processes need more than {needed:,.0f} GiB of memory; this machine has "
+            f"{available:,.0f} GiB and {available_cores():g} cores: use fewer samplers (run.workers, or --samplers of "
+            "`ludus join`)"
         )
 
 
-def _ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     return f"was killed by signal {-status}" if status < 0 else f"ended by itself with status {status}"

@@ -1,10 +1,10 @@
-"""How messages get from process to process: one endpoint per worker, used by one thread.
+"""ZeroMQ transport: one endpoint per worker, used by one thread.
 
-Peers are known by name. A worker that others report to binds; its peers connect and are then reachable under their own
-names, so one endpoint can do both (a learner binds for samplers and connects to the coordinator).
+Peers are addressed by name. Coordinator and learners bind; their peers connect and are then reachable by their own
+names. One endpoint can do both: a learner binds for samplers and connects to the coordinator.
 
-Delivery is best effort and in order per direction: messages in flight are lost when a process dies, and the layer above
-repeats what has not been acknowledged.
+Delivery is best effort and in order per direction: messages in flight are lost when a process dies, and workers send
+again what was not acknowledged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ludus_local.codec import Frame
 from ludus_local.memory import check_private, hold, remove_stale, shared_path
 
 __all__ = [
-    "CARRIER",
+    "FORWARDER",
     "HIGH_WATER",
     "LINGER_MS",
     "MAX_BATCH",
@@ -40,31 +40,32 @@ __all__ = [
     "take_message",
 ]
 
-#: The peer that speaks for workers of other hosts: the first frame of what it sends, and is sent, is the worker's name.
-CARRIER = "carrier"
+#: Name of the peer that forwards messages of workers of other hosts; their first frame is the name of the worker.
+FORWARDER = "forwarder"
 
-#: Messages queued per peer and direction before `send` answers False; a carrier's connection has those of hundreds of
-#: workers. Bytes are bounded by credits, one layer up.
+#: Messages queued per peer and direction before `send` returns False; the forwarder's connection carries those of
+#: hundreds of workers. Credits bound the bytes.
 HIGH_WATER = 4096
 LINGER_MS = 500
-MAX_BATCH = 1024  # messages one `receive` hands over, so that a fast peer cannot hold the caller for ever
+MAX_BATCH = 1024  # messages of one `receive`, so that a fast peer cannot block the caller
 
 _RECONNECT_MS = (20, 1000)
-_COPY_BELOW_BYTES = 256 * 1024  # handing a buffer to libzmq costs more than copying one of this size
+_COPY_BELOW_BYTES = 256 * 1024  # smaller buffers are copied, which is faster than passing them to libzmq
 _MAX_IPC_PATH_BYTES = 100  # sun_path holds 104 bytes on macOS, 108 on Linux
 _PEER_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}", re.ASCII)  # `learner-` and the like, then a name of 64
 _log = logging.getLogger(__name__)
 
 
 class Sockets:
-    """The zmq sockets of one thread, with a context of their own: `close` ends its I/O thread.
+    """The zmq sockets of one thread, with a context of their own.
 
     Args:
         high_water: Messages queued per peer and direction.
-        threads: That read and write.
+        threads: Number of I/O threads.
 
     Attributes:
-        poller: Knows all of them.
+        context: The zmq context.
+        poller: Poller of all sockets.
     """
 
     def __init__(self, high_water: int = HIGH_WATER, *, threads: int = 1) -> None:
@@ -73,7 +74,7 @@ class Sockets:
         self.poller = zmq.Poller()
 
     def make(self, kind: int) -> zmq.Socket[bytes]:
-        """Return a socket of a kind with the limits and times of all."""
+        """Make a socket of a zmq type with the common limits and timeouts."""
         socket = self.context.socket(kind)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
         socket.setsockopt(zmq.SNDHWM, self._high_water)
@@ -86,7 +87,7 @@ class Sockets:
         return socket
 
     def dealer(self, name: str, address: str) -> zmq.Socket[bytes]:
-        """Return a socket that reaches the peer at an address of this host under a name of ours.
+        """Make a socket that connects to an address of this host under the given name.
 
         Raises:
             LinkError: The address is not allowed.
@@ -101,26 +102,25 @@ class Sockets:
         return socket
 
     def close(self) -> None:
-        """Give what was sent half a second to leave, then free everything. May be called again."""
+        """Close all sockets; queued messages have half a second to be sent. May be called again."""
         self.context.destroy(linger=LINGER_MS)
         self.poller = zmq.Poller()
 
 
 class ZmqEndpoint:
-    """An endpoint over zmq: a ROUTER for all who connect here, a DEALER for each peer connected to.
+    """A zmq endpoint: a ROUTER for peers that connect, a DEALER for each peer that it connects to.
 
-    Unlike PUSH, a ROUTER notices a send to a peer that is gone, and takes a restarted peer of the same name for the
-    old one. Workers of other hosts connect by way of one peer, `CARRIER`.
+    Unlike PUSH, a ROUTER notices a send to a disconnected peer, and replaces the connection of a restarted peer of the
+    same name. Messages of workers of other hosts come from one peer, `FORWARDER`.
 
     Args:
-        name: This worker's name, by which its peers answer.
-        sockets: The folder in which peers are looked for that nobody said where to reach, by workers that do not bind
-            themselves; None: there are no such peers.
+        name: Worker name.
+        sockets: Folder in which peers without a known address are connected to; None without.
         high_water: Messages queued per peer and direction.
 
     Attributes:
-        name: This worker's.
-        drops: How many received messages were dropped, by reason.
+        name: Worker name.
+        drops: Dropped received messages by reason.
     """
 
     def __init__(self, name: str, *, sockets: Path | None = None, high_water: int = HIGH_WATER) -> None:
@@ -131,16 +131,16 @@ class ZmqEndpoint:
         self._own = Sockets(high_water)
         self._router: zmq.Socket[bytes] | None = None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
-        self._carried: set[str] = set()  # peers that the carrier speaks for
+        self._forwarded: set[str] = set()  # peers behind the forwarder
         self.drops: Counter[str] = Counter()
 
     @property
     def sockets(self) -> list[zmq.Socket[bytes]]:
-        """Return what becomes readable when something arrives, to wait for several endpoints at once."""
+        """Return the zmq sockets, to poll several endpoints at once."""
         return [*self._dealers.values(), *([] if self._router is None else [self._router])]
 
     def bind(self, address: str) -> str:
-        """Accept peers at an address and return it, with the port filled in where it was 0.
+        """Accept peers at an address and return it; port 0 is replaced by the chosen port.
 
         Raises:
             LinkError: The address is not allowed or taken.
@@ -157,7 +157,7 @@ class ZmqEndpoint:
         return self._router.getsockopt_string(zmq.LAST_ENDPOINT)
 
     def connect(self, peer: str, address: str) -> None:
-        """Reach a peer at the address it binds, now or later, and again whenever the connection is lost.
+        """Connect to the address that a peer binds, now or later; reconnects when the connection is lost.
 
         Raises:
             LinkError: The address is not allowed.
@@ -165,12 +165,12 @@ class ZmqEndpoint:
         self._dealers[peer] = self._own.dealer(self.name, address)
 
     def send(self, peer: str, message: Message) -> bool:
-        """Send without ever blocking; the arrays of the message must not be written to afterwards.
+        """Send without blocking; the sender must not write to the arrays of the message afterwards.
 
-        Messages to a peer that this endpoint connects to wait while it is away, up to `HIGH_WATER` of them.
+        Up to `HIGH_WATER` messages to a peer that this endpoint connects to are queued while it is not there.
 
         Returns:
-            False when the peer is unknown or gone, or its queue is full. True is no promise that it arrives.
+            False if the peer is unknown or disconnected, or its queue is full. True does not guarantee delivery.
 
         Raises:
             WireError: The message cannot be encoded.
@@ -180,20 +180,20 @@ class ZmqEndpoint:
             self.connect(peer, ipc_address(self._sockets, peer))
         socket: zmq.Socket[bytes] | None = self._dealers.get(peer)
         if socket is None:
-            way = [CARRIER, peer] if peer in self._carried else [peer]
-            socket, frames = self._router, [*(name.encode() for name in way), *frames]
+            route = [FORWARDER, peer] if peer in self._forwarded else [peer]
+            socket, frames = self._router, [*(name.encode() for name in route), *frames]
         if socket is None:
             return False
         try:
             socket.send_multipart(frames, zmq.NOBLOCK, copy=False)
         except zmq.ZMQError as error:
-            if error.errno in {zmq.EAGAIN, zmq.EHOSTUNREACH}:  # its queue is full, or it is gone
+            if error.errno in {zmq.EAGAIN, zmq.EHOSTUNREACH}:  # queue full, or disconnected
                 return False
             raise
         return True
 
     def receive(self, timeout_s: float) -> list[tuple[str, Message]]:
-        """Return what has arrived as (peer, message), waiting at most `timeout_s` for the first."""
+        """Return received messages as (peer, message), waiting up to `timeout_s` for the first."""
         received: list[tuple[str, Message]] = []
         ready = {socket for socket, _ in self._own.poller.poll(math.ceil(timeout_s * 1000))}
         if self._router is not None and self._router in ready:
@@ -204,15 +204,15 @@ class ZmqEndpoint:
         return received
 
     def close(self) -> None:
-        """Give what was sent half a second to leave, then free everything. May be called again."""
+        """Close all sockets; queued messages have half a second to be sent. May be called again."""
         self._own.close()
         self._router = None
         self._dealers.clear()
 
     def _drain(self, socket: zmq.Socket[bytes], peer: str | None, received: list[tuple[str, Message]]) -> None:
-        """Take all that waits in a socket; without `peer` the first frame names the sender."""
+        """Receive all messages of a socket; without `peer` the first frame is the name of the sender."""
         for message in drain(socket):
-            sender, frames = self._speaker(message) if peer is None else (peer, message)
+            sender, frames = self._split_sender(message) if peer is None else (peer, message)
             if not _PEER_NAME.fullmatch(sender):
                 self._drop("unnamed", sender, "not a valid name of a peer")
                 continue
@@ -221,26 +221,26 @@ class ZmqEndpoint:
             except WireError as error:
                 self._drop("undecodable" if _fits(frames) else "oversized", sender, str(error))
 
-    def _speaker(self, message: list[Frame]) -> tuple[str, list[Frame]]:
-        """Return who speaks, whom the carrier names first, and what it says."""
+    def _split_sender(self, message: list[Frame]) -> tuple[str, list[Frame]]:
+        """Return the sender and the frames of a message; the forwarder's begin with the name of the worker."""
         sender, frames = bytes(message[0]).decode("latin-1"), message[1:]
-        if sender != CARRIER or not frames:
-            self._carried.discard(sender)
+        if sender != FORWARDER or not frames:
+            self._forwarded.discard(sender)
             return sender, frames
-        speaker = bytes(frames[0]).decode("latin-1")
-        if _PEER_NAME.fullmatch(speaker):
-            self._carried.add(speaker)
-        return speaker, frames[1:]
+        worker = bytes(frames[0]).decode("latin-1")
+        if _PEER_NAME.fullmatch(worker):
+            self._forwarded.add(worker)
+        return worker, frames[1:]
 
     def _drop(self, reason: str, peer: str, problem: str) -> None:
         self.drops[reason] += 1
         count = self.drops[reason]
-        if count & (count - 1) == 0:  # 1, 2, 4, 8 …: a flood of garbage must not flood the log as well
+        if count.bit_count() == 1:  # 1, 2, 4, 8 …
             _log.warning("%s dropped %s message %d, from %r: %s", self.name, reason, count, peer[:64], problem)
 
 
 def _fits(frames: list[Frame]) -> bool:
-    """Return whether frames keep the limits, whatever they contain."""
+    """Return whether frames keep the limits."""
     try:
         codec.check_limits(frames, "")
     except WireError:
@@ -249,7 +249,7 @@ def _fits(frames: list[Frame]) -> bool:
 
 
 def drain(socket: zmq.Socket[bytes]) -> Iterator[list[Frame]]:
-    """Yield the messages that wait in a socket, `MAX_BATCH` at most."""
+    """Yield the received messages of a socket, at most `MAX_BATCH`."""
     for _ in range(MAX_BATCH):
         try:
             frames = take_message(socket)
@@ -259,13 +259,13 @@ def drain(socket: zmq.Socket[bytes]) -> Iterator[list[Frame]]:
 
 
 def take_message(socket: zmq.Socket[bytes]) -> list[Frame]:
-    """Receive all frames of a message; those beyond the limit are not kept."""
+    """Receive all frames of a message; frames beyond the limit are dropped."""
     frames: list[Frame] = []
     more = True
     while more:
         frame = socket.recv(zmq.NOBLOCK, copy=False)
         more = frame.more
-        if len(frames) <= codec.MAX_ARRAYS + 4:  # one too many, after three names
+        if len(frames) <= codec.MAX_ARRAYS + 4:  # one more than allowed, after three names
             frames.append(frame.buffer)
     return frames
 
@@ -273,27 +273,27 @@ def take_message(socket: zmq.Socket[bytes]) -> list[Frame]:
 def private_ipc_dir() -> Path:
     """Make a directory for `ipc_address` that only this user can enter; the caller removes it.
 
-    This process holds it (`ludus_local.memory.hold`). Those that nobody holds, which killed processes of this user have
-    left behind, are removed.
+    It is locked by this process (`ludus_local.memory.hold`). Unlocked ones, which killed processes of this user have
+    left, are removed.
 
     Raises:
-        LinkError: No place for it could be found.
+        LinkError: No writable place was found.
     """
-    # XDG_RUNTIME_DIR is the last: it is removed when its user logs out, and a run may be meant to go on
+    # XDG_RUNTIME_DIR is last: it is removed when the user logs out, while the run may go on
     places = [tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR")]  # noqa: S108 - mkdtemp makes it private
     for place in places:
         if place and len(os.fsencode(place)) < _MAX_IPC_PATH_BYTES // 2 and os.access(place, os.W_OK | os.X_OK):
             for stale in {Path(place), shared_path(Path(place) / "any").parent}:
                 remove_stale(stale)
             while not hold(directory := Path(tempfile.mkdtemp(prefix=f"ludus-run-{os.getpid()}-", dir=place))):
-                pass  # another start took it for stale in the moment before it was held
+                pass  # another process removed it as stale before it was locked
             check_private(directory)
             return directory
     raise LinkError("no directory for sockets: set TMPDIR to a short writable path")
 
 
 def ipc_address(directory: Path, name: str) -> str:
-    """Return the address of the worker `name` in a directory; long names are hashed, as socket paths are short."""
+    """Return the address of a worker in a directory; long names are hashed, since socket paths are limited."""
     path = directory / name
     if len(os.fsencode(path)) > _MAX_IPC_PATH_BYTES:
         path = directory / hashlib.sha256(name.encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A worker process: one worker object around one ZeroMQ endpoint. Started as ``python -m ludus_local.worker``."""
+"""A worker process: one worker with one ZeroMQ endpoint. Started as ``python -m ludus_local.worker``."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from ludus_local.memory import SharedFolder
 from ludus_local.process import die_with_parent, set_process_title
 from ludus_local.transport import ZmqEndpoint, ipc_address
 
-__all__ = ["Command", "main", "run", "serve"]
+__all__ = ["WorkerArguments", "main", "run_loop", "run_process"]
 
 _log = logging.getLogger("ludus.local")
-_IDLE_S = 0.02  # how long a worker with nothing to do waits for a message
-_LISTENS_S = 0.002  # how often one with much to do looks for messages: looking takes as long as playing ten matches on
-_BEAT_S = 1.0
-_MOST_SAID = 4000  # characters of an error; the log has all of it
-_LEAVE_S = 15.0  # how long a stopped worker waits for its last acknowledgements
+_IDLE_TIMEOUT_S = 0.02  # how long an idle worker waits for a message
+_POLL_INTERVAL_S = 0.002  # how often a busy worker polls its sockets: polling costs as much as ten matches' ticks
+_HEARTBEAT_INTERVAL_S = 1.0
+_MAX_ERROR_CHARACTERS = 4000  # of an error message; the log has all of it
+_DRAIN_TIMEOUT_S = 15.0  # how long a stopped worker waits for acknowledgements
 
 
 @frozen(kw_only=True)
-class Command:
-    """What a worker is told when it is started.
+class WorkerArguments:
+    """The command line of a worker process.
 
     Args:
         run: The run folder.
-        name: Its name.
-        threads: How many it may use.
+        name: Worker name.
+        threads: Number of threads.
         session: See `ludus.launcher.WorkerEnv`.
         sockets: Folder of the sockets.
-        parent: Process that started it.
-        more: What only this kind of worker is told.
+        parent: Process id of the launching process.
+        extra: Further arguments of this kind of worker.
     """
 
     run: Path
@@ -56,84 +56,95 @@ class Command:
     session: int
     sockets: Path
     parent: int
-    more: list[str]
+    extra: list[str]
 
 
-def serve(worker: Worker, link: HostLink) -> None:
-    """Run a worker until it is told to stop and all it said is acknowledged."""
+def run_loop(worker: Worker, link: HostLink) -> None:
+    """Run a worker until it is stopped and everything it sent is acknowledged."""
     worker.start()
-    busy, now, last_seen_s, beat_s, stopped_s = False, 0.0, 0.0, 0.0, None
+    busy, now_s, polled_s, heartbeat_s, stopped_s = False, 0.0, 0.0, 0.0, 0.0
     while True:
-        if not busy or now - last_seen_s > _LISTENS_S:
-            for peer, message in link.receive(0.0 if busy else _IDLE_S):
+        if not busy or now_s - polled_s > _POLL_INTERVAL_S:
+            for peer, message in link.receive(0.0 if busy else _IDLE_TIMEOUT_S):
                 worker.handle(peer, message)
-            last_seen_s = time.monotonic()
+            polled_s = time.monotonic()
         busy = worker.work()
-        now = time.monotonic()
-        if now - beat_s > _BEAT_S:
-            beat_s = now
+        now_s = time.monotonic()
+        if now_s - heartbeat_s > _HEARTBEAT_INTERVAL_S:
+            heartbeat_s = now_s
             link.send(COORDINATOR, Heartbeat(count=worker.count))
         if worker.stopped:
-            stopped_s = stopped_s or now
-            if worker.drained:
+            stopped_s = stopped_s or now_s
+            if _may_exit(worker, now_s - stopped_s):
                 return
-            if now - stopped_s > _LEAVE_S:
-                _log.warning("%s leaves, though not all that it said was acknowledged", worker.name)
-                return
+
+
+def _may_exit(worker: Worker, stopped_for_s: float) -> bool:
+    """Return whether a stopped worker is drained, or has waited long enough."""
+    if not worker.drained and stopped_for_s > _DRAIN_TIMEOUT_S:
+        _log.warning("%s exits with unacknowledged messages", worker.name)
+        return True
+    return worker.drained
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the worker of a run that is named on the command line, and return its exit status."""
-    return run(_enlist, arguments)
+    """Run the worker that the command line names, and return the exit status."""
+    return run_process(_make_local_worker, arguments)
 
 
-def run(make: Callable[[Command, ZmqEndpoint], tuple[Worker, HostLink]], arguments: list[str] | None = None) -> int:
-    """Run a worker in this process, which was started for it, and return its exit status.
+def run_process(
+    make: Callable[[WorkerArguments, ZmqEndpoint], tuple[Worker, HostLink]], command_line: list[str] | None = None
+) -> int:
+    """Run a worker in this process, which was started for it, and return the exit status.
 
     Args:
-        make: Makes the worker and the way to the others from what it is told and its endpoint.
-        arguments: The command line; None takes that of the process.
+        make: Makes the worker and its link from the command line and its endpoint.
+        command_line: The command line; None for that of the process.
     """
-    command = Command(**vars(_parser().parse_args(arguments)))
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator decides
-    # Likewise: a clean end comes as a message, a hard one as SIGKILL. It only writes to the log what is being done.
-    faulthandler.register(signal.SIGTERM, file=2, all_threads=True)  # 2: the log
-    die_with_parent(command.parent)
-    set_process_title(command.name)
+    arguments = WorkerArguments(**vars(_parser().parse_args(command_line)))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole terminal; the coordinator handles it
+    # A clean stop is a message, a hard one SIGKILL. SIGTERM only writes a traceback to the log (file descriptor 2).
+    faulthandler.register(signal.SIGTERM, file=2, all_threads=True)
+    die_with_parent(arguments.parent)
+    set_process_title(arguments.name)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    endpoint = ZmqEndpoint(command.name, sockets=command.sockets)
-    endpoint.connect(COORDINATOR, ipc_address(command.sockets, COORDINATOR))
+    endpoint = ZmqEndpoint(arguments.name, sockets=arguments.sockets)
+    endpoint.connect(COORDINATOR, ipc_address(arguments.sockets, COORDINATOR))
     try:
-        worker, link = make(command, endpoint)
-        gc.freeze()  # what is there by now stays: looking through it again and again costs some per cent
+        worker, link = make(arguments, endpoint)
+        gc.freeze()  # exempts the objects made so far, which saves some per cent of the time
         try:
-            serve(worker, link)
+            run_loop(worker, link)
         finally:
             worker.close()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - plugin code may raise anything; the coordinator tells it
-        with suppress(OSError):  # the log may be on the disk that is full, and the coordinator is to be told of that
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - plugin code may raise anything; the coordinator reports it
+        with suppress(OSError):  # the disk of the log may be full; the coordinator gets the error all the same
             traceback.print_exc()
-        fatal = isinstance(error, ConfigError | PluginError | RunError)
-        why = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
-        why = why.encode("utf-8", "replace").decode()[:_MOST_SAID]  # a name of a file may hold anything
-        endpoint.send(COORDINATOR, Failure(error=why, fatal=fatal))
+        endpoint.send(COORDINATOR, _failure(error))
         return 1
     finally:
         endpoint.close()
     return 0
 
 
-def _enlist(command: Command, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
-    link = _link(command.name, endpoint, command.sockets)
-    spec = WorkerSpec(command.name, command.threads)
-    place = WorkerEnv(run_dir=command.run, session=command.session, sockets=command.sockets)
-    rendezvous = None if link.folder is None else LocalRendezvous(command.sockets, link.folder)
+def _failure(error: BaseException) -> Failure:
+    fatal = isinstance(error, ConfigError | PluginError | RunError)
+    text = str(error) if isinstance(error, LudusError) else f"{type(error).__name__}: {error}"
+    text = text.encode("utf-8", "replace").decode()  # file names may contain lone surrogates
+    return Failure(error=text[:_MAX_ERROR_CHARACTERS], fatal=fatal)
+
+
+def _make_local_worker(arguments: WorkerArguments, endpoint: ZmqEndpoint) -> tuple[Worker, HostLink]:
+    link = _make_link(arguments.name, endpoint, arguments.sockets)
+    spec = WorkerSpec(arguments.name, arguments.threads)
+    env = WorkerEnv(run_dir=arguments.run, session=arguments.session, sockets=arguments.sockets)
+    rendezvous = None if link.folder is None else LocalRendezvous(arguments.sockets, link.folder)
     context = WorkerContext(link=link, clock=time.monotonic, memory=link, rendezvous=rendezvous)
-    return make_worker(spec, place, context), link
+    return make_worker(spec, env, context), link
 
 
-def _link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
-    """Return the way to the others: learners listen, samplers look for them, and both have shared memory."""
+def _make_link(name: str, endpoint: ZmqEndpoint, sockets: Path) -> HostLink:
+    """Return the link of a worker: learners bind, others connect to them, and most kinds have shared memory."""
     kind = name.partition("-")[0]
     address = endpoint.bind(ipc_address(sockets, name)) if kind == "learner" else ""
     folder = SharedFolder.beside(sockets, name) if kind in {"learner", "helper", "sampler"} else None
@@ -148,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--session", type=int, required=True)
     parser.add_argument("--sockets", type=Path, required=True)
     parser.add_argument("--parent", type=int, required=True)
-    parser.add_argument("more", nargs="*")
+    parser.add_argument("extra", nargs="*")
     return parser
 
 

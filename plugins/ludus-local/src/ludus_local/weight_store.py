@@ -1,8 +1,8 @@
-"""Weights that a learner publishes to the samplers of its host.
+"""The weight store: shared memory in which a learner publishes weights to the samplers of its host.
 
-The board is a shared file with two copies of the weights. The learner always writes the older one; a header word per
-copy holds its version, or -1 while it is being written. A sampler copies the newest straight into its policy and
-starts over if the version has changed meanwhile, which takes two publications during one copy.
+It is a file with two copies of the weights. The learner always overwrites the older one; a header word per copy holds
+its version, or -1 while it is being written. A sampler copies the newest weights straight into its policy and starts
+over if the version has changed meanwhile, which takes two publications during one copy.
 """
 
 from __future__ import annotations
@@ -17,53 +17,53 @@ from ludus.errors import LinkError
 
 from ludus_local.memory import ArraySpec, Layout, SharedFile, SharedFolder
 
-__all__ = ["BoardReader", "WeightStore", "layout_of"]
+__all__ = ["WeightStore", "WeightStoreReader", "weights_layout"]
 
-_VERSIONS = slice(4, 6)  # of the words a shared file begins with
-_TRIES = 1000
+_VERSIONS = slice(4, 6)  # header words of the file
+_MAX_TRIES = 1000
 _lock = threading.Lock()
 
 
 def _fence() -> None:
-    """Keep what is written and read before from being seen after what follows, on processors that would reorder it."""
+    """Order memory accesses before this call before those after it, on processors that would reorder them."""
     for _ in range(2):
         with _lock:
             pass
 
 
-def layout_of(weights: Weights) -> Layout:
-    """Return how weights lie on a board.
+def weights_layout(weights: Weights) -> Layout:
+    """Return the layout of weights in a weight store.
 
     Raises:
-        WireError: A dtype does not travel.
+        WireError: A dtype is not supported.
     """
     return Layout.of({name: (array.shape, array.dtype) for name, array in weights.items()})
 
 
 @define(eq=False)
 class WeightStore:
-    """The learner's side.
+    """The writing side of a weight store.
 
     Args:
-        layout: Of the weights.
-        file: With two copies.
+        layout: Layout of the weights.
+        file: File with two copies.
     """
 
     layout: Layout
     file: SharedFile
 
     @classmethod
-    def of(cls, folder: SharedFolder, weights: Weights) -> WeightStore:
-        """Make a board for weights like these.
+    def create(cls, folder: SharedFolder, weights: Weights) -> WeightStore:
+        """Create a store for weights of these shapes.
 
         Raises:
             LinkError: There is no space for it.
-            WireError: A dtype does not travel.
+            WireError: A dtype is not supported.
         """
-        layout = layout_of(weights)
-        made = cls(layout, folder.create(layout, copies=2))
-        made.file.words[_VERSIONS] = -1
-        return made
+        layout = weights_layout(weights)
+        store = cls(layout, folder.create(layout, copies=2))
+        store.file.words[_VERSIONS] = -1
+        return store
 
     @property
     def version(self) -> int:
@@ -71,11 +71,11 @@ class WeightStore:
         return int(self.file.words[_VERSIONS].max())
 
     def publish(self, weights: Weights, version: int) -> None:
-        """Show newer weights.
+        """Overwrite the older copy by newer weights.
 
         Args:
-            weights: Of the shapes the board was made for.
-            version: Greater than every earlier one.
+            weights: Weights of the layout of this store.
+            version: Greater than every earlier version.
         """
         versions = self.file.words[_VERSIONS]
         older = int(np.argmin(versions))
@@ -88,18 +88,18 @@ class WeightStore:
 
 
 @define(eq=False)
-class BoardReader:
-    """A sampler's side.
+class WeightStoreReader:
+    """The reading side of a weight store.
 
     Args:
-        folder: Where the board is.
-        owner: The learner.
-        name: Of the file.
-        specs: What is on it.
+        folder: Folder of the file.
+        owner: Worker name of the learner.
+        name: Name of the file.
+        specs: Layout of the weights.
 
     Raises:
-        LinkError: It cannot be mapped here.
-        WireError: There is no such board.
+        LinkError: This process cannot map further files.
+        WireError: There is no such store.
     """
 
     folder: SharedFolder
@@ -116,23 +116,23 @@ class BoardReader:
         """Return the newest version, -1 if there is none."""
         return int(self._file.words[_VERSIONS].max())
 
-    def load(self, take: Callable[[Weights, int], None]) -> None:
-        """Hand over the newest weights.
+    def load(self, copy: Callable[[Weights, int], None]) -> None:
+        """Load the newest weights.
 
         Args:
-            take: Copies weights and is told their version; called again if they changed under its hands.
+            copy: Copies weights of a version; called again if they were overwritten during the copy.
 
         Raises:
-            LinkError: They never stay the same.
+            LinkError: The weights were overwritten during every copy, or there are none.
         """
         versions = self._file.words[_VERSIONS]
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             newest = int(np.argmax(versions))
             version = int(versions[newest])
             if version < 0:
                 continue
             _fence()
-            take(self._file.copies[newest], version)
+            copy(self._file.copies[newest], version)
             _fence()
             if versions[newest] == version:
                 return

@@ -1,0 +1,107 @@
+"""Recovery of workers: what a restarted worker resumes from, and when restarting is given up.
+
+Samplers, evaluators, helpers and services start without state: the coordinator assigns unfinished fixtures again, and
+peers send again what was not acknowledged. A learner resumes from the `ResumePoint` that the coordinator reads from the
+store; updates after the last committed checkpoint are lost.
+
+A launcher restarts a worker that ended or hangs, until its `RestartHistory` says that restarting does not help.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field, frozen
+
+__all__ = ["RestartHistory", "ResumePoint"]
+
+_WINDOW_S = 60.0
+_LONG_LIFE_S = 600.0  # a worker that ran for longer did not fail at its start, though it may have had nothing to do
+
+
+@frozen(kw_only=True)
+class ResumePoint:
+    """The committed state of a player that its learner resumes from.
+
+    Attributes:
+        models: Models that the player has frozen.
+        checkpoint: Its last committed checkpoint, relative to the run folder; empty if there is none.
+        checkpoint_hash: SHA-256 of that file.
+        generation: Current generation of the player.
+        init: Hash of the model that this generation starts from; empty for the start weights of the run.
+        version: Version of the weights before this generation.
+    """
+
+    models: int = 0
+    checkpoint: str = ""
+    checkpoint_hash: str = ""
+    generation: int = 0
+    init: str = ""
+    version: int = 0
+
+    def must_reset(self, checkpoint_generation: int) -> bool:
+        """Return whether the player reset has to be repeated.
+
+        A reset commits the last model of the old generation before the first checkpoint of the new one. If the learner
+        died in between, its checkpoint is one generation behind.
+        """
+        return self.generation > checkpoint_generation
+
+    def version_before_reset(self, checkpoint_version: int) -> int:
+        """Return the version from which a repeated reset counts on, so that versions never repeat."""
+        return max(checkpoint_version, self.version)
+
+
+@define
+class RestartHistory:
+    """The restarts of one worker.
+
+    Restarting is given up after more than `limit` deaths within a minute of running, or without progress in between.
+    Progress of a learner is a committed checkpoint, of a sampler committed results, and of a service or helper an
+    answered request.
+
+    Args:
+        limit: Restarts before they are given up.
+    """
+
+    limit: int
+    _deaths_s: deque[float] = field(init=False, factory=deque)
+    _deaths_without_progress: int = field(init=False, default=0)
+
+    def record_progress(self) -> None:
+        """Record that the worker has made progress."""
+        self._deaths_without_progress = 0
+
+    def record_hang(self, silent_s: float) -> None:
+        """Record that the worker is killed after a silence, which does not count as running.
+
+        Otherwise a worker that hangs for longer than a minute would be restarted for ever.
+        """
+        self._deaths_s = deque(death_s + silent_s for death_s in self._deaths_s)
+
+    def record_death(self, *, started_s: float, now_s: float) -> None:
+        """Record a death of the worker.
+
+        Args:
+            started_s: Time at which it was started.
+            now_s: Time of the death.
+        """
+        self._deaths_s.append(now_s)
+        if now_s - started_s >= _LONG_LIFE_S:
+            self._deaths_without_progress = 0
+        self._deaths_without_progress += 1
+        while self._deaths_s[0] < now_s - _WINDOW_S:
+            self._deaths_s.popleft()
+
+    def give_up_reason(self, *, serves: bool) -> str:
+        """Return why restarting is given up; empty if the worker is to be restarted.
+
+        Args:
+            serves: Whether the worker commits nothing itself: a service or helper.
+        """
+        if len(self._deaths_s) > self.limit:
+            return f"{len(self._deaths_s)} times within a minute"
+        if self._deaths_without_progress > self.limit:
+            progress = "no request answered" if serves else "nothing committed"
+            return f"{self._deaths_without_progress} times with {progress} in between"
+        return ""
