@@ -55,7 +55,7 @@ Message: TypeAlias = attrs.AttrsInstance
 _M = TypeVar("_M", bound=Message)
 
 #: Version of the protocol, increased whenever a message changes; peers of different versions reject each other.
-PROTOCOL = 13
+PROTOCOL = 14
 
 #: All message classes.
 MESSAGES: tuple[type[Message], ...] = tuple(

@@ -19,6 +19,7 @@ from ludus.errors import ContractError
 from ludus.launcher import COORDINATOR
 from ludus.option import option
 from ludus.records import Fixture
+from ludus.recovery import ResumePoint
 from ludus.segment import Field
 from ludus.testing import league_runner
 from ludus_dummy.config import GradientConfig
@@ -249,8 +250,9 @@ class Desk:
         self.made.append((generation, init))
         return Counter() if generation else self.trainer
 
-    def welcome(self, **what):
-        self.learner.handle(COORDINATOR, Welcome(**what))
+    def welcome(self, *, elapsed_s=0.0, other_decisions=0, **resume):
+        resume = ResumePoint(**resume)
+        self.learner.handle(COORDINATOR, Welcome(elapsed_s=elapsed_s, other_decisions=other_decisions, resume=resume))
 
     def block(self, number, *, decisions=4, versions=(0,), empty=0, peer="sampler-0", pid=0):
         """Send a block of one segment per version, each with so many decisions but the last `empty`, with none."""

@@ -28,6 +28,7 @@ from ludus._store.model_files import save_arrays
 from ludus._store.store import Store
 from ludus.errors import LudusError, StoreError
 from ludus.matchmaker import Pairing, PoolChange
+from ludus.recovery import ResumePoint
 from ludus_dummy.events import heard
 
 
@@ -373,13 +374,11 @@ def test_a_learner_is_told_where_to_go_on(league):
     runner.coordinator.flush()
     (welcome,) = tell(runner, Hello(), peer="learner-main")
     assert welcome == Welcome(
-        models=1,
-        checkpoint="learners/main/1",
-        checkpoint_hash="a",
         elapsed_s=welcome.elapsed_s,
+        resume=ResumePoint(models=1, checkpoint="learners/main/1", checkpoint_hash="a"),
     )
     assert welcome.elapsed_s >= 7.0
-    assert tell(runner, Hello())[0].models == 0
+    assert tell(runner, Hello())[0].resume == ResumePoint()
 
 
 def test_what_was_learned_since_the_checkpoint_is_lost_with_the_learner(league):
@@ -419,10 +418,10 @@ def test_decisions_never_fall_behind_a_model(league):
 def test_a_learner_hears_what_the_others_have_learned_from(league):
     """When it is welcomed, and whenever it tells its own."""
     runner = league(players={"main": {}, "other": {}, "third": {}})
-    assert tell(runner, Heartbeat(count=60), peer="learner-main")[0].count == 0
-    assert tell(runner, Heartbeat(count=40), peer="learner-other")[0].count == 60
-    assert tell(runner, Hello(), peer="learner-third")[0].others == 100
-    assert tell(runner, Heartbeat(count=0), peer="learner-third")[0].count == 100
+    assert tell(runner, Heartbeat(count=60), peer="learner-main")[0].other_decisions == 0
+    assert tell(runner, Heartbeat(count=40), peer="learner-other")[0].other_decisions == 60
+    assert tell(runner, Hello(), peer="learner-third")[0].other_decisions == 100
+    assert tell(runner, Heartbeat(count=0), peer="learner-third")[0].other_decisions == 100
     assert tell(runner, Heartbeat(count=9)) == []
 
 

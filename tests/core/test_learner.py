@@ -7,12 +7,12 @@ from ludus._messaging.messages import (
     Checkpoint,
     CheckpointAck,
     FreezeRequest,
-    Heartbeat,
     Hello,
     MetricsReport,
     ModelAck,
     ModelFrozen,
     Stop,
+    TrainingProgress,
 )
 from ludus._store.model_files import load_arrays, load_manifest, save_checkpoint
 from ludus._training_budget import TrainingBudget
@@ -275,9 +275,9 @@ def test_progress_is_the_larger_share_of_the_budget(new_desk, budget, elapsed_s,
 def test_decisions_of_other_players_count_for_progress(new_desk):
     """As of the welcome, then of the last heartbeat, plus own decisions."""
     desk = new_desk(budget=TrainingBudget(decisions=100))
-    desk.welcome(others=30)
+    desk.welcome(other_decisions=30)
     for number, others in ((1, 30), (2, 30), (3, 60)):
-        desk.learner.handle(COORDINATOR, Heartbeat(count=others))
+        desk.learner.handle(COORDINATOR, TrainingProgress(other_decisions=others))
         desk.block(number, decisions=10)
         desk.learner.work()
     assert desk.trainer.progress == [0.3, 0.4, 0.8]

@@ -10,7 +10,17 @@ from ludus._league.fixtures import EvaluationFixtures
 from ludus._league.league import League
 from ludus._league.models import FreezeRequests
 from ludus._league.outbox import Outbox
-from ludus._messaging.messages import Checkpoint, CheckpointAck, Failure, Heartbeat, MetricsReport, Stop, Welcome
+from ludus._messaging.messages import (
+    Checkpoint,
+    CheckpointAck,
+    Failure,
+    Heartbeat,
+    MetricsReport,
+    Stop,
+    TrainingProgress,
+    Welcome,
+)
+from ludus.recovery import ResumePoint, decisions_to_count
 
 
 @define
@@ -63,25 +73,29 @@ class Membership:
         if player is None:
             self.outbox.acknowledge(worker, Welcome(elapsed_s=self.league.elapsed_s))
         else:
-            self.outbox.acknowledge(worker, self._resume_point(player))
+            self.outbox.acknowledge(worker, self._welcome_learner(player))
             self.requests.send(player)
 
-    def _resume_point(self, player: str) -> Welcome:
-        """Return what a learner resumes from: its last checkpoint and the present generation of its weights."""
+    def _welcome_learner(self, player: str) -> Welcome:
+        """Return the answer to a learner, after resetting the decisions of its player to what is saved."""
         self.league.forget_unsaved([player])
-        view = self.league.players[player]
-        answer = Welcome(
+        decisions = self.league.players[player].decisions
+        return Welcome(
             elapsed_s=self.league.elapsed_s,
-            models=len(view.models),
-            others=self.league.decisions - view.decisions,
-            generation=view.generation,
+            other_decisions=self.league.decisions - decisions,
+            resume=self._resume_point(player),
         )
+
+    def _resume_point(self, player: str) -> ResumePoint:
+        """Return the committed state of a player: its last checkpoint and its current generation."""
+        view = self.league.players[player]
+        resume = ResumePoint(models=len(view.models), generation=view.generation)
         if view.generation:
             last = self.league.models[f"{player}@{view.generation_starts[-1]}"]
-            answer = evolve(answer, init=last.manifest["init"], version=last.version)
+            resume = evolve(resume, init=last.manifest["init"], version=last.version)
         if saved := self.league.store.checkpoints.latest().get(player):
-            answer = evolve(answer, checkpoint=saved.path, checkpoint_hash=saved.hash)
-        return answer
+            resume = evolve(resume, checkpoint=saved.path, checkpoint_hash=saved.hash)
+        return resume
 
     def heartbeat(self, worker: str, message: Heartbeat) -> None:
         """Update the decisions of a learner's player, and answer with those of the other players."""
@@ -89,13 +103,12 @@ class Membership:
         if player is None:
             return
         view = self.league.players[player]
-        # A restarted learner may be behind its newest model; counting less would make the next model seem overdue.
-        decisions = max(message.count, view.frozen_decisions)
+        decisions = decisions_to_count(message.count, view.frozen_decisions)
         if message.count and decisions != view.decisions:  # a count of 0: the learner is not welcomed yet
             self.league.set_decisions(player, decisions)
             self.outbox.needs_commit = True
         others = self.league.decisions - self.league.players[player].decisions
-        self.outbox.send(worker, Heartbeat(count=others))
+        self.outbox.send(worker, TrainingProgress(other_decisions=others))
         self.requests.send(player)
 
     def report_metrics(self, worker: str, message: MetricsReport) -> None:

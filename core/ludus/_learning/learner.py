@@ -32,6 +32,7 @@ from ludus._messaging.messages import (
     SamplerLeft,
     Segments,
     Stop,
+    TrainingProgress,
     Welcome,
 )
 from ludus._sampling.segment_layout import SegmentLayout
@@ -187,8 +188,8 @@ class Learner:
         match message:
             case Welcome() if not self.state.welcomed:
                 self._resume(message)
-            case Heartbeat():
-                self.state.other_decisions = message.count
+            case TrainingProgress():
+                self.state.other_decisions = message.other_decisions
             case FreezeRequest() if self.state.welcomed and not self.stopped:
                 self._publisher.handle_request(message)
             case ModelAck():
@@ -201,12 +202,12 @@ class Learner:
 
     def _resume(self, welcome: Welcome) -> None:
         """Resume from the last commit of this player."""
-        state = self.state
-        state.models, state.other_decisions = welcome.models, welcome.others
-        self._publisher.restore(welcome.checkpoint, welcome.checkpoint_hash)
-        if welcome.generation > state.generation:  # the model before the reset was committed, the reset was not
-            state.version = max(state.version, welcome.version)
-            self._begin_generation(welcome.generation, self.make_trainer(welcome.generation, welcome.init))
+        state, resume = self.state, welcome.resume
+        state.models, state.other_decisions = resume.models, welcome.other_decisions
+        self._publisher.restore(resume)
+        if resume.must_reset(state.generation):
+            state.version = resume.version_before_reset(state.version)
+            self._begin_generation(resume.generation, self.make_trainer(resume.generation, resume.init))
         state.start_clock(now_s=self.clock(), elapsed_s=welcome.elapsed_s)
         self._publisher.publish()
         self.intake.grant_all()

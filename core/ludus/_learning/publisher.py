@@ -26,6 +26,7 @@ from ludus._store.model_files import load_checkpoint, prune_checkpoints, save_ar
 from ludus.algorithm import Trainer
 from ludus.errors import ModelError
 from ludus.launcher import COORDINATOR, Link, SharedMemory
+from ludus.recovery import ResumePoint
 
 _RESEND_S = 5.0
 _CHECKPOINT_SHARE = 0.05  # the most of the time that goes into checkpoints, apart from those of models
@@ -90,16 +91,16 @@ class Publisher:
 
     # -- checkpoints -------------------------------------------------------------------------------------------
 
-    def restore(self, path: str, digest: str) -> None:
-        """Load a checkpoint into the trainer and the counters; does nothing for an empty path.
+    def restore(self, resume: ResumePoint) -> None:
+        """Load the checkpoint of a resume point, if there is one, into the trainer and the counters.
 
         Raises:
             ModelError: The checkpoint is missing or damaged.
         """
         self._checkpointed_s = self.clock()
-        if not path:
+        if not resume.checkpoint:
             return
-        arrays, counters = load_checkpoint(self.run_dir, path, digest)
+        arrays, counters = load_checkpoint(self.run_dir, resume.checkpoint, resume.checkpoint_hash)
         self.state.trainer.load_weights(checkpoint_arrays(arrays, "weights"))
         self.state.trainer.load_state(checkpoint_arrays(arrays, "state"))
         self.state.restore(counters)

@@ -11,7 +11,7 @@ connection, so no message contains its sender, which could be forged.
     sampler     → learner       Hello, Segments
     learner     → sampler       Credit
     learner     → coordinator   Hello, ModelFrozen, Checkpoint, MetricsReport, Heartbeat, Failure
-    coordinator → learner       Welcome, Heartbeat, FreezeRequest, ModelAck, CheckpointAck, Stop
+    coordinator → learner       Welcome, TrainingProgress, FreezeRequest, ModelAck, CheckpointAck, Stop
     helper      → coordinator   Hello, Heartbeat, Failure
     coordinator → helper        Welcome, Stop
     helper      → learner       HelperHeartbeat
@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import field, frozen
 
 from ludus.records import Fixture
+from ludus.recovery import ResumePoint
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,27 +54,17 @@ class Hello:
 
 @frozen(kw_only=True)
 class Welcome:
-    """Answers `Hello` of any worker; a learner resumes from it.
+    """Answers `Hello` of any worker.
 
     Attributes:
-        models: Models that the player has frozen.
-        checkpoint: Its last committed checkpoint, relative to the run folder; empty if there is none.
-        checkpoint_hash: SHA-256 of that file.
         elapsed_s: Seconds the run has trained, over all resumes.
-        others: Decisions that the other players have learned from.
-        generation: Current generation of the player; later than the checkpoint's if a reset was not saved.
-        init: Hash of the model that the generation starts from; empty for the start weights of the run.
-        version: Version of the weights before that generation.
+        other_decisions: For a learner: decisions that the other players have learned from.
+        resume: For a learner: the committed state of its player.
     """
 
-    models: int = 0
-    checkpoint: str = ""
-    checkpoint_hash: str = ""
     elapsed_s: float = 0.0
-    others: int = 0
-    generation: int = 0
-    init: str = ""
-    version: int = 0
+    other_decisions: int = 0
+    resume: ResumePoint = field(factory=ResumePoint)
 
 
 @frozen(kw_only=True)
@@ -93,12 +84,20 @@ class Stop:
 
 @frozen(kw_only=True)
 class Heartbeat:
-    """Reports how much useful work a worker has done; a worker that hangs sends the same count.
-
-    The coordinator answers a learner's heartbeat with the decisions that the other players have learned from.
-    """
+    """Reports how much useful work a worker has done; a worker that hangs sends the same count."""
 
     count: int
+
+
+@frozen(kw_only=True)
+class TrainingProgress:
+    """Answers a learner's heartbeat.
+
+    Attributes:
+        other_decisions: Decisions that the other players have learned from.
+    """
+
+    other_decisions: int
 
 
 @frozen(kw_only=True)

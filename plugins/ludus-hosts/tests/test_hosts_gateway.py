@@ -215,7 +215,9 @@ def test_who_does_not_know_the_run_is_told_of_it(run):
     host = run.host()
     host.say(host.joining())
     (joined,) = run.until(lambda: host.of(Joined))
-    assert joined == Joined(run=run.sockets.name, config=CONFIG, ways=transfer_methods("tcp:", shared=False), versions=installed())
+    assert joined == Joined(
+        run=run.sockets.name, config=CONFIG, ways=transfer_methods("tcp:", shared=False), versions=installed()
+    )
     assert {"ludus", "ludus-dummy"} <= joined.versions.keys()
     run.until(lambda: run.reported is not None)
     assert run.reported == {}
