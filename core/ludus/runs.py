@@ -146,7 +146,7 @@ class Run(AbstractContextManager["Run"]):
         Raises:
             ConfigError: There is none; the message says which name comes close.
         """
-        return self._league.resolve(name)
+        return self._league.roster.resolve(name)
 
     # --- the log --------------------------------------------------------------------------------------------------
 
@@ -264,7 +264,7 @@ class Run(AbstractContextManager["Run"]):
         if not known and name in self.plugins.components("agent"):
             [chosen] = select_components(self.plugins, [("agent", name)])
             return make_agent(chosen, environment.spec, role)
-        participant = league.resolve(name)
+        participant = league.roster.resolve(name)
         model = league.models.get(participant)
         if model is None and participant not in league.anchors:
             player = name.partition("@")[0]

@@ -7,7 +7,7 @@ import itertools
 import attrs
 import numpy as np
 import pytest
-from ludus._league.participants import inherited
+from ludus._league.participants import inherited_weights
 from ludus._league.payoffs import Payoffs
 from ludus.environment import Scenario
 from ludus.errors import ContractError
@@ -256,7 +256,7 @@ def test_fake_live_participants_inherit_as_in_a_real_league():
         ("cat@3+", "cat@1"): (5, 6, 7),
     }
     league = FakeLeague(players=[cat, mouse], results=results)
-    core = Payoffs(lambda participant: inherited(participant, league.players))
+    core = Payoffs(lambda participant: inherited_weights(participant, league.players))
     for (one, other), count in results.items():
         core.add(one, other, np.array(count))
         core.add(other, one, np.array(count[::-1]))

@@ -448,7 +448,7 @@ def test_many_participants(league):
 def test_people_name_participants(league, name, participant):
     """By number, as the latest, as the live one, or by an anchor's name."""
     freeze(league, times=2)
-    assert league.resolve(name) == participant
+    assert league.roster.resolve(name) == participant
 
 
 @pytest.mark.parametrize(
@@ -466,4 +466,4 @@ def test_a_name_that_does_not_exist_gets_a_hint(league, name, hint):
     """The message offers the closest name, or the names there are."""
     freeze(league, times=2)
     with pytest.raises(ConfigError, match=hint):
-        league.resolve(name)
+        league.roster.resolve(name)

@@ -81,7 +81,7 @@ class TrainingFixtures:
         """Set a player's share; a player that had none does not catch up on the ticks that it missed."""
         if share and not self.league.players[player].share:
             self.scheduler.rejoin(player, [name for name, view in self.league.players.items() if view.share])
-        self.league.set_share(player, share)
+        self.league.roster.update(player, share=share)
 
     def _participants(self, player: str, pairing: Pairing) -> tuple[str, ...]:
         """Return the participant of every seat; a player that may take any team changes it with every fixture."""

@@ -1,4 +1,4 @@
-"""What the names of participants say (see `ludus.matchmaker`)."""
+"""Names of participants (see `ludus.matchmaker`)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from attrs import frozen
 
 from ludus.matchmaker import PlayerView
 
-_INHERITED = 16  # models; older ones would weigh less than 1/65,536 of a match
+_MAX_INHERITED = 16  # models; an older one would weigh less than 1/65,536
 
 
 @frozen
 class Name:
-    """A participant's name taken apart; `number` is None for an anchor."""
+    """The parts of a participant's name; `number` is None for an anchor."""
 
     player: str
     number: int | None
@@ -25,33 +25,34 @@ _PARTICIPANT = re.compile(r"(?P<player>[^@]+)@(?P<number>0|[1-9][0-9]*)(?P<live>
 
 
 def parse(participant: str) -> Name:
-    """Take a participant's name apart."""
+    """Return the parts of a participant's name."""
     match = _PARTICIPANT.fullmatch(participant)
     if match is None:
         return Name(participant, None, live=False)
     return Name(match["player"], int(match["number"]), live=match["live"] == "+")
 
 
-def unnumbered(participant: str) -> str:
-    """Return the player of a live participant; everybody else is itself."""
+def live_player(participant: str) -> str:
+    """Return the player of a live participant, and any other participant unchanged."""
     name = parse(participant)
     return name.player if name.live else participant
 
 
-def inherited(participant: str, players: Mapping[str, PlayerView]) -> list[tuple[str, float]]:
-    """Return the participants whose matches count for this one, with their weights.
+def inherited_weights(participant: str, players: Mapping[str, PlayerView]) -> list[tuple[str, float]]:
+    """Return the participants whose matches count for a participant, each with its weight.
 
-    For a live one these are its earlier weights, frozen and live, back to the last reset of its player.
+    These are the participant itself and, for a live one, its earlier frozen and live weights back to the last reset of
+    its player. The weight halves with every model.
     """
     name = parse(participant)
     if not name.live or name.number is None:
         return [(participant, 1.0)]
     generation_starts = players[name.player].generation_starts if name.player in players else (0,)
-    born = max(birth for birth in generation_starts if birth <= name.number)
-    numbers = range(name.number, max(name.number - _INHERITED, born - 1), -1)
+    start = max(start for start in generation_starts if start <= name.number)
+    numbers = range(name.number, max(name.number - _MAX_INHERITED, start - 1), -1)
     return [
         (f"{name.player}@{number}{suffix}", 0.5**age)
         for age, number in enumerate(numbers)
         for suffix in ("+", "")
-        if suffix or number > born
+        if suffix or number > start
     ]

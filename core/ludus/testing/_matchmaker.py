@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 from attrs import field, frozen
 
-from ludus._league.participants import inherited
+from ludus._league.participants import inherited_weights
 from ludus._league.validation import checked_evaluation, checked_pairing, checked_pool_changes
 from ludus.errors import ContractError
 from ludus.matchmaker import LeagueView, Matchmaker, PlayerView, Rating
@@ -89,7 +89,7 @@ class FakeLeague:
     def _payoff(self, one: str, other: str) -> np.ndarray:
         total = np.zeros(3)
         if one != other:
-            for (a, x), (b, y) in product(inherited(one, self.players), inherited(other, self.players)):
+            for (a, x), (b, y) in product(inherited_weights(one, self.players), inherited_weights(other, self.players)):
                 total += x * y * np.array(self._counts(a, b))
         return total
 

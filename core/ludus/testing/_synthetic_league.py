@@ -10,7 +10,7 @@ import attrs
 import numpy as np
 from attrs import define, field, frozen
 
-from ludus._league.participants import inherited, parse, unnumbered
+from ludus._league.participants import inherited_weights, live_player, parse
 from ludus._league.payoffs import Payoffs
 from ludus._league.player_shares import ShareScheduler
 from ludus.matchmaker import Matchmaker, PlayerView, PoolChange, Rating, RatingTable
@@ -100,7 +100,7 @@ class SyntheticLeague:
     def __attrs_post_init__(self) -> None:
         self._rng = np.random.default_rng(self.seed)
         self._scheduler = ShareScheduler(assigned=dict.fromkeys(self.setup, 0.0))
-        self._payoffs, self.players = Payoffs(lambda name: inherited(name, self._views)), self._views
+        self._payoffs, self.players = Payoffs(lambda name: inherited_weights(name, self._views)), self._views
         self.anchors = tuple(self.anchor_strategies)
         self.strategies |= self.anchor_strategies
         for name, player in self.setup.items():
@@ -137,7 +137,7 @@ class SyntheticLeague:
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
         """Return ``[n, 3] float64``: wins, draws and losses of late."""
-        return self._payoffs.recent(player, [unnumbered(name) for name in opponents])
+        return self._payoffs.recent(player, [live_player(name) for name in opponents])
 
     def rating(self, participant: str) -> Rating:
         """Return the rating from the rated pairs."""
@@ -231,7 +231,7 @@ class SyntheticLeague:
         for a, b, mine in ((one, other, count), (other, one, count[::-1])):
             self._payoffs.add(a, b, mine)
             if a.endswith("+"):
-                self._payoffs.add_recent(unnumbered(a), unnumbered(b), mine)
+                self._payoffs.add_recent(live_player(a), live_player(b), mine)
             if self.ratings is not None and rated and not (a.endswith("+") or b.endswith("+")):
                 self.ratings.add(a, b, mine)
 

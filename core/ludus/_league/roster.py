@@ -1,0 +1,121 @@
+"""The players, models and anchors of a league."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from ludus._config.structuring import did_you_mean
+from ludus._league.participants import parse
+from ludus._store.store import Player
+from ludus.errors import ConfigError
+from ludus.matchmaker import PlayerView
+from ludus.records import Fixture, ModelRecord
+
+
+class Roster:
+    """Tracks which participants a league has.
+
+    Args:
+        players: Role and team by player; the team is None where a player may take any.
+        anchors: The scripted participants.
+
+    Attributes:
+        players: The players by name.
+        models: All frozen models by participant, in the order in which they were frozen.
+        anchors: The scripted participants.
+    """
+
+    def __init__(self, players: Mapping[str, Player], anchors: Sequence[str]) -> None:
+        self.players = {
+            name: PlayerView(name=name, role=role, team=team, live=f"{name}@0+", models=(), decisions=0)
+            for name, (role, team) in players.items()
+        }
+        self.models: dict[str, ModelRecord] = {}
+        self.anchors = tuple(anchors)
+
+    def update(self, player: str, *, decisions: int | None = None, share: float | None = None) -> None:
+        """Set a player's decisions or its share."""
+        view = self.players[player]
+        self.players[player] = attrs.evolve(
+            view,
+            decisions=view.decisions if decisions is None else decisions,
+            share=view.share if share is None else share,
+        )
+
+    def add_models(self, models: Iterable[ModelRecord]) -> list[str]:
+        """Add frozen models, oldest first, and return the players that begin a new generation with them."""
+        by_player: dict[str, list[ModelRecord]] = {}
+        for model in models:
+            self.models[model.participant] = model
+            by_player.setdefault(model.player, []).append(model)
+        reset = []
+        for player in self.players.keys() & by_player:
+            before = self.players[player]
+            view = self.players[player] = _with_models(before, by_player[player])  # one new view for all models
+            if view.generation > before.generation:
+                reset.append(player)
+        return reset
+
+    def team(self, participant: str) -> int | None:
+        """Return the team of a player's model or live weights; None where it may take any, as anchors may."""
+        view = self.players.get(parse(participant).player)
+        return None if view is None else view.team
+
+    def is_playable(self, participant: str) -> bool:
+        """Return whether a participant can play now: present live weights, a frozen model or an anchor."""
+        view = self.players.get(parse(participant).player)
+        if view is None:
+            return participant in self.anchors
+        return participant == view.live or participant in self.models
+
+    def is_current(self, participant: str) -> bool:
+        """Return whether a participant is not live, or its weights belong to its player's present generation."""
+        name = parse(participant)
+        view = self.players.get(name.player)
+        return not name.live or (
+            view is not None and name.number is not None and name.number >= view.generation_starts[-1]
+        )
+
+    def with_hashes(self, fixture: Fixture) -> Fixture:
+        """Return a fixture with the hashes of its frozen models."""
+        hashes = {name: self.models[name].hash for name in fixture.participants if name in self.models}
+        return attrs.evolve(fixture, models=hashes)
+
+    def resolve(self, name: str) -> str:
+        """Return the participant that a user's text names.
+
+        ``main_agent@latest`` is the newest frozen model (the live weights before the first freeze). ``main_agent@live``
+        and ``main_agent`` are the live weights. Full names of participants name themselves.
+
+        Raises:
+            ConfigError: There is no such participant; the message suggests a similar name.
+        """
+        player, _, suffix = name.partition("@")
+        if player in self.players and suffix in {"", "live", "latest"}:
+            view = self.players[player]
+            return view.models[-1] if suffix == "latest" and view.models else view.live
+        if name in self.anchors or self.is_playable(name):
+            return name
+        names = [*self.anchors, *self.models, *self.players, *(f"{player}@latest" for player in self.players)]
+        hint = did_you_mean(name, names) or f" — there are: {', '.join(names[:12])}"
+        raise ConfigError(f"participant {name!r}: not in this league{hint}")
+
+
+def _with_models(view: PlayerView, models: Sequence[ModelRecord]) -> PlayerView:
+    """Return a player's view with new models, oldest first."""
+    generation_starts, start_decisions = view.generation_starts, view.generation_start_decisions
+    decisions = view.frozen_decisions
+    for model in models:
+        decisions = max(decisions, model.decisions)  # less where a learner resumed from an older checkpoint
+        if model.manifest.get("generation", 0) >= len(generation_starts):
+            generation_starts, start_decisions = (*generation_starts, model.number), decisions
+    return attrs.evolve(
+        view,
+        live=f"{models[-1].participant}+",
+        models=(*view.models, *(model.participant for model in models)),
+        generation_starts=generation_starts,
+        generation_start_decisions=start_decisions,
+        frozen_decisions=decisions,
+    )
