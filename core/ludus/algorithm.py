@@ -1,9 +1,8 @@
-"""The algorithm contract: how decisions are made and how they are learned from.
+"""The algorithm contract: a policy that decides, and a trainer that learns from recorded decisions.
 
-An *algorithm* makes two things for a role: a `Policy`, which runs inside samplers and evaluators, and a `Trainer`,
-which runs inside the learner. They meet in two places only: the weights (named arrays) that the trainer
-publishes and the policy loads, and the `Field` records that the policy adds to every decision for the trainer.
-On-policy and off-policy algorithms alike.
+An *algorithm* makes a `Policy` for samplers and evaluators, and a `Trainer` for learners. Policy and trainer exchange
+two kinds of data only: weights (named arrays), which the trainer returns and the policy loads, and `Field`s, which the
+policy adds to every decision and the trainer reads. The contract covers on-policy and off-policy algorithms.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ __all__ = [
     "Weights",
 ]
 
-#: Weights as they travel and as they are stored: parameter and buffer names to arrays.
+#: Arrays by the names of parameters and buffers.
 Weights: TypeAlias = "Mapping[str, np.ndarray]"
 
 
@@ -68,7 +67,7 @@ class Decision:
     Attributes:
         action: ``[n, L] int64`` or ``[n, D] float32``.
         extras: The algorithm's declared fields of source ``"policy"``, each ``[n, …]``.
-        state: Recurrent state after the decision, leaves ``[n, …]``; empty for stateless policies.
+        state: Recurrent state after the decision, leaves ``[n, …]``; empty if there is none.
         value: ``[n] float32``, what `Policy.evaluate` returns for the same input, if `act` computes it anyway.
             Players that learn from their opponents' evaluations record it.
     """
@@ -95,7 +94,7 @@ class Policy(Protocol):
         """Return ``[n] float32``: this policy's own estimate of its expected return (V(s) or max_a Q(s, a))."""
 
     def initial_state(self, rows: int) -> Leaves:
-        """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty if stateless."""
+        """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty if there is none."""
 
     def load(self, weights: Weights) -> None:
         """Copy `weights` into the policy.
@@ -117,17 +116,17 @@ class StackedPolicy(Policy, Protocol):
         """Copy `weights` into a slot; see `ludus.inference.Inference.load`."""
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot."""
+        """Drop the model in a slot."""
 
 
 @frozen(kw_only=True)
 class UpdateResult:
-    """What one `Trainer.update` did.
+    """Metrics and counts of one `Trainer.update`.
 
     Args:
-        metrics: Name to value, for example ``"policy_loss"``, ``"entropy"``, ``"approx_kl"``.
-        samples: Decisions trained on, counted once per pass over them.
-        gradient_steps: Optimiser steps taken.
+        metrics: Values by name, for example ``"policy_loss"``, ``"entropy"``, ``"approx_kl"``.
+        samples: Number of decisions, counted once per pass over them.
+        gradient_steps: Number of optimizer steps.
     """
 
     metrics: dict[str, float]
@@ -136,66 +135,66 @@ class UpdateResult:
 
 
 class Trainer(Protocol):
-    """Learns from segments. Lives in the learner process of one player."""
+    """Updates the weights of one player from segments, in the learner process."""
 
     @property
     def batch_decisions(self) -> int:
-        """Return how many fresh decisions `update` wants at once."""
+        """Return the number of new decisions that `update` should get."""
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
-        """Learn from fresh segments.
+        """Learn from new segments.
 
         Args:
-            batch: About `batch_decisions` trainable decisions: as many blocks of samplers as come closest. Read-only,
-                and gone once this returns: its arrays may lie in memory that samplers write to again.
-            progress: Share of the training budget used so far in [0, 1], for schedules.
+            batch: About `batch_decisions` trainable decisions in whole blocks. Read-only, and valid only during the
+                call: samplers may write to its memory later.
+            progress: Share of the training budget that is used, in [0, 1], for schedules.
 
         Raises:
-            ContractError: The batch, a loss or a gradient is not finite; weights and state are left as they were.
+            ContractError: The batch, a loss or a gradient is not finite; weights and state are unchanged.
         """
 
     def weights(self) -> dict[str, np.ndarray]:
-        """Return a copy of the weights that a policy loads."""
+        """Return a copy of the policy's weights."""
 
     def load_weights(self, weights: Weights) -> None:
-        """Start from the weights of a model.
+        """Replace the weights by those of a model.
 
         Raises:
             ModelError: Names or shapes do not fit.
         """
 
     def state(self) -> dict[str, np.ndarray]:
-        """Return everything else needed to go on exactly here: optimiser, counters, random state."""
+        """Return the state besides the weights that resuming needs: optimizer, counters, random generators."""
 
     def load_state(self, state: Weights) -> None:
-        """Go on from `state()`; call `load_weights` first."""
+        """Restore the result of `state`; call `load_weights` first."""
 
 
 @runtime_checkable
 class OffPolicyTrainer(Trainer, Protocol):
-    """A trainer that may not care how old the weights were that decided; an optional part of the contract."""
+    """A trainer that can learn from decisions of old weights; an optional part of the contract."""
 
     @property
     def off_policy(self) -> bool:
-        """Return whether it learns from decisions of any weights, so that none are dropped as too old.
+        """Return whether decisions of any age are used, so that the learner drops none as too old.
 
-        For trainers with a replay memory: what it holds is older by far than `sampling.max_staleness`.
+        Trainers with a replay buffer return True: its decisions are much older than `sampling.max_staleness`.
         """
 
 
 @runtime_checkable
 class GroupTrainer(Trainer, Protocol):
-    """A trainer whose updates several processes can compute together; an optional part of the contract."""
+    """A trainer whose updates a process group can compute; an optional part of the contract."""
 
     def join(self, group: Group) -> None:
-        """Compute updates as one of a group from now on.
+        """Compute later updates as a member of a group.
 
-        `update` gets a part of the batch then, as it does in all others of the group at the same time, and comes to
-        what an update with the whole batch comes to, as near as the division allows; `batch_decisions` stays that of
-        the whole. It raises `LinkError` where another one is gone, and leaves weights and state as they were then.
+        Each member's `update` then gets a shard of the batch, and all members together compute the update of the whole
+        batch, up to the effects of sharding. `batch_decisions` still refers to the whole batch. `update` raises
+        `LinkError`, with weights and state unchanged, if another member fails.
 
         Args:
-            group: Whose trainers have equal weights and state; `ludus.group.Alone` to leave.
+            group: Group whose trainers have equal weights and state; `ludus.group.Alone` to leave a group.
         """
 
 
@@ -204,33 +203,33 @@ class Algorithm(Protocol):
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return the fields that segments carry in `extras`: the policy's own, and what samplers find out for it."""
+        """Return the fields that segments record in `extras`, from the policy and from opponents."""
 
     @property
     def segment_decisions(self) -> int:
         """Return T, the maximal length of a segment in decisions."""
 
     def make_policy(self) -> Policy:
-        """Make a policy with arbitrary weights; `Policy.load` follows."""
+        """Make a policy with arbitrary weights; `Policy.load` is called before it decides."""
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> Trainer:
-        """Make a trainer with freshly initialised weights.
+        """Make a trainer with newly initialized weights.
 
         Args:
-            seed: Seeds initialisation and minibatch order.
-            device: A torch device.
+            seed: Seed of initialization and minibatch order.
+            device: Torch device.
         """
 
 
 @frozen(kw_only=True)
 class AlgorithmContext:
-    """What the factory of an algorithm is given besides its own configuration.
+    """Arguments of an algorithm's factory besides its configuration.
 
     Args:
-        role: The role to be learned, as the player sees it (after its interfaces).
-        build_network: Makes the network configured for this player.
-        build_inference: Makes the runtime that a policy runs such a network by; it takes the module over. Torch, where
-            not given.
+        role: Role to learn, behind the player's interfaces.
+        build_network: Makes the network that is configured for the player.
+        build_inference: Makes the runtime of a policy for such a network, which the runtime owns from then on. The
+            default is plain torch.
     """
 
     role: Role

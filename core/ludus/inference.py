@@ -1,8 +1,8 @@
-"""The inference contract: how samplers run a network to decide, as opposed to how learners differentiate it.
+"""The inference contract: how samplers evaluate networks without gradients.
 
-An inference *runtime* takes the module that a network plugin made and evaluates it for rows of NumPy arrays. It holds
-the weights of one or several models of one architecture in numbered *slots* and evaluates all of them in one call.
-`Eager` runs any module by torch; plugins offer faster runtimes for the modules that they understand.
+An inference *runtime* evaluates a module for rows of NumPy arrays. It holds the weights of one or several models of one
+architecture in numbered *slots* and evaluates all of them in one call. `Eager` runs any module in torch. Plugins
+register faster runtimes for the modules that they support.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Eager", "Inference", "Outputs", "Span"]
 
 
 class Span(NamedTuple):
-    """Rows ``start`` to ``stop`` (exclusive) belong to the model in a slot."""
+    """Rows ``start`` to ``stop`` (exclusive), which belong to the model in a slot."""
 
     slot: int
     start: int
@@ -31,11 +31,11 @@ class Span(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What a network answers for n rows.
+    """Outputs of a network for n rows.
 
     Attributes:
-        heads: ``[n, size] float32`` by name; critic heads are left out where privileged leaves were needed and missing.
-        state: Recurrent state after the rows, leaves ``[n, …]``; empty for networks without.
+        heads: ``[n, size] float32`` by name, without critic heads if they need privileged leaves that are missing.
+        state: Recurrent state after the rows, leaves ``[n, …]``; empty if there is none.
     """
 
     heads: Mapping[str, np.ndarray]
@@ -45,48 +45,48 @@ class Outputs(NamedTuple):
 class Inference(Protocol):
     """Evaluates one module with the weights of one or several models. Used by one thread; no autograd.
 
-    Outputs depend on weights, rows and state alone.
+    Outputs of a row depend on weights, the row and its state only.
     """
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:
-        """Copy the weights of a model into a slot, in place where the slot holds a model already.
+        """Copy the weights of a model into a slot, in place if the slot holds a model.
 
         Args:
-            weights: By the names of the module's parameters and buffers.
-            slot: Any number ≥ 0.
+            weights: Arrays by the names of the module's parameters and buffers.
+            slot: Integer ≥ 0.
 
         Raises:
-            ModelError: Names or shapes do not fit; the slot is left as it was.
+            ModelError: Names or shapes do not fit; the slot is unchanged.
         """
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot and free its memory."""
+        """Drop the model in a slot and free its memory."""
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows.
 
         Args:
             observation: Leaves ``[n, …]`` in the environment's dtypes.
-            privileged: Leaves ``[n, …]`` for critic heads; empty for frozen models, unless opponents read values.
-            state: Leaves ``[n, …]`` as returned by the last run; empty for networks without.
-            spans: Which rows belong to which slot: all rows, in order, without gaps. Empty: all to slot 0.
+            privileged: Leaves ``[n, …]`` for critic heads; empty for frozen models, unless opponents record values.
+            state: Leaves ``[n, …]`` of the last run; empty for networks without recurrent state.
+            spans: Rows of each slot: all rows, in order, without gaps. Empty: all rows belong to slot 0.
 
         Returns:
-            Arrays that belong to the runtime and are overwritten by its next run.
+            Arrays of the runtime, which its next run overwrites.
         """
 
 
 class Eager:
-    """Runs any module by torch, slot by slot: the runtime where no plugin offers a faster one.
+    """Runs any module in torch, one slot after the other.
 
     Args:
-        module: With the forward signature of `ludus.network`; slot 0 lives in it.
-        request: What it was made for.
+        module: Module with the forward signature of `ludus.network`; it holds the weights of slot 0.
+        request: Request that the module was made for.
     """
 
     def __init__(self, module: nn.Module, request: NetworkRequest) -> None:  # noqa: ARG002 - as all runtimes
         self._module = module.eval()
-        self._slots: dict[int, dict[str, Tensor]] = {}  # all but 0
+        self._slots: dict[int, dict[str, Tensor]] = {}  # all slots except 0
 
     def load(self, weights: Mapping[str, np.ndarray], *, slot: int = 0) -> None:
         """Copy the weights of a model into a slot; see `Inference.load`."""
@@ -100,12 +100,12 @@ class Eager:
         self._slots[slot] = held
 
     def drop(self, slot: int) -> None:
-        """Forget a model; slot 0 keeps its memory."""
+        """Drop a model; slot 0 keeps its memory."""
         self._slots.pop(slot, None)
 
     def run(self, observation: Leaves, *, privileged: Leaves, state: Leaves, spans: Sequence[Span] = ()) -> Outputs:
         """Evaluate n rows; see `Inference.run`."""
-        import torch  # noqa: PLC0415 - the contract above is read by processes that never run a network
+        import torch  # noqa: PLC0415 - processes that never run a network import the contract too
 
         leaves = tuple(_tensors(group) for group in (observation, privileged, state))
         with torch.inference_mode():

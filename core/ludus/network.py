@@ -1,17 +1,17 @@
 """The network contract: from named observation leaves to named heads.
 
-An algorithm says which heads it needs and a network plugin supplies the body, so that any algorithm runs on any
-network. The module's forward signature is fixed::
+An algorithm requests heads and a network plugin makes the module, so that any algorithm can use any network. The
+module's forward signature is fixed::
 
     forward(observation: dict[str, Tensor], privileged: dict[str, Tensor], state: dict[str, Tensor])
         -> tuple[dict[str, Tensor], dict[str, Tensor]]          # heads, new recurrent state
 
-Observations arrive in the environment's dtypes (uint8 images stay uint8) and are widened inside. Head outputs
-are ``[n, size] float32``. Where the request names privileged leaves and `privileged` is empty (frozen models play
-without them, unless an opponent reads their values), the critic heads are left out of the result.
+Observations have the dtypes of the environment (images stay uint8); the network converts them. Head outputs are
+``[n, size] float32``. If the request names privileged leaves and `privileged` is empty, the result has no critic heads:
+frozen models play without privileged leaves unless an opponent records their values.
 
-What a network says of a row depends on that row alone: trainers fill minibatches up with rows that do not count, and
-may ask once where several are equal.
+The outputs of a row must depend on that row only: trainers pad minibatches with rows that do not count, and may
+evaluate equal rows once.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ __all__ = [
 
 @frozen(kw_only=True)
 class NetworkRequest:
-    """What an algorithm asks of a network.
+    """Inputs and outputs of the network that an algorithm needs.
 
     Args:
-        observation: Spaces of the observation leaves that every head may read.
-        privileged: Spaces of the leaves that only critic heads may read; may be empty.
-        heads: Output sizes of the heads that read `observation` alone, by name.
-        critic_heads: Output sizes of the heads that also read `privileged`.
-        head_gain: Orthogonal initialisation gain of a head's last layer; 1 where not given.
-        labels: Sizes of the action labels that lie side by side in a head, for networks that compute labels in
-            different ways; a head without an entry is one whole.
+        observation: Spaces of the observation leaves, inputs of all heads.
+        privileged: Spaces of the leaves that are inputs of critic heads only; may be empty.
+        heads: Output sizes of the heads that read `observation` only, by name.
+        critic_heads: Output sizes of the heads that also read `privileged`, by name.
+        head_gain: Gain of the orthogonal initialization of a head's last layer; 1 for heads without an entry.
+        labels: Sizes of the action labels that a head concatenates, for networks that compute labels in different
+            ways. A head without an entry is not divided.
     """
 
     observation: Mapping[str, Space[Any]]
@@ -69,9 +69,9 @@ class NetworkRequest:
 
 @runtime_checkable
 class RecurrentNetwork(Protocol):
-    """What a module has besides `forward` if it remembers: the optional part of the network contract.
+    """Additional methods of a recurrent module; an optional part of the network contract.
 
-    `forward` is one step then: it takes the state before and returns the state after.
+    `forward` computes one step: it takes the state before the step and returns the state after it.
     """
 
     def initial_state(self, rows: int) -> dict[str, Tensor]:
@@ -85,46 +85,47 @@ class RecurrentNetwork(Protocol):
         *,
         starts: Tensor,
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-        """Return what stepping `forward` through T entries would, for learners.
+        """Return the outputs of `forward` for T successive entries, for learners.
 
         Args:
             observation: Leaves ``[T, N, …]``.
             privileged: Leaves ``[T, N, …]``, or empty.
-            state: Before entry 0, leaves ``[N, …]``.
-            starts: ``[T, N] bool``: a match starts there, so the state is put back to `initial_state` before.
+            state: State before entry 0, leaves ``[N, …]``.
+            starts: ``[T, N] bool``, entries at which a match starts, so that the state is reset to `initial_state`.
 
         Returns:
-            Heads ``[T, N, size] float32``, and the state after the last entry.
+            Heads ``[T, N, size] float32`` and the state after the last entry.
         """
 
 
 @runtime_checkable
 class NormalizingNetwork(Protocol):
-    """What a module has besides `forward` if it keeps statistics of observations: an optional part of the contract.
+    """Additional method of a module with statistics of observations; an optional part of the network contract.
 
-    The statistics are buffers that `forward` and `unroll` read and never change.
+    The statistics are buffers that `forward` and `unroll` read but do not change.
     """
 
     def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
-        """Add rows to the statistics. Learners do so once per update, after it, with the decisions that were fresh.
+        """Add rows to the statistics.
 
-        So a first pass over these computes what samplers computed, in however many minibatches and threads.
+        Learners call it once after each update with the new decisions of the update, so that the first pass over them
+        computes what samplers computed.
 
         Args:
-            observation: Leaves ``[n, …]``, which may be `LazyLeaves`.
-            privileged: Likewise; or empty.
+            observation: Leaves ``[n, …]``, possibly `LazyLeaves`.
+            privileged: Leaves ``[n, …]``, possibly `LazyLeaves`; may be empty.
 
         Raises:
-            ContractError: The statistics would not be finite any more.
+            ContractError: The statistics would not be finite.
         """
 
 
 class LazyLeaves(Mapping[str, "Tensor"]):
-    """Leaves that are made when they are asked for.
+    """Leaves that are computed on access.
 
     Args:
-        names: Of the leaves.
-        make: Makes one.
+        names: Names of the leaves.
+        make: Computes a leaf.
     """
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Tensor]) -> None:
@@ -144,7 +145,7 @@ class LazyLeaves(Mapping[str, "Tensor"]):
 
 
 def update_statistics(module: nn.Module, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
-    """Call the method of that name where the module has one; see `NormalizingNetwork`."""
+    """Call `NormalizingNetwork.update_statistics` if the module has it."""
     if isinstance(module, NormalizingNetwork):
         module.update_statistics(observation, privileged)
 
@@ -155,7 +156,7 @@ def get_weights(module: nn.Module) -> dict[str, np.ndarray]:
 
 
 def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    """Return copies of tensors of any devices, by the same names."""
+    """Return copies of tensors on any devices, by the same names."""
     found = {}
     for part, flat in _joined(tensors):
         numbers, start = flat.cpu().numpy(), 0
@@ -166,9 +167,9 @@ def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
 
 
 def _joined(tensors: Mapping[Any, Tensor]) -> Iterator[tuple[dict[Any, Tensor], Tensor]]:
-    """Yield all tensors of one device and dtype, and a copy of their numbers one after another.
+    """Yield the tensors of each device and dtype, with one flat copy of their values.
 
-    It is one for all since a GPU computes a copy faster than it is asked for one, and has to be waited for.
+    One copy needs fewer launches and waits of a GPU than a copy per tensor.
     """
     import torch  # noqa: PLC0415 - as in `to_tensor`
 
@@ -183,7 +184,7 @@ def set_weights(module: nn.Module, weights: Mapping[str, np.ndarray]) -> None:
     """Copy `weights` into the parameters and buffers of `module`, in place.
 
     Raises:
-        ModelError: Names or shapes do not fit; nothing has been copied then.
+        ModelError: Names or shapes do not fit; nothing is copied.
     """
     copy_arrays(weights, into=module.state_dict())
 
@@ -192,29 +193,29 @@ def copy_arrays(arrays: Mapping[str, np.ndarray], *, into: Mapping[str, Tensor])
     """Copy arrays into the tensors of the same names, in place.
 
     Raises:
-        ModelError: Names or shapes do not fit; nothing has been copied then.
+        ModelError: Names or shapes do not fit; nothing is copied.
     """
     check_shapes(arrays, {name: tuple(tensor.shape) for name, tensor in into.items()})
     for name, tensor in into.items():
         if tensor.device.type == "cpu":
-            tensor.detach().numpy()[...] = arrays[name]  # from any array, read-only ones included, in one copy
+            tensor.detach().numpy()[...] = arrays[name]  # one copy, also from read-only arrays
         else:
             tensor.copy_(tensor.new_tensor(arrays[name]))
 
 
 @contextmanager
 def restored_on_error(tensors: Sequence[Tensor]) -> Iterator[None]:
-    """Give tensors back the values that they had where an exception leaves: changes count as a whole or not at all.
+    """Restore the values of tensors if the block raises.
 
     Args:
-        tensors: Of any devices and dtypes; whatever changes them must do so in place.
+        tensors: Tensors of any devices and dtypes. The block must change them in place.
     """
     import torch  # noqa: PLC0415 - as in `to_tensor`
 
     before = list(_joined(dict(enumerate(tensors))))
     try:
         yield
-    except Exception:  # of any kind: it is raised again
+    except Exception:  # of any kind; it is raised again below
         for part, flat in before:
             values = torch.split(flat, [tensor.numel() for tensor in part.values()])
             for tensor, value in zip(part.values(), values, strict=True):
@@ -226,7 +227,7 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[in
     """Check that arrays have exactly the names and shapes expected.
 
     Raises:
-        ModelError: They do not; the message names the first few.
+        ModelError: A name or shape is wrong; the message names the first four.
     """
     problems = [f"{name} is missing" for name in shapes.keys() - arrays.keys()]
     problems += [f"{name} is unknown" for name in arrays.keys() - shapes.keys()]
@@ -240,7 +241,7 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[in
 
 
 def to_tensor(array: np.ndarray) -> Tensor:
-    """Return a tensor that shares memory with `array` where torch allows it."""
-    import torch  # noqa: PLC0415 - matchmakers and commands read this module too
+    """Return a tensor that shares memory with `array` if torch supports it."""
+    import torch  # noqa: PLC0415 - matchmakers and commands import this module too
 
     return torch.from_numpy(array if array.flags.writeable and array.flags.c_contiguous else array.copy())

@@ -1,21 +1,21 @@
-"""Segments: what samplers record and learners learn from.
+"""Segments: the decisions that samplers record and learners learn from.
 
-A *segment* is the part of one seat's stream of decisions that one model version made, at most T long. A
-`SegmentBatch` holds N of them side by side, time-major, in arrays of T + 1 entries::
+A *segment* holds up to T consecutive decisions of one seat that one version of the weights made. A `SegmentBatch` holds
+N segments side by side, time-major, in arrays of T + 1 entries::
 
     entry            0        1        …    length-1   length      …  T
                   decision decision        decision   bootstrap   (undefined)
 
-* Entry t holds the observation at a decision and what was decided; `reward[t]` is everything the seat received
-  after that decision and up to its next one (or the end of the match).
-* Entry ``length`` exists where the last decision did not end its match: the observation (with all the policy
-  computed from it) of the decision that follows. It belongs to the next segment and only serves to bootstrap.
-* A match that is *truncated* leaves one entry with `decided` False that carries its final observation and what would
-  be legal there (everything, where nobody knows), so that the next observation of entry t is always entry t + 1. A
-  match that is *terminated* leaves none: the next entry, if any, starts another match.
+* Entry t holds the observation and the action of a decision. `reward[t]` is the reward of the seat from that decision
+  until its next decision or the end of the match.
+* Entry ``length`` exists if the last decision did not end its match. It holds the observation of the next decision and
+  the policy's outputs for it. It belongs to the next segment and is used for bootstrapping only.
+* A *truncated* match adds an entry with `decided` False. It holds the final observation and the actions that would be
+  legal (all actions if that is unknown), so the next observation of entry t is always in entry t + 1. A *terminated*
+  match adds no entry: the next entry, if any, starts another match.
 
-Hence one rule serves every algorithm: the successor of entry t is entry t + 1 unless ``terminated[t]``, and
-entries with `decided` False are never trained on.
+Hence one rule holds for all algorithms: the successor of entry t is entry t + 1 unless ``terminated[t]``, and entries
+with `decided` False are not trained on.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ __all__ = ["Field", "SegmentBatch"]
 
 @frozen
 class Field:
-    """One array that segments carry besides what every algorithm needs, for example log-probabilities.
+    """An array that an algorithm adds to segments, for example log-probabilities.
 
     Args:
-        name: Unique among the fields of the algorithm.
-        shape: Shape of one decision's entry; ``()`` for a scalar.
+        name: Name, unique among the fields of the algorithm.
+        shape: Shape of one entry; ``()`` for a scalar.
         dtype: NumPy dtype name.
-        source: Who fills it. ``"policy"``: its decisions, in their `extras`. ``"opponents"``: the sampler, with the
-            opponents' own evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3]. That is
-            the mean evaluation of the opposing seats that evaluate first on a later tick of the match; all decisions
-            that the seat made before that tick and since the last such evaluation share it [Minimax §4.2]. NaN where
-            nobody evaluates any more before the match ends, or before the segment leaves, which only a seat's newest
-            decision outlasts. Where the seat decides on that very tick, opponents that read evaluations themselves
-            are left out, and NaN stays where there are no others. Such a field is a scalar float32.
+        source: ``"policy"``: the policy returns the field in `Decision.extras`. ``"opponents"``: the sampler records
+            the opponents' evaluation of the position that the decision led to, V_opp(s_{t+1}) [Minimax eq. 3], a
+            float32 scalar. It is the mean value of the opposing seats on the first later tick of the match on which
+            one of them evaluates. All decisions of the seat before that tick and since the last such value share it
+            [Minimax §4.2]. It is NaN if no opponent evaluates before the match ends or before the block is sent; the
+            newest decision of a seat is carried over to the next block. If the seat decides on that tick itself,
+            opponents that record values too are left out, and the value is NaN if there are no others.
     """
 
     name: str
@@ -64,16 +64,16 @@ class SegmentBatch:
         observation: Leaves ``[T+1, N, …]`` in the environment's own dtypes.
         privileged: Leaves ``[T+1, N, …]``; empty where the role has none.
         action: ``[T+1, N, L] int64``, or ``[T+1, N, D] float32`` for continuous actions.
-        action_mask: ``[T+1, N, A] bool``; None for continuous actions. All True where the game has no masks.
+        action_mask: ``[T+1, N, A] bool``; None for continuous actions. All True if the environment has no masks.
         reward: ``[T+1, N] float32``.
-        terminated: ``[T+1, N] bool``: the match ended by its rules after this decision.
+        terminated: ``[T+1, N] bool``: the match ended by the rules of the game after this decision.
         truncated: ``[T+1, N] bool``: the match was cut off after this decision.
-        decided: ``[T+1, N] bool``: a real decision (False: a final observation, or unused).
-        elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next or the end.
-        extras: The fields that the algorithm declares, each ``[T+1, N, …]``.
-        initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty for stateless policies.
-        length: ``[N] int32``: entries before the bootstrap entry.
-        version: ``[N] int64``: the weights version that made the first decision.
+        decided: ``[T+1, N] bool``: the entry is a decision; False: a final observation, or unused.
+        elapsed_ticks: ``[T+1, N] int32``: ticks from this decision to the next one or the end of the match.
+        extras: Fields of the algorithm, each ``[T+1, N, …]``.
+        initial_state: Recurrent state before entry 0, leaves ``[N, …]``; empty if there is none.
+        length: ``[N] int32``: number of entries before the bootstrap entry.
+        version: ``[N] int64``: version of the weights that made the first decision.
     """
 
     observation: Leaves
@@ -98,22 +98,22 @@ class SegmentBatch:
 
     @property
     def num_decisions(self) -> int:
-        """Return how many decisions can be trained on."""
+        """Return the number of trainable decisions."""
         return int(self.counts().sum())
 
     def counts(self) -> np.ndarray:
-        """Return ``[N] int64``: how many decisions of each segment can be trained on; computed once."""
+        """Return ``[N] int64``: the number of trainable decisions of each segment. Cached."""
         if self._counts is None:
             self._counts = self.trainable().sum(axis=0)
         return self._counts
 
     def trainable(self) -> np.ndarray:
-        """Return ``[T+1, N] bool``: real decisions whose outcome is known (before the bootstrap entry)."""
+        """Return ``[T+1, N] bool``: decisions before the bootstrap entry, whose rewards are known."""
         entries = np.arange(self.decided.shape[0])[:, None]
         return self.decided & (entries < self.length[None, :])
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return every array under a flat name, as they travel between processes."""
+        """Return all arrays by flat names, as messages contain them."""
         flat = {name: getattr(self, name) for name in _PLAIN}
         if self.action_mask is not None:
             flat["action_mask"] = self.action_mask
@@ -123,9 +123,9 @@ class SegmentBatch:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> SegmentBatch:
-        """Build a batch from `arrays()`; the inverse of it.
+        """Return the batch of `arrays`; the inverse of that method.
 
-        What is in them is taken as it is; see `check` for arrays that somebody else made.
+        The values are not checked; see `check` for arrays from other processes.
 
         Raises:
             ContractError: An array is missing or unknown.
@@ -148,8 +148,8 @@ class SegmentBatch:
     def check(self) -> None:
         """Check shapes, lengths and final masks.
 
-        For segments of somebody else: a learner checks every block that comes in, a trainer every batch that it is
-        given. What is only recorded, joined or divided is not looked at again.
+        Learners check every block that they receive, and trainers every batch. Batches that are only recorded, joined
+        or split need no check.
 
         Raises:
             ContractError: Shapes disagree, or a final observation leaves no legal action.
@@ -158,13 +158,16 @@ class SegmentBatch:
             raise ContractError(f"segment batch: decided has shape {self.decided.shape}, expected [T+1, N]")
         steps, segments = self.decided.shape
         for name, array in self.arrays().items():
-            head = (segments,) if name in _PER_SEGMENT or name.startswith("initial_state/") else (steps, segments)
+            head = (segments,) if _axis(name) == 0 else (steps, segments)
             if array.shape[: len(head)] != head:
                 raise ContractError(f"segment batch: {name} has shape {array.shape}, expected it to start with {head}")
-        if segments and not (self.length.min() >= 0 and self.length.max() < steps):
-            raise ContractError(f"segment batch: lengths must lie in [0, {steps - 1}]")
+        self._check_lengths(steps)
         if self.action_mask is not None and self.truncated.any():
             self._check_final(self.action_mask)
+
+    def _check_lengths(self, steps: int) -> None:
+        if self.length.size and not (self.length.min() >= 0 and self.length.max() < steps):
+            raise ContractError(f"segment batch: lengths must be in [0, {steps - 1}]")
 
     def _check_final(self, mask: np.ndarray) -> None:
         cut = (self.trainable() & self.truncated & ~self.terminated)[:-1]
@@ -172,36 +175,36 @@ class SegmentBatch:
         for i in np.flatnonzero(~mask[entry + 1, segment].any(axis=-1)):
             raise ContractError(
                 f"segment batch: the final observation of segment {segment[i]} (entry {entry[i] + 1}) leaves no legal "
-                f"action; where nobody knows what would be legal, everything is"
+                f"action; expected all actions to be legal if the legal ones are unknown"
             )
 
     def split(self, decisions: int) -> list[SegmentBatch]:
         """Return parts of about `decisions` trainable decisions each, as views of whole segments.
 
         Args:
-            decisions: ≥ 1.
+            decisions: Number of decisions, ≥ 1.
         """
         return self.divide(max(1, round(self.num_decisions / decisions)))
 
     def divide(self, parts: int) -> list[SegmentBatch]:
-        """Return so many parts of about as many trainable decisions each, as views of whole segments.
+        """Return parts with about equal numbers of trainable decisions, as views of whole segments.
 
-        Fewer where there are not enough segments for each to have some.
+        There are fewer parts if a part would have no trainable decision.
 
         Args:
-            parts: ≥ 1.
+            parts: Number of parts, ≥ 1.
         """
         counts, parts = self.counts(), min(parts, max(1, self.num_segments))
         if parts == 1:
             return [self]
-        known, numbers = np.concatenate([[0], np.cumsum(counts)]), np.arange(1, parts)
-        wanted = known[-1] * numbers / parts
-        after = np.searchsorted(known, wanted)
-        ends = after - (wanted - known[after - 1] < known[after] - wanted)  # the nearer end of a segment
-        ends = np.maximum.accumulate(np.maximum(ends - numbers, 0)) + numbers  # at least one for each part
+        totals, numbers = np.concatenate([[0], np.cumsum(counts)]), np.arange(1, parts)
+        targets = totals[-1] * numbers / parts
+        after = np.searchsorted(totals, targets)
+        ends = after - (targets - totals[after - 1] < totals[after] - targets)  # the nearest end of a segment
+        ends = np.maximum.accumulate(np.maximum(ends - numbers, 0)) + numbers  # at least one segment per part
         ends = np.minimum(ends, self.num_segments - parts + numbers)
         bounds = [0, *ends.tolist(), self.num_segments]
-        if (np.diff(known[bounds]) == 0).any():
+        if (np.diff(totals[bounds]) == 0).any():
             return self.divide(parts - 1)
         return [self.part(start, end) for start, end in itertools.pairwise(bounds)]
 
@@ -215,17 +218,17 @@ class SegmentBatch:
         return part
 
     def read_only(self) -> SegmentBatch:
-        """Return the same segments as views that cannot be written to, as trainers get them."""
+        """Return the same segments as read-only views, for trainers."""
         views = {name: array.view() for name, array in self.arrays().items()}
         for view in views.values():
             view.flags.writeable = False
-        shown = SegmentBatch.from_arrays(views)
-        shown._counts = self._counts
-        return shown
+        batch = SegmentBatch.from_arrays(views)
+        batch._counts = self._counts
+        return batch
 
     @classmethod
     def concatenate(cls, batches: Sequence[SegmentBatch]) -> SegmentBatch:
-        """Join batches of one player and equal T along the segment axis, without segments that hold nothing."""
+        """Join batches of one player and equal T along the segment axis, without empty segments."""
         if len(batches) == 1:
             return batches[0]
         parts = [batch._without_empty() for batch in batches]
@@ -237,7 +240,7 @@ class SegmentBatch:
         return joined
 
     def _without_empty(self) -> SegmentBatch:
-        """Return the segments of any length: of what has become too old, few may be left."""
+        """Return the segments with entries; few may be left after decisions were dropped as too old."""
         kept = np.flatnonzero(self.length)
         if kept.size == self.num_segments:
             return self
@@ -247,7 +250,7 @@ class SegmentBatch:
 
 
 def _axis(name: str) -> int:
-    """Return the axis of the segments in an array of that flat name."""
+    """Return the segment axis of the array with this flat name."""
     return 0 if name in _PER_SEGMENT or name.startswith("initial_state/") else 1
 
 

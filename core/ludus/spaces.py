@@ -1,4 +1,4 @@
-"""Reading `gymnasium.spaces` as named leaves and action labels."""
+"""Conversion of `gymnasium.spaces` to named leaves and action labels."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["action_dtype", "action_width", "is_continuous", "label_sizes", "leaf
 
 
 def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
-    """Return the leaves of an observation space by name; a plain space is the single leaf ``"obs"``.
+    """Return the leaves of an observation space by name; a space that is not a Dict is the single leaf ``"obs"``.
 
-    Nested Dict spaces are named by dotted paths. None gives no leaves.
+    Names of leaves of nested Dict spaces are dotted paths. None has no leaves.
 
     Raises:
-        ContractError: The space has a part that has no array form (Graph, Sequence, Text), or two leaves of one name.
+        ContractError: A part of the space has no array form (Graph, Sequence, Text), or two leaves have one name.
     """
     if space is None:
         return {}
@@ -31,7 +31,9 @@ def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
         else:
             found = {key: _checked(part, key)}
         if twice := leaves.keys() & found:
-            raise ContractError(f"two observation leaves are named {min(twice)!r}: a dot in a key reads as nesting")
+            raise ContractError(
+                f"two observation leaves are named {min(twice)!r}: rename a key; dots separate nested keys"
+            )
         leaves |= found
     return leaves
 
@@ -39,7 +41,7 @@ def leaf_spaces(space: Space[Any] | None) -> dict[str, Space[Any]]:
 def _checked(space: Space[Any], name: str) -> Space[Any]:
     if space.shape is None or space.dtype is None:
         raise ContractError(
-            f"observation leaf {name!r} is a {type(space).__name__} space, which has no fixed array form; "
+            f"observation leaf {name!r} is a {type(space).__name__} space without a fixed array form; "
             f"use Box, Discrete, MultiDiscrete, MultiBinary or a Dict of them"
         )
     return space
@@ -65,12 +67,12 @@ def label_sizes(space: Space[Any]) -> tuple[int, ...]:
 
 
 def is_continuous(space: Space[Any]) -> bool:
-    """Return whether actions are real vectors."""
+    """Return whether actions are real-valued vectors."""
     return isinstance(space, spaces.Box)
 
 
 def action_width(space: Space[Any]) -> int:
-    """Return the length of one action array: the number of labels, or the dimension of a Box."""
+    """Return the number of action labels, or the dimension of a Box."""
     if isinstance(space, spaces.Box):
         return int(np.prod(space.shape))
     return len(label_sizes(space))
@@ -82,12 +84,12 @@ def action_dtype(space: Space[Any]) -> np.dtype[Any]:
 
 
 def legal_actions(space: Space[Any], action: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
-    """Return ``[…] bool``: which actions are in the space and allowed by the mask.
+    """Return ``[…] bool``: whether actions are in the space and allowed by the mask.
 
     Args:
         space: The action space.
         action: ``[…, L]`` labels or ``[…, D]`` real numbers.
-        mask: ``[…, A] bool``; None allows everything. A Box has none.
+        mask: ``[…, A] bool``; None: all actions are allowed. A Box has no mask.
     """
     if isinstance(space, spaces.Box):
         inside = (action >= np.ravel(space.low)) & (action <= np.ravel(space.high))

@@ -1,4 +1,4 @@
-"""What sits in the seats: live policies that are recorded, frozen ones that are not, and their recurrent state."""
+"""Live actors record decisions, other actors do not, and all keep recurrent states by seat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROLE = Role(
 )
 
 
-class Counting:
+class CountingPolicy:
     """A policy whose recurrent state counts its decisions of a match, and whose action is that count."""
 
     def __init__(self):
@@ -46,8 +46,8 @@ class Counting:
         self.value = float(weights["value"])
 
 
-class Double(Identity):
-    """Doubles rewards, reverses actions, and remembers which streams it forgot."""
+class DoublingInterface(Identity):
+    """Doubles rewards, reverses actions, and logs resets."""
 
     def __init__(self):
         self.forgotten = []
@@ -62,9 +62,9 @@ class Double(Identity):
         return 3 - action
 
 
-def live(*, rows=2, decisions=4, interface=None):
+def make_live(*, rows=2, decisions=4, interface=None):
     """Return a live actor with a counting policy."""
-    policy = Counting()
+    policy = CountingPolicy()
     layout = SegmentLayout.for_role(ROLE, fields=(Field("value"),), decisions=decisions, state=policy.initial_state(1))
     actor = LiveActor(
         player="main",
@@ -91,13 +91,13 @@ def play(game, fixture, actors):
 
 
 def segments(actor):
-    """Return all segments of an actor, those under way included."""
+    """Return all segments of an actor, unfinished ones included."""
     return [*actor.blocks, actor.recorder.flush()]
 
 
-def test_both_seats_of_a_learner_are_recorded(scripted, fixture_of):
-    """Self-play gives two perspectives; each has its own state, rewards and version."""
-    actor = live(rows=1)
+def test_self_play_records_both_seats(scripted, fixture_of):
+    """Each seat has its own states, rewards and version."""
+    actor = make_live(rows=1)
     game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0 if seat else -1.0)
     play(game, fixture_of("aa", matches=1), {"a": actor})
     (batch,) = segments(actor)
@@ -108,8 +108,8 @@ def test_both_seats_of_a_learner_are_recorded(scripted, fixture_of):
     assert (batch.extras["value"][:3] == 0.25).all()
 
 
-def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted, fixture_of):
-    """Its states are its own, and its actions pass the interface."""
+def test_an_unrecorded_live_opponent_has_its_own_states(scripted, fixture_of):
+    """Its actions pass the interface, and nothing is recorded."""
     acted = []
 
     class Overheard(PolicyActor):
@@ -117,7 +117,7 @@ def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted,
             acted.append(super().act(seats, rewards))
             return acted[-1]
 
-    actor = live(rows=1, interface=Double())
+    actor = make_live(rows=1, interface=DoublingInterface())
     quiet = Overheard(**attrs.asdict(actor.without_recording(), recurse=False, filter=lambda field, _: field.init))
     play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": actor, "b": quiet})
     (batch,) = segments(actor)
@@ -127,37 +127,40 @@ def test_a_quiet_opponent_plays_by_the_live_weights_and_leaves_nothing(scripted,
 
 
 @pytest.mark.parametrize("who", ["live", "frozen", "policy"])
-def test_wrong_actions_are_laid_to_whose_they_are(scripted, fixture_of, who):
-    """An interface gives the last word, in live and frozen seats; without one it is the policy's."""
+def test_invalid_actions_name_the_object_that_returned_them(scripted, fixture_of, who):
+    """The interface, or the policy if there is none."""
 
     class Flat(Identity):
         def act(self, action, seat_ids):
             return action[:, 0]
 
-    class FlatCounting(Counting):
+    class FlatCounting(CountingPolicy):
         def act(self, inputs, **options):
             decision = super().act(inputs, **options)
             return attrs.evolve(decision, action=decision.action[:, 0])
 
-    policy, interface = (FlatCounting(), None) if who == "policy" else (Counting(), Flat())
+    policy, interface = (FlatCounting(), None) if who == "policy" else (CountingPolicy(), Flat())
     frozen = AgentActor(PolicyAgent(policy, 4, interface=interface), np.random.default_rng(0))
-    actor = live(rows=2, interface=interface) if who == "live" else frozen
+    actor = make_live(rows=2, interface=interface) if who == "live" else frozen
     name = "FlatCounting" if who == "policy" else "Flat"
     with pytest.raises(ContractError, match=rf"\.{name} returned an array int64\[4\] as actions of role 'player'"):
         play(scripted({"player": (0, 1)}, 2), fixture_of("aa"), {"a": actor})
 
 
 def test_frozen_opponents_are_not_recorded(scripted, fixture_of):
-    """Only the live seat leaves a segment."""
-    actor = live(rows=2)
-    frozen = AgentActor(PolicyAgent(Counting(), 4), np.random.default_rng(0))
+    """Only the live seat has a segment."""
+    actor = make_live(rows=2)
+    frozen = AgentActor(PolicyAgent(CountingPolicy(), 4), np.random.default_rng(0))
     play(scripted({"player": (0, 1)}, 2), fixture_of("ab", matches=4), {"a": actor, "b": frozen})
     assert sum(batch.num_decisions for batch in segments(actor)) == 4 * 3
 
 
-def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
-    """And is carried from decision to decision, in live and frozen seats."""
-    actor, frozen = live(rows=1, decisions=2), AgentActor(PolicyAgent(Counting(), 2), np.random.default_rng(0))
+def test_recurrent_states_are_reset_at_the_start_of_a_match(scripted, fixture_of):
+    """Within a match they are carried from decision to decision, in live and frozen seats."""
+    actor, frozen = (
+        make_live(rows=1, decisions=2),
+        AgentActor(PolicyAgent(CountingPolicy(), 2), np.random.default_rng(0)),
+    )
     game = scripted({"player": (0, 1)}, 1)
     play(game, fixture_of("ab", matches=2), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[0, 0], [1, 1], [2, 2]] * 2
@@ -166,10 +169,10 @@ def test_recurrent_state_starts_anew_with_every_match(scripted, fixture_of):
 
 
 def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
-    """With everything legal where the game leaves no choice."""
-    actor = live(rows=1, decisions=8)
+    """All actions are legal if the environment leaves no choice."""
+    actor = make_live(rows=1, decisions=8)
     game = scripted({"player": (0, 1)}, 1, truncated=True, masked=3)
-    play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+    play(game, fixture_of("ab", matches=1), {"a": actor, "b": make_live(rows=1)})
     (batch,) = segments(actor)
     assert batch.observation["obs"][:4, 0, 1].tolist() == [0, 1, 2, 3]
     assert batch.decided[:4, 0].tolist() == [True, True, True, False]
@@ -177,9 +180,9 @@ def test_truncated_matches_record_their_final_observation(scripted, fixture_of):
     assert actor.policy.masks[-1].all()
 
 
-def test_without_masks_everything_is_legal_in_a_final_observation(scripted, fixture_of):
-    """In the middle of a segment as at its end: for who learns from the best of what would be done next."""
-    actor = live(rows=1, decisions=8)
+def test_without_masks_all_actions_of_a_final_observation_are_legal(scripted, fixture_of):
+    """In the middle of a segment and at its end."""
+    actor = make_live(rows=1, decisions=8)
     play(scripted({"player": (0, 1)}, 1, truncated=True), fixture_of("aa", matches=3), {"a": actor})
     batches = segments(actor)
     assert sum(int(batch.truncated.sum()) for batch in batches) == 3 * 2
@@ -187,13 +190,13 @@ def test_without_masks_everything_is_legal_in_a_final_observation(scripted, fixt
         assert batch.action_mask[np.arange(9)[:, None] <= batch.length].all()
 
 
-@pytest.mark.parametrize("interface", [None, Double()])
-def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, interface):
-    """What would be legal if the match went on, as the player sees it; for whom the game does not say: everything."""
+@pytest.mark.parametrize("interface", [None, DoublingInterface()])
+def test_final_observations_keep_the_mask_of_the_environment(scripted, fixture_of, interface):
+    """Behind the interface; all actions are legal if the environment does not know."""
     shown = np.array([[[True, True, False, False], [False] * 4]])
     seen = shown[..., ::-1] if interface else shown
 
-    class Reversed(Double):
+    class Reversed(DoublingInterface):
         def observe(self, view, seat_ids):
             return attrs.evolve(super().observe(view, seat_ids), action_mask=view.action_mask[:, ::-1])
 
@@ -203,7 +206,7 @@ def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, inte
             tick.roles["player"].action_mask = shown if ended.any() else np.ones((1, 2, 4), bool)
             return tick
 
-    actor = live(rows=1, decisions=8, interface=interface and Reversed())
+    actor = make_live(rows=1, decisions=8, interface=interface and Reversed())
     play(Masked({"player": (0, 1)}, 1, truncated=True), fixture_of("aa", matches=1), {"a": actor})
     (batch,) = segments(actor)
     assert batch.decided[:4, 0].tolist() == [True, True, True, False]
@@ -211,17 +214,17 @@ def test_the_mask_of_a_final_observation_is_the_games(scripted, fixture_of, inte
     assert batch.action_mask[:3].all()
 
 
-def test_every_label_needs_a_choice_in_a_mask():
-    """Else nobody knows what would be legal, and everything is."""
+def test_all_actions_are_legal_if_a_label_has_no_choice():
+    """The legal ones are unknown then."""
     mask = np.array([[1, 0, 0, 0, 1], [1, 1, 0, 0, 0], [0, 0, 1, 1, 1]], bool)
     known = np.array([[1, 0, 0, 0, 1], [1, 1, 1, 1, 1], [1, 1, 1, 1, 1]], bool)
     assert (any_action_if_unknown(mask, (2, 3)) == known).all()
 
 
-def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
-    """Live: rewards and actions pass it, the segment holds what the policy chose. Frozen: actions pass it."""
-    actor, passed = live(rows=1, interface=Double()), Double()
-    frozen = AgentActor(PolicyAgent(Counting(), 2, interface=passed), np.random.default_rng(0))
+def test_actors_apply_the_interface(scripted, fixture_of):
+    """Rewards and actions of live seats, actions of frozen ones; segments record the chosen actions."""
+    actor, passed = make_live(rows=1, interface=DoublingInterface()), DoublingInterface()
+    frozen = AgentActor(PolicyAgent(CountingPolicy(), 2, interface=passed), np.random.default_rng(0))
     game = scripted({"player": (0, 1)}, 1, reward=lambda now, role, seat: 1.0)
     play(game, fixture_of("ab", matches=1), {"a": actor, "b": frozen})
     assert [actions["player"][0, :, 0].tolist() for actions in game.received] == [[3, 3], [2, 2], [1, 1]]
@@ -232,14 +235,14 @@ def test_interfaces_stand_between_the_game_and_a_policy(scripted, fixture_of):
 
 
 @pytest.mark.parametrize("kind", ["policy", "interface"])
-def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
-    """The line names the player, the array, and who it came from."""
+def test_values_that_are_not_finite_are_rejected(scripted, fixture_of, kind):
+    """The error names the player, the array and its source."""
 
-    class Spoiled(Double):
+    class Spoiled(DoublingInterface):
         def observe(self, view, seat_ids):
             return attrs.evolve(view, observation={"obs": view.observation["obs"] + np.inf})
 
-    actor = live(rows=1, interface=Spoiled() if kind == "interface" else None)
+    actor = make_live(rows=1, interface=Spoiled() if kind == "interface" else None)
     game = scripted({"player": (0, 1)}, 1)
     if kind == "policy":
         actor.load({"value": np.array(np.nan)}, 4)
@@ -248,26 +251,26 @@ def test_what_is_not_finite_is_not_recorded(scripted, fixture_of, kind):
         "interface": ("observation/obs", "the environment or an interface"),
     }[kind]
     with pytest.raises(ContractError, match=f"player 'main': {array} holds a value that is not finite, from {source}"):
-        play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+        play(game, fixture_of("ab", matches=1), {"a": actor, "b": make_live(rows=1)})
 
 
 @pytest.mark.parametrize("good", [1, 2])
-def test_a_reward_that_an_interface_spoils_is_not_recorded(scripted, fixture_of, good):
-    """In the middle of a match and at its end; the learner would look for the mistake in its own options."""
+def test_invalid_rewards_of_an_interface_are_rejected(scripted, fixture_of, good):
+    """In the middle of a match and at its end."""
 
-    class Spoiled(Double):
+    class Spoiled(DoublingInterface):
         def observe(self, view, seat_ids):
             self.seen = getattr(self, "seen", 0) + 1
             return attrs.evolve(view, reward=view.reward * (np.nan if self.seen > good else 1))
 
-    actor = live(rows=1, interface=Spoiled())
+    actor = make_live(rows=1, interface=Spoiled())
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 2)
     with pytest.raises(ContractError, match=r"player 'main': reward holds .* is not finite, from an interface"):
-        play(game, fixture_of("ab", matches=1), {"a": actor, "b": live(rows=1)})
+        play(game, fixture_of("ab", matches=1), {"a": actor, "b": make_live(rows=1)})
 
 
-def test_a_policy_agent_may_be_deterministic():
+def test_policy_agents_can_be_deterministic():
     """For play and evaluation."""
-    agent = PolicyAgent(Counting(), 2, deterministic=True)
+    agent = PolicyAgent(CountingPolicy(), 2, deterministic=True)
     agent.act({"obs": np.zeros((1, 2), np.float32)}, action_mask=None, seat_ids=np.array([1]), rng=None)
     assert agent.policy.deterministic

@@ -1,4 +1,4 @@
-"""Matches are played as their fixtures say, and every seat hears exactly what concerns it."""
+"""The match engine plays fixtures and calls the actors of every seat."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TWO = {"player": (0, 1)}
 
 
 @pytest.fixture
-def table(diary):
-    """Return a maker of (play, actors by participant, results) on a game."""
+def make_engine(diary):
+    """Return a maker of (engine, actors by participant, results) for an environment."""
 
     def make(game, *fixtures, matches_per_lane=32):
         actors, results = {}, []
@@ -28,26 +28,26 @@ def table(diary):
         def resolve(fixture, seat):
             return actors.setdefault(fixture.participants[seat], diary(len(actors))), 0
 
-        play = MatchEngine(
+        engine = MatchEngine(
             environment=game, resolve=resolve, on_results=results.append, matches_per_lane=matches_per_lane
         )
         for fixture in fixtures:
-            play.add_fixture(fixture)
-        return play, actors, results
+            engine.add_fixture(fixture)
+        return engine, actors, results
 
     return make
 
 
-def play_out(play):
-    """Play until nothing is left; returns the ticks it took."""
+def play_all(engine):
+    """Step the engine until no match is left; return the number of ticks."""
     ticks = 0
-    while play.step():
+    while engine.step():
         ticks += 1
         assert ticks < 1000
     return ticks
 
 
-def joined(results, name):
+def concatenate(results, name):
     """Return one array of all results."""
     return np.concatenate([part[name] for part in results]).tolist()
 
@@ -55,46 +55,48 @@ def joined(results, name):
 # -- who acts --------------------------------------------------------------------------------------------------------
 
 
-def test_turns_are_taken_by_who_acts(scripted, table, fixture_of):
+def test_only_acting_seats_decide(scripted, make_engine, fixture_of):
     """In a turn-based game every seat decides on its own ticks only."""
     game = scripted(TWO, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 4)
-    play, actors, _ = table(game, fixture_of("ab", matches=1))
-    play_out(play)
+    engine, actors, _ = make_engine(game, fixture_of("ab", matches=1))
+    play_all(engine)
     assert [now for _, _, now, *_ in actors["a"].acted] == [0, 2]
     assert [now for _, _, now, *_ in actors["b"].acted] == [1, 3]
 
 
-def test_all_rows_of_an_actor_are_decided_at_once(scripted, table, fixture_of):
-    """A simultaneous tick costs one call per actor, however many rows and seats it has."""
+def test_one_call_decides_for_all_seats_of_an_actor(scripted, make_engine, fixture_of):
+    """A simultaneous tick costs one call per actor for any number of matches and seats."""
     game = scripted(TWO, 8, length=lambda row: 3)
-    play, actors, _ = table(game, fixture_of("aa", matches=8))
-    play_out(play)
+    engine, actors, _ = make_engine(game, fixture_of("aa", matches=8))
+    play_all(engine)
     assert actors["a"].calls == 3
-    assert len(actors["a"].acted) == play.decisions == 3 * 8 * 2
-    assert play.ticks == 3 * 8
+    assert len(actors["a"].acted) == engine.decisions == 3 * 8 * 2
+    assert engine.ticks == 3 * 8
 
 
-def test_actions_reach_the_seats_they_were_chosen_for(scripted, table, fixture_of):
-    """Each actor plays its own number in its own rows and seats."""
+def test_actions_are_stored_at_their_seats(scripted, make_engine, fixture_of):
+    """Each actor plays its own number in its own matches and seats."""
     game = scripted(TWO, 2)
-    play, _, _ = table(game, fixture_of("ab", matches=1), fixture_of("bc", number=2, matches=1), matches_per_lane=1)
-    play.step()
+    engine, _, _ = make_engine(
+        game, fixture_of("ab", matches=1), fixture_of("bc", number=2, matches=1), matches_per_lane=1
+    )
+    engine.step()
     assert game.received[0]["player"][..., 0].tolist() == [[0, 1], [1, 2]]
 
 
-def test_one_against_many_and_roles(scripted, table, fixture_of):
-    """Each role has its own arrays; seats are numbered through the roles."""
+def test_roles_have_separate_arrays(scripted, make_engine, fixture_of):
+    """Seat ids count the seats of all roles."""
     game = scripted({"cat": (0,), "mouse": (1, 1, 1)}, 1, length=lambda row: 2)
-    play, actors, results = table(game, fixture_of("cmnm", matches=1))
-    play_out(play)
+    engine, actors, results = make_engine(game, fixture_of("cmnm", matches=1))
+    play_all(engine)
     assert [(seat, now) for _, seat, now, *_ in actors["c"].acted] == [(0, 0), (0, 1)]
     assert [seat for _, seat, *_ in actors["m"].acted] == [0, 2, 0, 2]
     assert actors["m"].started == [1, 3]
-    assert joined(results, "returns") == [[0, 0, 0, 0]]
+    assert concatenate(results, "returns") == [[0, 0, 0, 0]]
 
 
-def test_slots_are_told_with_the_seats(scripted, fixture_of, diary):
-    """An actor that holds several models hears which one plays where, at decisions and at the end."""
+def test_actors_get_the_slots_of_their_seats(scripted, fixture_of, diary):
+    """At decisions and at the end of matches."""
     heard = []
 
     class Many(diary):
@@ -107,24 +109,24 @@ def test_slots_are_told_with_the_seats(scripted, fixture_of, diary):
 
     many, other = Many(), diary()
     models = {"b": (many, 4), "c": (many, 9)}
-    play = MatchEngine(
+    engine = MatchEngine(
         environment=scripted(TWO, 2, length=lambda row: 1),
         resolve=lambda fixture, seat: models.get(fixture.participants[seat], (other, 0)),
         on_results=lambda arrays: None,
         matches_per_lane=1,
     )
-    play.add_fixture(fixture_of("ab", matches=1))
-    play.add_fixture(fixture_of("ca", number=2, matches=1))
-    play_out(play)
+    engine.add_fixture(fixture_of("ab", matches=1))
+    engine.add_fixture(fixture_of("ca", number=2, matches=1))
+    play_all(engine)
     assert heard == [("act", [1, 2], [4, 9]), ("end", [1, 2], [4, 9])]
-    assert play.slots_in_use(many).tolist() == [4, 9]
-    assert play.slots_in_use(other).tolist() == [0]
+    assert engine.slots_in_use(many).tolist() == [4, 9]
+    assert engine.slots_in_use(other).tolist() == [0]
 
 
-def test_a_row_without_a_match_is_never_asked(scripted, table, fixture_of):
-    """Even if the environment believes that somebody acts or that a match ends there."""
+def test_seats_without_a_match_do_not_decide(scripted, make_engine, fixture_of):
+    """Even if the environment marks them as acting or their match as ended."""
     game = scripted(TWO, 3)
-    play, actors, results = table(game, fixture_of("ab", matches=1))
+    engine, actors, results = make_engine(game, fixture_of("ab", matches=1))
     tick = game._tick
 
     def wrong(*args, **how):
@@ -134,17 +136,17 @@ def test_a_row_without_a_match_is_never_asked(scripted, table, fixture_of):
         return made
 
     game._tick = wrong
-    play_out(play)
+    play_all(engine)
     assert {row for row, *_ in actors["a"].acted} == {0}
-    assert play.decisions == 3 * 2
-    assert joined(results, "number") == [0]
+    assert engine.decisions == 3 * 2
+    assert concatenate(results, "number") == [0]
 
 
 # -- what a seat sees ------------------------------------------------------------------------------------------------
 
 
-def seats_of(acting):
-    """Return all acting seats of a role as one actor's."""
+def make_seats(acting):
+    """Return all acting seats of a role as the seats of one actor."""
     tick = RoleTick(observation={}, acting=acting, action_mask=None, reward=np.zeros(acting.shape, np.float32))
     index = np.flatnonzero(acting)
     return Seats(tick, index, seat_ids=index + 100, slots=index % 3)
@@ -152,24 +154,24 @@ def seats_of(acting):
 
 @pytest.mark.parametrize("chosen", [[0, 1, 0, 1, 1, 0], [1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_seats_take_their_entries(chosen, order):
-    """From arrays of any layout, whether some or all of them act."""
+def test_seats_take_their_entries_of_an_array(chosen, order):
+    """For arrays of any layout and any set of seats."""
     acting = np.array(chosen, bool).reshape(3, 2)
     array = np.asarray(np.arange(3 * 2 * 5).reshape(3, 2, 5), order=order)
-    seats = seats_of(acting)
+    seats = make_seats(acting)
     assert seats.take(array).tolist() == array[acting].tolist()
     assert seats.match_indices.tolist() == np.argwhere(acting)[:, 0].tolist()
 
 
-def test_all_seats_are_taken_without_a_copy():
-    """A tick on which everybody acts for one actor costs no copy of what they see."""
+def test_all_seats_are_taken_as_a_view():
+    """If all seats act for one actor, observations are not copied."""
     array = np.zeros((3, 2, 5))
-    assert np.shares_memory(seats_of(np.ones((3, 2), bool)).take(array), array)
+    assert np.shares_memory(make_seats(np.ones((3, 2), bool)).take(array), array)
 
 
-def test_some_of_the_seats():
-    """A part has its own entries of everything."""
-    part = seats_of(np.ones((3, 2), bool)).select(np.array([False, True, False, False, True, True]))
+def test_selected_seats_keep_their_entries():
+    """All attributes are selected."""
+    part = make_seats(np.ones((3, 2), bool)).select(np.array([False, True, False, False, True, True]))
     assert part.take(np.arange(6).reshape(3, 2)).tolist() == [1, 4, 5]
     assert (part.seat_ids.tolist(), part.slots.tolist()) == ([101, 104, 105], [1, 1, 2])
 
@@ -177,8 +179,8 @@ def test_some_of_the_seats():
 # -- rewards ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_reward_while_not_acting_belongs_to_the_last_decision(scripted, table, fixture_of):
-    """It is summed up, with the ticks, until the seat acts again or the match ends."""
+def test_rewards_are_summed_until_the_seat_decides_again(scripted, make_engine, fixture_of):
+    """Ticks are counted too; the end of the match counts like a decision."""
     game = scripted(
         TWO,
         1,
@@ -186,127 +188,131 @@ def test_a_reward_while_not_acting_belongs_to_the_last_decision(scripted, table,
         length=lambda row: 5,
         reward=lambda now, role, seat: now if seat == 0 else 0.0,
     )
-    play, actors, results = table(game, fixture_of("ab", matches=1))
-    play_out(play)
+    engine, actors, results = make_engine(game, fixture_of("ab", matches=1))
+    play_all(engine)
     assert [(now, reward, ticks) for _, _, now, reward, ticks in actors["a"].acted] == [(0, 0, 0), (3, 6, 3)]
     assert actors["a"].ended == [(0, 0, 9, 2)]
-    assert joined(results, "returns") == [[15, 0]]
+    assert concatenate(results, "returns") == [[15, 0]]
 
 
-def test_every_seat_hears_of_the_end(scripted, table, fixture_of):
-    """The last reward reaches seats that died long ago or never acted."""
+def test_actors_of_all_seats_are_called_at_the_end(scripted, make_engine, fixture_of):
+    """The last reward reaches seats that never acted or no longer act."""
     game = scripted(
         {"player": (0, 1, 1)},
         1,
         acting=lambda now: [("player", 0)] + ([("player", 1)] if now == 0 else []),
         reward=lambda now, role, seat: 1.0 if now == 3 else 0.0,
     )
-    play, actors, _ = table(game, fixture_of("abc", matches=1))
-    play_out(play)
+    engine, actors, _ = make_engine(game, fixture_of("abc", matches=1))
+    play_all(engine)
     assert actors["a"].ended == [(0, 0, 1, 1)]
     assert actors["b"].ended == [(0, 1, 1, 3)]
     assert actors["c"].ended == [(0, 2, 1, 3)]
 
 
-def test_a_new_match_starts_from_nothing(scripted, table, fixture_of):
-    """Neither reward nor ticks of the last match are carried over."""
+def test_a_new_match_starts_with_empty_sums(scripted, make_engine, fixture_of):
+    """Rewards and ticks of the last match are not carried over."""
     game = scripted(TWO, 1, reward=lambda now, role, seat: 1.0)
-    play, actors, results = table(game, fixture_of("ab", matches=2))
-    play_out(play)
+    engine, actors, results = make_engine(game, fixture_of("ab", matches=2))
+    play_all(engine)
     assert [(reward, ticks) for *_, now, reward, ticks in actors["a"].acted if now == 0] == [(0, 0), (0, 0)]
-    assert joined(results, "returns") == [[3, 3], [3, 3]]
-    assert joined(results, "ticks") == [3, 3]
+    assert concatenate(results, "returns") == [[3, 3], [3, 3]]
+    assert concatenate(results, "ticks") == [3, 3]
 
 
 # -- fixtures --------------------------------------------------------------------------------------------------------
 
 
-def test_a_fixture_fills_consecutive_rows(scripted, table, fixture_of):
-    """The rows of one opponent lie side by side."""
+def test_a_fixture_is_played_at_consecutive_match_indices(scripted, make_engine, fixture_of):
+    """The seats of one opponent are adjacent."""
     game = scripted(TWO, 6)
     fixtures = [fixture_of(seats, number=i + 1) for i, seats in enumerate(("ab", "ac", "ad"))]
-    play, actors, _ = table(game, *fixtures, matches_per_lane=2)
-    play.step()
+    engine, actors, _ = make_engine(game, *fixtures, matches_per_lane=2)
+    engine.step()
     rows = {name: [row for row, *_ in actors[name].acted] for name in "bcd"}
     assert rows == {"b": [0, 1], "c": [2, 3], "d": [4, 5]}
 
 
-def test_opponents_change_between_matches_only(scripted, table, fixture_of):
-    """Rows that end early take the next fixture while the others finish the last one."""
+def test_opponents_change_between_matches_only(scripted, make_engine, fixture_of):
+    """Matches that end early take the next fixture while the others finish the last one."""
     game = scripted(TWO, 2, length=lambda row: 2 + 2 * row)
-    play, actors, results = table(game, fixture_of("ab", matches=2), fixture_of("ac", number=2, matches=4))
-    play_out(play)
+    engine, actors, results = make_engine(game, fixture_of("ab", matches=2), fixture_of("ac", number=2, matches=4))
+    play_all(engine)
     matches = {name: [(row, now) for row, seat, now, *_ in actors[name].acted] for name in "bc"}
     assert matches["b"] == [(0, 0), (1, 0), (0, 1), (1, 1), (1, 2), (1, 3)]
     by_row = {row: [now for r, now in matches["c"] if r == row] for row in (0, 1)}
     assert by_row[0] == [0, 1] * (len(by_row[0]) // 2)
     assert by_row[1] == [0, 1, 2, 3] * (len(by_row[1]) // 4)
-    assert sorted(zip(joined(results, "fixture"), joined(results, "number"), strict=True)) == [
+    assert sorted(zip(concatenate(results, "fixture"), concatenate(results, "number"), strict=True)) == [
         (1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (2, 3),
     ]  # fmt: skip
 
 
-def test_seeds_are_those_of_the_fixture(scripted, table, fixture_of):
-    """Match n of a fixture has the n-th of its seeds, in whichever row it is played."""
+def test_match_seeds_derive_from_the_fixture(scripted, make_engine, fixture_of):
+    """Match n of a fixture has the n-th seed, at any match index."""
     game = scripted(TWO, 2, length=lambda row: 1 + row)
     fixture = fixture_of("ab", matches=5)
-    play, _, results = table(game, fixture, evolve(fixture_of("ba", number=2, matches=1), seed=99))
-    play_out(play)
+    engine, _, results = make_engine(game, fixture, evolve(fixture_of("ba", number=2, matches=1), seed=99))
+    play_all(engine)
     expected = [*match_seeds(7, np.arange(5)).tolist(), *match_seeds(99, np.arange(1)).tolist()]
     assert [seed for _, seed, _ in game.resets] == expected
-    assert len(joined(results, "number")) == 6
+    assert len(concatenate(results, "number")) == 6
 
 
-def test_scenarios_are_passed_on(scripted, table, fixture_of):
-    """A fixture's scenario is played, and rows with another one keep theirs."""
+def test_the_environment_gets_the_scenario_of_the_fixture(scripted, make_engine, fixture_of):
+    """Matches of other fixtures keep theirs."""
     game = scripted(TWO, 2)
     special = fixture_of("ab", matches=1, scenario=Scenario(name="endgame"))
-    play, _, _ = table(game, special, fixture_of("ab", number=2, matches=1), matches_per_lane=1)
-    play_out(play)
+    engine, _, _ = make_engine(game, special, fixture_of("ab", number=2, matches=1), matches_per_lane=1)
+    play_all(engine)
     assert [name for *_, name in game.resets] == ["endgame", "default"]
 
 
-def test_rows_without_a_match_are_idle(scripted, table, fixture_of):
-    """Nobody is asked for them and they count for nothing; a new fixture wakes them."""
+def test_match_indices_without_a_match_are_idle(scripted, make_engine, fixture_of):
+    """They have no decisions and no ticks; a new fixture starts them."""
     game = scripted(TWO, 3)
-    play, actors, results = table(game, fixture_of("ab", matches=1))
-    play.step()
-    assert (play.num_running, play.ticks) == (1, 1)
-    assert play_out(play) == 2
-    assert not play.step()
+    engine, actors, results = make_engine(game, fixture_of("ab", matches=1))
+    engine.step()
+    assert (engine.num_running, engine.ticks) == (1, 1)
+    assert play_all(engine) == 2
+    assert not engine.step()
     assert {row for row, *_ in actors["a"].acted} == {0}
-    play.add_fixture(fixture_of("ab", number=2, matches=3))
-    play_out(play)
-    assert joined(results, "fixture") == [1, 2, 2, 2]
+    engine.add_fixture(fixture_of("ab", number=2, matches=3))
+    play_all(engine)
+    assert concatenate(results, "fixture") == [1, 2, 2, 2]
 
 
 @pytest.mark.parametrize(("queued", "wanted"), [(0, 4), (1, 3), (4, 0), (6, 0)])
-def test_it_wants_as_many_fixtures_as_tables_and_one(scripted, table, fixture_of, queued, wanted):
-    """One is always in reserve, so that no row waits for the coordinator."""
-    play, _, _ = table(scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), matches_per_lane=2)
-    assert play.num_wanted_fixtures() == wanted
+def test_it_wants_a_fixture_per_low_lane_and_one_in_reserve(scripted, make_engine, fixture_of, queued, wanted):
+    """So that no match index waits for the coordinator."""
+    engine, _, _ = make_engine(
+        scripted(TWO, 6), *(fixture_of("ab", number=i + 1) for i in range(queued)), matches_per_lane=2
+    )
+    assert engine.num_wanted_fixtures() == wanted
 
 
-def test_places_of_actors_are_used_again(scripted, table, fixture_of):
-    """A league of thousands of opponents leaves no trail in the sampler."""
-    play, _, _ = table(scripted(TWO, 1), *(fixture_of(("a", f"o{i}"), number=i + 1, matches=1) for i in range(20)))
-    play_out(play)
-    assert len(play._seating.actors) <= 3
+def test_entries_of_actors_are_reused(scripted, make_engine, fixture_of):
+    """The memory does not grow with the number of opponents."""
+    engine, _, _ = make_engine(
+        scripted(TWO, 1), *(fixture_of(("a", f"o{i}"), number=i + 1, matches=1) for i in range(20))
+    )
+    play_all(engine)
+    assert len(engine._seating.actors) <= 3
 
 
-def test_closing_closes_the_environment(scripted, table):
-    """It belongs to the play alone."""
+def test_closing_closes_the_environment(scripted, make_engine):
+    """The engine owns it."""
     game = scripted(TWO)
-    table(game)[0].close()
+    make_engine(game)[0].close()
     assert game.closed
 
 
-def test_an_environment_that_exits_when_closed_is_named(scripted, table, monkeypatch):
-    """As games with a window do; a run in one process would end with it, as if all were well."""
+def test_an_exit_in_close_is_an_error_that_names_the_environment(scripted, make_engine, monkeypatch):
+    """It would end a run in one process without an error."""
     game = scripted(TWO)
     monkeypatch.setattr(game, "close", lambda: sys.exit(0))
     with pytest.raises(PluginError, match=f"^environment {game.spec.name!r} failed: SystemExit: 0 "):
-        table(game)[0].close()
+        make_engine(game)[0].close()
 
 
 # -- environments that break the contract ----------------------------------------------------------------------------
@@ -333,16 +339,16 @@ RAISED = (
     ],
     ids=["reward", "mask", "step", "reset"],
 )
-def test_a_broken_environment_is_named_in_one_line(scripted, table, fixture_of, how, message):
-    """The line says who, where and when; ticks are those of the environment, however many rows it has."""
-    play, _, _ = table(scripted(TWO, 2, **how), fixture_of("ab"))
+def test_exceptions_of_the_environment_become_one_line(scripted, make_engine, fixture_of, how, message):
+    """The error names the environment, the place and the tick."""
+    engine, _, _ = make_engine(scripted(TWO, 2, **how), fixture_of("ab"))
     with pytest.raises(ContractError, match=f"^{message}") as caught:
-        play_out(play)
+        play_all(engine)
     assert "\n" not in str(caught.value)
 
 
-def spoiled(row, seat, when, *, role="mouse"):
-    """Return what shows NaN to one seat at one tick of the match."""
+def nan_at(row, seat, when, *, role="mouse"):
+    """Return a function that shows NaN to one seat on one tick of a match."""
 
     def shown(name, observation, clock):
         if name == role and clock[row] == when:
@@ -352,12 +358,12 @@ def spoiled(row, seat, when, *, role="mouse"):
 
 
 @pytest.mark.parametrize(("when", "truncated", "who"), [(0, False, "act"), (2, False, "act"), (3, True, "end_matches")])
-def test_observations_that_are_not_finite_are_told_of_when_somebody_fails_at_them(
-    scripted, table, fixture_of, diary, monkeypatch, when, truncated, who
+def test_an_actor_error_on_invalid_observations_names_the_environment(
+    scripted, make_engine, fixture_of, diary, monkeypatch, when, truncated, who
 ):
-    """Decisions and final observations; the line says where it is and what was made of it."""
-    game = scripted({"cat": (0,), "mouse": (1, 1)}, 3, truncated=truncated, shown=spoiled(2, 1, when))
-    play, _, _ = table(game, fixture_of("cmm"))
+    """For decisions and final observations."""
+    game = scripted({"cat": (0,), "mouse": (1, 1)}, 3, truncated=truncated, shown=nan_at(2, 1, when))
+    engine, _, _ = make_engine(game, fixture_of("cmm"))
 
     def refuse(self, seats, since, **_):
         if not np.isfinite(seats.take(seats.tick.observation["obs"])).all():
@@ -366,42 +372,40 @@ def test_observations_that_are_not_finite_are_told_of_when_somebody_fails_at_the
 
     monkeypatch.setattr(diary, who, refuse)
     with pytest.raises(ContractError) as caught:
-        play_out(play)
+        play_all(engine)
     place = f"leaf 'obs' of role 'mouse' seat 1 in match 2 after {when} ticks is not finite"
     refused = "role mouse: the outputs are not finite"
     assert str(caught.value) == f"environment 'scripted': {place}; expected finite numbers ({refused})"
 
 
-def test_what_is_raised_at_observations_that_are_not_finite_keeps_its_place(
-    scripted, table, fixture_of, diary, monkeypatch
-):
-    """The environment is told of first, and who could not make anything of it next."""
-    play, _, _ = table(scripted(TWO, 1, shown=spoiled(0, 0, 0, role="player")), fixture_of("ab"))
+def test_an_actor_error_on_invalid_observations_keeps_its_place(scripted, make_engine, fixture_of, diary, monkeypatch):
+    """The environment comes first, the place of the exception follows."""
+    engine, _, _ = make_engine(scripted(TWO, 1, shown=nan_at(0, 0, 0, role="player")), fixture_of("ab"))
     monkeypatch.setattr(diary, "act", lambda *_: {}["key"])
     place = rf"{__name__}, line \d+, raised KeyError: 'key' — LUDUS_DEBUG=1 shows how"
     with pytest.raises(
         ContractError, match=rf"^environment 'scripted': leaf 'obs' .*; expected finite numbers \({place}\)$"
     ):
-        play.step()
+        engine.step()
 
 
 @pytest.mark.parametrize("seat", [0, 1])
-def test_who_fails_at_finite_observations_is_to_blame(scripted, table, fixture_of, diary, monkeypatch, seat):
-    """Also while a seat that does not decide is shown anything."""
-    game = scripted(TWO, 2, acting=lambda now: [("player", seat)], shown=spoiled(1, 1 - seat, 1, role="player"))
-    play, _, _ = table(game, fixture_of("ab"))
-    play.step()
+def test_an_actor_error_on_finite_observations_is_raised_as_it_is(
+    scripted, make_engine, fixture_of, diary, monkeypatch, seat
+):
+    """Observations of seats that do not decide may be invalid."""
+    game = scripted(TWO, 2, acting=lambda now: [("player", seat)], shown=nan_at(1, 1 - seat, 1, role="player"))
+    engine, _, _ = make_engine(game, fixture_of("ab"))
+    engine.step()
     monkeypatch.setattr(diary, "act", lambda *_: (_ for _ in ()).throw(ContractError("no idea")))
     with pytest.raises(ContractError, match=r"^no idea$"):
-        play.step()
+        engine.step()
 
 
 @pytest.mark.parametrize(("method", "ticks"), [("start_matches", 0), ("act", 0), ("end_matches", 3)])
-def test_what_a_participant_raises_is_one_line_with_its_place(
-    scripted, table, fixture_of, diary, monkeypatch, method, ticks
-):
-    """Agents, interfaces and policies are code of plugins, too; NumPy raises in nobody's name."""
-    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+def test_exceptions_of_actors_become_one_line(scripted, make_engine, fixture_of, diary, monkeypatch, method, ticks):
+    """Agents, interfaces and policies are code of plugins."""
+    engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
 
     def fail(*_, **__):
         return np.zeros(2).dot(np.zeros(3))
@@ -409,38 +413,38 @@ def test_what_a_participant_raises_is_one_line_with_its_place(
     monkeypatch.setattr(diary, method, fail)
     problem = rf"^{__name__}, line \d+, raised ValueError after {ticks} ticks: shapes .* — LUDUS_DEBUG=1 shows how$"
     with pytest.raises(ContractError, match=problem):
-        play_out(play)
+        play_all(engine)
 
 
 class PanicException(BaseException):
-    """What a panic in Rust becomes."""
+    """The exception of a panic in Rust."""
 
 
 @pytest.fixture(params=["environment", "agent"])
-def failing(request, scripted, table, fixture_of, diary, monkeypatch):
+def failing(request, scripted, make_engine, fixture_of, diary, monkeypatch):
     """Return a function that plays a tick in which the environment or an agent raises."""
     game = scripted(TWO, 2)
-    play, _, _ = table(game, fixture_of("ab"))
+    engine, _, _ = make_engine(game, fixture_of("ab"))
 
     def step(error):
         def fail(*_):
             raise error
 
         monkeypatch.setattr(*((game, "step") if request.param == "environment" else (diary, "act")), fail)
-        play.step()
+        engine.step()
 
     return step
 
 
 @pytest.mark.parametrize("error", [SystemExit(0), PanicException("at lib.rs:3")], ids=repr)
-def test_who_exits_is_told_like_who_raises(failing, error):
-    """A run in one process would end with it, as if all were well, or with a traceback."""
+def test_an_exit_is_reported_like_an_exception(failing, error):
+    """It would end a run in one process without an error."""
     with pytest.raises(ContractError, match=rf"raised {type(error).__name__} .*after 0 ticks: {error}"):
         failing(error)
 
 
-def test_an_interruption_is_no_fault_of_who_plays(failing):
-    """Ctrl-C ends a command wherever it is."""
+def test_keyboard_interrupts_are_not_wrapped(failing):
+    """Ctrl-C ends a command at any place."""
     with pytest.raises(KeyboardInterrupt):
         failing(KeyboardInterrupt)
 
@@ -456,103 +460,105 @@ def test_an_interruption_is_no_fault_of_who_plays(failing):
     ],
     ids=["flat", "one", "real", "list", "none"],
 )
-def test_actions_of_another_shape_or_type_are_refused(scripted, table, fixture_of, diary, monkeypatch, wrong, found):
-    """The line says whose they are, what they are and what they should be."""
-    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+def test_actions_of_another_shape_or_type_are_rejected(
+    scripted, make_engine, fixture_of, diary, monkeypatch, wrong, found
+):
+    """The error names their source, their shape and the expected one."""
+    engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
     right = diary.act
     monkeypatch.setattr(diary, "act", lambda *given: wrong(right(*given)))
     with pytest.raises(ContractError) as caught:
-        play_out(play)
+        play_all(engine)
     message = f"Diary returned {found} as actions of role 'player' after 0 ticks; expected int64[2, 1], one row per"
     assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.uint8, bool])
-def test_narrower_actions_are_taken(scripted, table, fixture_of, diary, monkeypatch, dtype):
-    """They lose nothing."""
-    play, _, _ = table(scripted(TWO, 2), fixture_of("ab"))
+def test_narrower_integers_are_accepted_as_actions(scripted, make_engine, fixture_of, diary, monkeypatch, dtype):
+    """The conversion loses nothing."""
+    engine, _, _ = make_engine(scripted(TWO, 2), fixture_of("ab"))
     right = diary.act
     monkeypatch.setattr(diary, "act", lambda *given: right(*given).astype(dtype))
-    play_out(play)
-    assert play.decisions > 0
+    play_all(engine)
+    assert engine.decisions > 0
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("seat", [0, 2])
-def test_rewards_that_are_not_finite_are_found(scripted, table, fixture_of, wrong, seat):
-    """Each of them, in any role and place, among large and small ones."""
+def test_rewards_that_are_not_finite_are_rejected(scripted, make_engine, fixture_of, wrong, seat):
+    """For any role and seat, among large and small rewards."""
     game = scripted(
         {"cat": (0,), "mouse": (1, 1, 1)},
         3,
         reward=lambda now, role, index: wrong if (now, role, index) == (1, "mouse", seat) else 3e38,
     )
-    play, _, _ = table(game, fixture_of("cmmm"))
+    engine, _, _ = make_engine(game, fixture_of("cmmm"))
     with pytest.raises(ContractError, match=f"role 'mouse' seat {seat} in match 0 after 1 ticks is {wrong}"):
-        play.step()
+        engine.step()
 
 
-def test_finite_rewards_of_any_size_pass(scripted, table, fixture_of):
-    """Their sum over the batch may overflow, they do not."""
+def test_finite_rewards_of_any_size_are_accepted(scripted, make_engine, fixture_of):
+    """Even if their sum over the batch overflows."""
     game = scripted(TWO, 4, reward=lambda now, role, index: 3e38 if index else -3e38, length=lambda row: 1)
-    play, _, results = table(game, fixture_of("ab"))
-    play_out(play)
-    assert joined(results, "returns") == [[np.float32(-3e38), np.float32(3e38)]] * 4
+    engine, _, results = make_engine(game, fixture_of("ab"))
+    play_all(engine)
+    assert concatenate(results, "returns") == [[np.float32(-3e38), np.float32(3e38)]] * 4
 
 
 @pytest.mark.parametrize("wrong", [2.0, -0.5, np.nan])
 @pytest.mark.parametrize("truncated", [False, True])
-def test_outcomes_lie_between_lost_and_won(scripted, table, fixture_of, wrong, truncated):
-    """The line says whose outcome is wrong, where, and what there may be; nothing of it is reported."""
+def test_outcomes_outside_0_and_1_are_rejected(scripted, make_engine, fixture_of, wrong, truncated):
+    """The error names team, match and valid values; no result is reported."""
     game = scripted(TWO, 3, outcome=lambda row: wrong if row == 1 else 0.5, truncated=truncated)
-    play, _, results = table(game, fixture_of("ab"))
+    engine, _, results = make_engine(game, fixture_of("ab"))
     line = f"environment 'scripted': the outcome of team 0 in match 1 after 3 ticks is {wrong}; expected a number in"
     with pytest.raises(ContractError, match=line):
-        play_out(play)
+        play_all(engine)
     assert results == []
 
 
 @pytest.mark.parametrize("outcome", [[[1], [1]], [1, 0], 1])
-def test_every_team_has_an_outcome(scripted, table, fixture_of, outcome):
-    """The line says what shape there is, and which is expected."""
+def test_outcomes_of_another_shape_are_rejected(scripted, make_engine, fixture_of, outcome):
+    """The error states both shapes."""
     game = scripted(TWO, 2)
     step = game.step
     game.step = lambda actions: evolve(step(actions), outcome=np.array(outcome, np.float32))
-    play, _, results = table(game, fixture_of("ab"))
+    engine, _, results = make_engine(game, fixture_of("ab"))
     with pytest.raises(ContractError, match=r"'scripted': outcome has shape \[.*\] after 3 ticks; expected \[2, 2\]"):
-        play_out(play)
+        play_all(engine)
     assert results == []
 
 
-def test_outcomes_of_running_matches_are_not_read(scripted, table, fixture_of):
-    """They may be anything until the match ends."""
+def test_outcomes_of_running_matches_are_not_read(scripted, make_engine, fixture_of):
+    """They may have any value until the match ends."""
     game = scripted(TWO, 2, length=lambda row: 2 + row)
     game.outcome = lambda row: 1.0 if game.clock[row] >= 2 + row else np.nan
-    play, _, results = table(game, fixture_of("ab"))
-    play_out(play)
-    assert joined(results, "outcome") == [[1, 0]] * 4
+    engine, _, results = make_engine(game, fixture_of("ab"))
+    play_all(engine)
+    assert concatenate(results, "outcome") == [[1, 0]] * 4
 
 
 @pytest.mark.parametrize("empty", [0, 1, None])
-def test_every_label_needs_a_legal_action(empty):
-    """The one without is named; an action that is legal may be any of its label."""
+def test_a_label_without_legal_actions_is_rejected(empty):
+    """The error names the label; any action of a label may be the legal one."""
     mask = np.zeros((2, 1, 5), bool)
     mask[:, :, [1, 4]] = True  # labels of 2 and 3 actions
     if empty is not None:
         mask[1, 0, [[0, 1], [2, 3, 4]][empty]] = False
-    game = Masked(mask)
-    play = MatchEngine(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
-    play.add_fixture(Fixture(id=1, kind="train", player="", participants=("a",), seed=0, matches=9, reason=""))
+    game = MaskedEnvironment(mask)
+    engine = MatchEngine(environment=game, resolve=lambda fixture, seat: (game, 0), on_results=lambda arrays: None)
+    engine.add_fixture(Fixture(id=1, kind="train", player="", participants=("a",), seed=0, matches=9, reason=""))
     if empty is None:
-        assert play.step()
+        assert engine.step()
         return
     with pytest.raises(
         ContractError, match=f"label {empty} of role 'solo' seat 0 in match 1 after 0 ticks has no legal action"
     ):
-        play.step()
+        engine.step()
 
 
-class Masked:
-    """A game of two labels that shows one mask, and the actor that plays it."""
+class MaskedEnvironment:
+    """An environment with two labels and a constant mask, and the actor that plays it."""
 
     num_matches = 2
 
@@ -585,10 +591,10 @@ class Masked:
         return np.zeros((seats.index.size, 2), np.int64)
 
 
-def test_an_own_error_of_the_environment_passes(scripted, table, fixture_of):
-    """What already says what is wrong is not wrapped."""
+def test_contract_errors_of_the_environment_are_not_wrapped(scripted, make_engine, fixture_of):
+    """Their messages are complete."""
     game = scripted(TWO)
     game.step = lambda actions: (_ for _ in ()).throw(ContractError("action 9 is illegal"))
-    play, _, _ = table(game, fixture_of("ab"))
+    engine, _, _ = make_engine(game, fixture_of("ab"))
     with pytest.raises(ContractError, match=r"^action 9 is illegal$"):
-        play.step()
+        engine.step()

@@ -8,7 +8,7 @@ from ludus._sampling.evaluation import play_matches, play_out
 from ludus.errors import ContractError
 
 
-class Agent:
+class ConstantAgent:
     """Plays its number."""
 
     def __init__(self, number):
@@ -22,9 +22,9 @@ class Agent:
 
 
 def test_every_seating_is_played_on_the_same_seeds(scripted):
-    """Each agent decides in the seats that it was given."""
+    """Each agent decides in its seats."""
     game = scripted({"player": (0, 1)}, 4, reward=lambda now, role, seat: 1.0 - seat)
-    a, b = Agent(1), Agent(2)
+    a, b = ConstantAgent(1), ConstantAgent(2)
     played = play_matches(game, [(a, b), (b, a)], matches=5, seed=3)
     assert [arrays["number"].size for arrays in played] == [5, 5]
     assert all(arrays["outcome"].tolist() == [[1, 0]] * 5 for arrays in played)
@@ -35,26 +35,26 @@ def test_every_seating_is_played_on_the_same_seeds(scripted):
     assert {tuple(row) for actions in game.received for row in actions["player"][..., 0].tolist()} >= {(1, 2), (2, 1)}
 
 
-def test_an_agent_may_take_several_seats(scripted):
+def test_an_agent_can_have_several_seats(scripted):
     """Of any role."""
     game, seen = scripted({"cat": (0,), "mouse": (1, 1)}, 2), []
-    mouse = Agent(2)
+    mouse = ConstantAgent(2)
     mouse.act = lambda observation, *, seat_ids, **more: seen.append(seat_ids.size) or np.full((seat_ids.size, 1), 2)
-    play_matches(game, [(Agent(1), mouse, mouse)], matches=4, seed=3)
+    play_matches(game, [(ConstantAgent(1), mouse, mouse)], matches=4, seed=3)
     assert set(seen) == {4}
     assert all((actions["cat"][0, 0, 0], *actions["mouse"][0, :, 0]) == (1, 2, 2) for actions in game.received)
 
 
-def test_an_environment_without_an_end_is_told(scripted, fixture_of, diary, monkeypatch):
-    """The line says what to do."""
+def test_an_environment_without_an_end_is_an_error(scripted, fixture_of, diary, monkeypatch):
+    """The message says what to do."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 10**9)
     monkeypatch.setattr("ludus._sampling.match_engine.MatchEngine.step", lambda play: True)
     with pytest.raises(ContractError, match="'scripted': no match ended for a million ticks"):
         play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0))
 
 
-def test_a_play_that_is_stopped_has_no_results(scripted, fixture_of, diary):
-    """Neither of those who ended before: short matches would count for more."""
+def test_a_stopped_evaluation_has_no_results(scripted, fixture_of, diary):
+    """Short matches would be overrepresented among the matches that have ended."""
     ticks = iter([False, False, False, True])
     game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 if row == 0 else 10**9)
     played = play_out(game, [fixture_of("ab")], lambda fixture, seat: (diary(), 0), stop=lambda: next(ticks))

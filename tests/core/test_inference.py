@@ -1,4 +1,4 @@
-"""The runtime that any network runs on, and how a run chooses another one."""
+"""The eager runtime, the checks of runtimes, and the choice of a runtime for a run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ludus.testing import check_inference
 REQUEST = NetworkRequest(observation={"obs": spaces.Box(-1, 1, (2,), np.float32)}, heads={"policy": 1})
 
 
-class Remembering(torch.nn.Module):
-    """A network that adds up what it saw, times its weight."""
+class AccumulatingNetwork(torch.nn.Module):
+    """A network that returns the weighted sum of its inputs so far."""
 
     def __init__(self, weight=1.0):
         super().__init__()
@@ -33,14 +33,14 @@ class Remembering(torch.nn.Module):
         return {"policy": total}, {"total": total}
 
 
-def test_eager_keeps_the_contract():
-    """The runtime that others are measured against passes its own check."""
+def test_eager_satisfies_the_contract():
+    """The reference runtime passes the check of the testing kit."""
     check_inference(Eager)
 
 
-def test_recurrent_state_goes_through_every_slot():
-    """Each span's state is computed by that span's weights, and comes back in the order of the rows."""
-    inference = Eager(Remembering(), REQUEST)
+def test_spans_compute_recurrent_states():
+    """Each span uses the weights of its slot, and the rows keep their order."""
+    inference = Eager(AccumulatingNetwork(), REQUEST)
     inference.load({"weight": np.array(10.0, np.float32)}, slot=3)
     observation, state = {"obs": np.ones((3, 2), np.float32)}, {"total": np.zeros((3, 2), np.float32)}
     for count in (1, 2):
@@ -50,9 +50,9 @@ def test_recurrent_state_goes_through_every_slot():
         assert state["total"][:, 1].tolist() == [10 * count, count, count]
 
 
-def test_a_dropped_slot_is_gone():
-    """Running it again is a mistake that shows."""
-    inference = Eager(Remembering(), REQUEST)
+def test_a_dropped_slot_cannot_run():
+    """Running it raises."""
+    inference = Eager(AccumulatingNetwork(), REQUEST)
     inference.load({"weight": np.array(2.0, np.float32)}, slot=1)
     inference.drop(1)
     rows = {"obs": np.ones((1, 2), np.float32)}, {"total": np.zeros((1, 2), np.float32)}
@@ -71,8 +71,8 @@ def test_a_dropped_slot_is_gone():
         ("checks", "accepted weights of another network"),
     ],
 )
-def test_broken_runtimes_are_found(broken, message):
-    """The kit sees wrong numbers, shared weights and laxness."""
+def test_check_inference_finds_broken_runtimes(broken, message):
+    """Wrong numbers, shared weights and missing checks."""
 
     class Broken(Eager):
         def load(self, weights, *, slot=0):
@@ -108,14 +108,14 @@ def test_broken_runtimes_are_found(broken, message):
         ),
     ],
 )
-def test_mistakes_of_a_runtime_are_told_with_the_role(run, message):
-    """Those that Python itself finds, too."""
+def test_errors_of_runtimes_name_the_role(run, message):
+    """Exceptions of Python included."""
     with pytest.raises(ContractError, match=message):
         check_inference(type("Broken", (Eager,), {"run": run}))
 
 
-def test_refusing_everything_is_no_runtime():
-    """Somebody should be able to use it."""
+def test_a_runtime_that_supports_no_network_is_rejected():
+    """At least one network must be supported."""
 
     def refuse(module, request):
         raise UnsupportedNetwork("not this one")
@@ -128,17 +128,17 @@ def test_refusing_everything_is_no_runtime():
 
 
 def factory(config, *, module, request):
-    """Refuse; the factory of a component below."""
+    """Reject the network; the factory of a component below."""
     raise UnsupportedNetwork("it has no layers")
 
 
 def fail(config, *, module, request):
-    """Break; the factory of a component below."""
+    """Raise; the factory of a component below."""
     raise ZeroDivisionError("no rows")
 
 
 def chosen(name):
-    """Return a component whose factory is a function of this module, as a configuration would choose it."""
+    """Return a component with a function of this module as its factory."""
     component = SimpleNamespace(service=None, load_factory=lambda: {"picky": factory, "faulty": fail}[name])
     return SelectedComponent(kind="inference", name=name, config=None, component=component)
 
@@ -154,35 +154,35 @@ def configure(**sampling):
     return parse_config(data, source="run.toml", plugins=load_plugins())
 
 
-def test_torch_runs_what_a_runtime_refuses(caplog):
-    """And a line says so."""
+def test_torch_runs_unsupported_networks(caplog):
+    """A line is logged."""
     with caplog.at_level(logging.INFO, logger="ludus.inference"):
-        inference = make_inference(chosen("picky"), Remembering(), REQUEST)
+        inference = make_inference(chosen("picky"), AccumulatingNetwork(), REQUEST)
     assert isinstance(inference, Eager)
     assert caplog.messages == ["inference 'picky' cannot run this network (it has no layers); torch runs it"]
 
 
-def test_a_broken_runtime_is_named():
-    """It is no reason to go on with another one."""
+def test_an_error_of_a_runtime_names_it():
+    """No other runtime is tried."""
     with pytest.raises(PluginError, match="inference 'faulty' failed: ZeroDivisionError: no rows"):
-        make_inference(chosen("faulty"), Remembering(), REQUEST)
+        make_inference(chosen("faulty"), AccumulatingNetwork(), REQUEST)
 
 
-def test_without_a_choice_torch_runs_networks():
-    """Nothing needs to be installed."""
-    inference = make_inference(None, Remembering(), REQUEST)
+def test_torch_runs_networks_by_default():
+    """No plugin is needed."""
+    inference = make_inference(None, AccumulatingNetwork(), REQUEST)
     assert get_weights(inference._module)["weight"] == 1.0
 
 
 @pytest.mark.parametrize(("wanted", "found"), [("dummy-torch", "dummy-torch"), ("eager", None)])
-def test_a_run_names_its_runtime(wanted, found):
-    """By the name of a component, or eager for none."""
+def test_a_run_chooses_its_runtime_by_name(wanted, found):
+    """A component, or eager."""
     inference = configure(inference=wanted).inference
     assert (inference and inference.name) == found
 
 
-def test_auto_takes_lean_where_it_is_installed(monkeypatch):
-    """The fastest one that runs any network somehow; nothing else is tried."""
+def test_auto_chooses_lean_if_it_is_installed(monkeypatch):
+    """No other runtime is tried."""
     installed = load_plugins().components("inference")
     inference = configure().inference
     assert (inference and inference.name) == ("lean" if "lean" in installed else None)
@@ -190,7 +190,7 @@ def test_auto_takes_lean_where_it_is_installed(monkeypatch):
     assert configure().inference is None
 
 
-def test_unknown_runtimes_are_told():
-    """With what there is."""
+def test_unknown_runtimes_are_rejected():
+    """The message lists the known ones."""
     with pytest.raises(ConfigError, match=r"sampling.inference: no installed plugin provides the inference 'leen'"):
         configure(inference="leen")

@@ -286,7 +286,7 @@ def test_empty_segments_are_not_stale(desk):
             lambda arrays: arrays.update({name: a[:5] for name, a in arrays.items() if len(a) == 21}),
             "float32[21, 1, 1] as 'observation/obs', got float32[5, 1, 1]",
         ),
-        (lambda arrays: arrays["length"].fill(21), "lengths must lie in [0, 20]"),
+        (lambda arrays: arrays["length"].fill(21), "lengths must be in [0, 20]"),
         (lambda arrays: arrays["action"].fill(-1), "expected label 0 of actions in [0, 1], got -1…-1"),
     ],
     ids=["empty", "missing", "unknown", "dtype", "precision", "state", "scalar", "T", "length", "action"],

@@ -1,4 +1,4 @@
-"""What opponents think of a position reaches the decision that led there, and no other."""
+"""The opponents' values of a position are recorded with the decisions that led to it, and with no others."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ROLE = Role(
 FIELD = Field("opponent_value", source="opponents")
 
 
-class Clock:
-    """A policy whose value is the tick of the match times a factor; the last observation leaf tells the tick."""
+class ClockPolicy:
+    """A policy whose value is the tick of the match times a factor; the last observation leaf holds the tick."""
 
     def __init__(self, factor=1.0):
         self.factor = factor
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Bot:
-    """A scripted agent that expects ten times the tick, or says nothing of it."""
+    """A scripted agent that evaluates nothing."""
 
     def reset(self, seat_ids):
         pass
@@ -54,18 +54,18 @@ class Bot:
         return np.zeros((len(seat_ids), 1), np.int64)
 
 
-class Judge(Bot):
-    """One that evaluates."""
+class EvaluatingBot(Bot):
+    """A bot whose value is ten times the tick."""
 
     def act_and_evaluate(self, observation, *, action_mask, seat_ids, rng):
         return self.act(observation, action_mask=action_mask, seat_ids=seat_ids, rng=rng), 10 * observation["obs"][:, 1]
 
 
-def reader(*, decisions=8, seat_ids=8, factor=1.0):
-    """Return a live actor that learns from its opponents' values."""
+def make_observer(*, decisions=8, seat_ids=8, factor=1.0):
+    """Return a live actor that records its opponents' values."""
     actor = LiveActor(
         player="main",
-        policy=Clock(factor),
+        policy=ClockPolicy(factor),
         interface=None,
         recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(FIELD,), decisions=decisions), seat_ids),
         rng=np.random.default_rng(0),
@@ -75,184 +75,207 @@ def reader(*, decisions=8, seat_ids=8, factor=1.0):
     return actor
 
 
-def bot(agent):
-    """Return an agent in a seat."""
+def make_bot_actor(agent):
+    """Return the actor of an agent."""
     return AgentActor(agent, np.random.default_rng(0))
 
 
-def noted(game, fixture, actors, *, match=0):
-    """Play a fixture with the participant "a" as the reader; returns its notes by decision of a stream."""
-    play = MatchEngine(
+def recorded_values(game, fixture, actors, *, match=0):
+    """Play a fixture with the participant "a" as the observer; return its recorded values by decision of a match."""
+    engine = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         observers=[actor for actor in actors.values() if isinstance(actor, LiveActor)],
     )
-    play.add_fixture(fixture)
-    while play.step():
+    engine.add_fixture(fixture)
+    while engine.step():
         pass
     (batch,) = [*actors["a"].blocks, actors["a"].recorder.flush()]
     return batch.extras["opponent_value"][: batch.length[match], match].tolist()
 
 
-def noted_in_blocks(game, fixture, actor):
-    """Play a fixture against a bot that evaluates; returns the notes in all blocks of the first stream."""
-    play = MatchEngine(
+def recorded_values_by_block(game, fixture, actor):
+    """Play a fixture against an evaluating bot; return the values in all blocks of the first trajectory."""
+    engine = MatchEngine(
         environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": bot(Judge())}[fixture.participants[seat]], 0),
+        resolve=lambda fixture, seat: (
+            {"a": actor, "b": make_bot_actor(EvaluatingBot())}[fixture.participants[seat]],
+            0,
+        ),
         on_results=lambda arrays: None,
         observers=[actor],
     )
-    play.add_fixture(fixture)
-    while play.step():
+    engine.add_fixture(fixture)
+    while engine.step():
         pass
     batches = [*actor.blocks, actor.recorder.flush()]
     return np.concatenate([batch.extras["opponent_value"][: batch.length[0], 0] for batch in batches])
 
 
-def test_in_turns_it_is_the_opponents_next_turn(scripted, fixture_of):
-    """Decided at ticks 0, 2 and 4, answered at 1 and 3; after the last one the match is over."""
+def test_in_turns_the_value_is_from_the_opponents_next_turn(scripted, fixture_of):
+    """Decisions at ticks 0, 2 and 4 get values of ticks 1 and 3; the match ends after the last one."""
     game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    got = recorded_values(
+        game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
+    )
     np.testing.assert_equal(got, [10, 30, np.nan])
 
 
-def test_when_all_decide_at_once_it_is_the_next_tick(scripted, fixture_of):
-    """The evaluation of the tick that a decision led to, although the seat decides on that tick itself."""
+def test_with_simultaneous_moves_the_value_is_from_the_next_tick(scripted, fixture_of):
+    """Although the seat decides on that tick itself."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 4)
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    got = recorded_values(
+        game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
+    )
     np.testing.assert_equal(got, [10, 20, 30, np.nan])
 
 
-def test_the_first_answer_counts(scripted, fixture_of):
+def test_the_first_value_after_a_decision_is_recorded(scripted, fixture_of):
     """An opponent may decide several times before the seat does, or not at all."""
     who = {0: [0, 1], 1: [1], 2: [1], 3: [0], 4: [0, 1]}
     game = scripted(
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 5
     )
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    got = recorded_values(
+        game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
+    )
     np.testing.assert_equal(got, [10, 40, np.nan])
 
 
-def test_decisions_before_one_answer_share_it(scripted, fixture_of):
-    """[Minimax §4.2]: pairs are by time and need not be unique; after the last answer there is none."""
+def test_decisions_before_one_value_share_it(scripted, fixture_of):
+    """[Minimax §4.2]; decisions after the last value get none."""
     who = {0: [0], 1: [0], 2: [0], 3: [1], 4: [0], 5: [0, 1], 6: [0]}
     game = scripted(
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
     )
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": bot(Judge())})
+    got = recorded_values(
+        game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
+    )
     np.testing.assert_equal(got, [30, 30, 30, 50, np.nan, np.nan])
 
 
-def test_an_answer_does_not_reach_an_earlier_match(scripted, fixture_of):
-    """The decisions at ticks 2 and 3 of the first match, in the same stream, stay without."""
+def test_a_value_is_not_recorded_in_an_earlier_match(scripted, fixture_of):
+    """The decisions at ticks 2 and 3 of the first match of the trajectory stay without a value."""
     who = {0: [0], 1: [1], 2: [0], 3: [0]}
     game = scripted(
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
     )
-    got = noted(game, fixture_of("ab", matches=2), {"a": reader(), "b": bot(Judge())})
+    got = recorded_values(
+        game, fixture_of("ab", matches=2), {"a": make_observer(), "b": make_bot_actor(EvaluatingBot())}
+    )
     np.testing.assert_equal(got, [10, np.nan, np.nan] * 2)
 
 
 @pytest.mark.parametrize("decisions", [2, 3])
-def test_an_answer_does_not_reach_what_has_left(scripted, fixture_of, decisions):
-    """Full after every second or third decision, a block leaves with all but the one that is carried over."""
+def test_a_value_is_not_recorded_in_sent_blocks(scripted, fixture_of, decisions):
+    """Only the decision that is carried over can still get one."""
     who = {0: [0], 1: [0], 2: [0], 3: [0], 4: [1], 5: [0], 6: [1]}
     game = scripted(
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 7
     )
-    actor = reader(decisions=decisions)
-    got = noted_in_blocks(game, fixture_of("ab", matches=1), actor)
+    actor = make_observer(decisions=decisions)
+    got = recorded_values_by_block(game, fixture_of("ab", matches=1), actor)
     assert got.tolist() == pytest.approx(
         {2: [np.nan] * 2 + [40] * 2, 3: [np.nan] * 3 + [40]}[decisions] + [60], nan_ok=True
     )
 
 
-def test_opponents_are_averaged_and_team_mates_left_out(scripted, fixture_of):
-    """Against two that evaluate and one that does not; the seat beside says 99."""
+def test_the_value_is_the_mean_over_opponents(scripted, fixture_of):
+    """Opponents without a value and team mates do not count."""
     game = scripted({"player": (0, 0, 1, 1, 1)}, 1, length=lambda row: 3)
-    actors = {"a": reader(), "m": bot(PolicyAgent(Clock(99.0), 5)), "b": bot(Judge()), "c": bot(Bot())}
-    actors["d"] = bot(PolicyAgent(Clock(4.0), 5))
-    np.testing.assert_equal(noted(game, fixture_of("ambcd", matches=1), actors), [7, 14, np.nan])
+    actors = {
+        "a": make_observer(),
+        "m": make_bot_actor(PolicyAgent(ClockPolicy(99.0), 5)),
+        "b": make_bot_actor(EvaluatingBot()),
+        "c": make_bot_actor(Bot()),
+    }
+    actors["d"] = make_bot_actor(PolicyAgent(ClockPolicy(4.0), 5))
+    np.testing.assert_equal(recorded_values(game, fixture_of("ambcd", matches=1), actors), [7, 14, np.nan])
 
 
-def test_in_turns_readers_hear_of_each_other(scripted, fixture_of):
-    """Whoever waits hears what the other expects as it decides."""
+def test_in_turns_observers_get_each_others_values(scripted, fixture_of):
+    """A waiting observer gets the value of the deciding one."""
     game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
-    actors = {"a": reader(), "b": reader(factor=10.0)}
-    np.testing.assert_equal(noted(game, fixture_of("ab", matches=1), actors), [10, 30, np.nan])
+    actors = {"a": make_observer(), "b": make_observer(factor=10.0)}
+    np.testing.assert_equal(recorded_values(game, fixture_of("ab", matches=1), actors), [10, 30, np.nan])
     theirs = actors["b"].recorder.flush()
     np.testing.assert_equal(theirs.extras["opponent_value"][: theirs.length[0], 0].tolist(), [2, 4])
 
 
-def test_in_turns_both_seats_of_self_play_are_told(scripted, fixture_of):
-    """Of each other, by the same policy."""
+def test_in_turns_both_seats_of_self_play_get_values(scripted, fixture_of):
+    """From the same policy."""
     game = scripted({"player": (0, 1)}, 1, acting=lambda now: [("player", now % 2)], length=lambda row: 5)
-    first, second = (noted(game, fixture_of("aa", matches=1), {"a": reader()}, match=seat) for seat in (0, 1))
+    first, second = (
+        recorded_values(game, fixture_of("aa", matches=1), {"a": make_observer()}, match=seat) for seat in (0, 1)
+    )
     np.testing.assert_equal(first, [1, 3, np.nan])
     np.testing.assert_equal(second, [2, 4])
 
 
-def test_readers_that_decide_at_once_do_not_hear_of_each_other(scripted, fixture_of):
-    """Whoever decides first could not have heard the other; nobody is told what belongs to an earlier decision."""
+def test_simultaneous_observers_do_not_get_each_others_values(scripted, fixture_of):
+    """The first to decide could not get the value of the second."""
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 4)
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": reader(factor=10.0)})
+    got = recorded_values(game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_observer(factor=10.0)})
     np.testing.assert_equal(got, [np.nan] * 4)
 
 
-def test_what_readers_that_decided_at_once_say_later_is_not_taken_for_it(scripted, fixture_of):
-    """They both decide at tick 2; at tick 3 the other speaks of where that one led, not of where tick 0 and 1 did."""
+def test_later_values_of_simultaneous_observers_are_not_recorded(scripted, fixture_of):
+    """At tick 3 an observer evaluates the result of tick 2, not of ticks 0 and 1."""
     who = {0: [0], 1: [0], 2: [0, 1], 3: [1]}
     game = scripted(
         {"player": (0, 1)}, 1, acting=lambda now: [("player", seat) for seat in who[now]], length=lambda row: 4
     )
-    got = noted(game, fixture_of("ab", matches=1), {"a": reader(), "b": reader(factor=10.0)})
+    got = recorded_values(game, fixture_of("ab", matches=1), {"a": make_observer(), "b": make_observer(factor=10.0)})
     np.testing.assert_equal(got, [np.nan, np.nan, 30])
 
 
-def test_readers_that_say_nothing_do_not_close_what_waits(scripted, fixture_of):
-    """At tick 1 a reader decides that does not evaluate; the first who does is the bot, at tick 2."""
+def test_observers_without_values_leave_decisions_waiting(scripted, fixture_of):
+    """At tick 1 an observer without values decides; the first value is that of the bot at tick 2."""
     acting = {0: [0], 1: [1], 2: [2], 3: [0]}
     game = scripted(
         {"player": (0, 1, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting[now]], length=lambda row: 4
     )
-    actors = {"a": reader(), "b": reader(), "c": bot(Judge())}
+    actors = {"a": make_observer(), "b": make_observer(), "c": make_bot_actor(EvaluatingBot())}
     actors["b"].policy.factor = np.nan
-    np.testing.assert_equal(noted(game, fixture_of("abc", matches=1), actors), [20, np.nan])
+    np.testing.assert_equal(recorded_values(game, fixture_of("abc", matches=1), actors), [20, np.nan])
 
 
-def test_who_waits_hears_readers_and_others_at_once(scripted, fixture_of):
-    """The mean of both opponents at tick 1: a reader that expects 4 and a bot that expects 10."""
+def test_waiting_observers_get_the_mean_of_observers_and_others(scripted, fixture_of):
+    """At tick 1: an observer with value 4 and a bot with value 10."""
     acting = {0: [0], 1: [1, 2], 2: [0]}
     game = scripted(
         {"player": (0, 1, 1)}, 1, acting=lambda now: [("player", seat) for seat in acting[now]], length=lambda row: 3
     )
-    actors = {"a": reader(), "b": reader(factor=4.0), "c": bot(Judge())}
-    np.testing.assert_equal(noted(game, fixture_of("abc", matches=1), actors), [7, np.nan])
+    actors = {"a": make_observer(), "b": make_observer(factor=4.0), "c": make_bot_actor(EvaluatingBot())}
+    np.testing.assert_equal(recorded_values(game, fixture_of("abc", matches=1), actors), [7, np.nan])
 
 
-def test_a_decision_that_is_carried_over_takes_its_note_along(scripted, fixture_of):
-    """Blocks are full after every second decision here."""
-    actor = reader(decisions=2)
+def test_a_decision_that_is_carried_over_keeps_its_value(scripted, fixture_of):
+    """Blocks are full after every second decision."""
+    actor = make_observer(decisions=2)
     game = scripted({"player": (0, 1)}, 1, length=lambda row: 5)
-    got = noted_in_blocks(game, fixture_of("ab", matches=1), actor)
+    got = recorded_values_by_block(game, fixture_of("ab", matches=1), actor)
     np.testing.assert_equal(got.tolist(), [10, 20, 30, 40, np.nan])
 
 
-def test_matches_do_not_hear_of_each_other(scripted, fixture_of):
-    """Two rows, of different length; the second opponent says nothing."""
+def test_values_of_other_matches_are_not_recorded(scripted, fixture_of):
+    """Two matches of different length; the second opponent has no values."""
     game = scripted({"player": (0, 1)}, 2, length=lambda row: 2 + row)
-    actor, judge = reader(), bot(Judge())
-    play = MatchEngine(
+    actor, judge = make_observer(), make_bot_actor(EvaluatingBot())
+    engine = MatchEngine(
         environment=game,
-        resolve=lambda fixture, seat: ({"a": actor, "b": judge, "c": bot(Bot())}[fixture.participants[seat]], 0),
+        resolve=lambda fixture, seat: (
+            {"a": actor, "b": judge, "c": make_bot_actor(Bot())}[fixture.participants[seat]],
+            0,
+        ),
         on_results=lambda arrays: None,
         matches_per_lane=1,
         observers=[actor],
     )
-    play.add_fixture(fixture_of("ab", matches=1))
-    play.add_fixture(fixture_of("ac", number=2, matches=1))
-    while play.step():
+    engine.add_fixture(fixture_of("ab", matches=1))
+    engine.add_fixture(fixture_of("ac", number=2, matches=1))
+    while engine.step():
         pass
     batch = actor.recorder.flush()
     np.testing.assert_equal(batch.extras["opponent_value"][:2, 0].tolist(), [10, np.nan])
@@ -260,9 +283,9 @@ def test_matches_do_not_hear_of_each_other(scripted, fixture_of):
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixture_of, asked):
-    """Their policies never do; what it costs is only paid where it is wanted."""
-    game, policy = scripted({"player": (0, 1)}, 1), Clock()
+def test_frozen_critics_get_privileged_leaves_for_observers_only(scripted, fixture_of, asked):
+    """Without observers their values would cost time for nothing."""
+    game, policy = scripted({"player": (0, 1)}, 1), ClockPolicy()
     plain_tick = game._tick
 
     def tick(ended, *, stepped):
@@ -273,12 +296,12 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
     game._tick = tick
     frozen = StackActor(policy=policy, interface=None, rng=np.random.default_rng(0), num_seats=2)
     frozen.load({})
-    actors = {"a": bot(Bot()), "b": frozen}
+    actors = {"a": make_bot_actor(Bot()), "b": frozen}
     readers = []
     if asked:
         actors["a"] = LiveActor(
             player="main",
-            policy=Clock(),
+            policy=ClockPolicy(),
             interface=None,
             recorder=Recorder(
                 SegmentLayout.for_role(
@@ -299,14 +322,14 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         )
         actors["a"].load({}, 1)
         readers = [actors["a"]]
-    play = MatchEngine(
+    engine = MatchEngine(
         environment=game,
         resolve=lambda fixture, seat: (actors[fixture.participants[seat]], 0),
         on_results=lambda arrays: None,
         observers=readers,
     )
-    play.add_fixture(fixture_of("ab", matches=1))
-    while play.step():
+    engine.add_fixture(fixture_of("ab", matches=1))
+    while engine.step():
         pass
     assert policy.privileged == [["secret"] if asked else []] * 3
     if asked:
@@ -314,18 +337,20 @@ def test_frozen_critics_see_privileged_leaves_only_for_a_reader(scripted, fixtur
         np.testing.assert_equal(got, [1, 2, np.nan])
 
 
-def test_a_policy_behind_an_interface_still_evaluates():
-    """And one that does not compute what it expects says NaN."""
+def test_policy_agents_evaluate_behind_an_interface():
+    """The value is NaN if the policy computes none."""
     observation, seat_ids = {"obs": np.array([[0, 3], [0, 4]], np.float32)}, np.arange(2)
     more = {"action_mask": None, "seat_ids": seat_ids, "rng": np.random.default_rng(0)}
-    agent = PolicyAgent(Clock(10), 2, interface=Identity())
+    agent = PolicyAgent(ClockPolicy(10), 2, interface=Identity())
     assert isinstance(agent, EvaluatingAgent)
     assert agent.act_and_evaluate(observation, **more)[1].tolist() == [30, 40]
-    assert np.isnan(PolicyAgent(Silent(), 2, interface=Identity()).act_and_evaluate(observation, **more)[1]).all()
+    assert np.isnan(
+        PolicyAgent(ValuelessPolicy(), 2, interface=Identity()).act_and_evaluate(observation, **more)[1]
+    ).all()
 
 
-class Silent(Clock):
-    """A policy that does not say what it expects."""
+class ValuelessPolicy(ClockPolicy):
+    """A policy whose decisions have no value."""
 
     def act(self, inputs, **options):
         return Decision(action=super().act(inputs, **options).action)

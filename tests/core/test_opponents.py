@@ -1,4 +1,4 @@
-"""Frozen models of one architecture in one call, and the cache that bounds their memory."""
+"""Frozen models of one architecture decide in one call, and the cache limits their memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ludus.interface import Identity
 from ludus.records import Fixture
 
 
-class Single:
+class SinglePolicy:
     """A policy of one model: its state counts decisions, and the action is the count plus the model's offset."""
 
     def __init__(self):
@@ -39,7 +39,7 @@ class Single:
         return Decision(action=action, state={"count": count + 1})
 
 
-class Stacked(Single):
+class SlotPolicy(SinglePolicy):
     """The same with slots."""
 
     def act(self, inputs, *, rng, deterministic=False):
@@ -57,8 +57,8 @@ class Stacked(Single):
         del self.offsets[slot]
 
 
-class Reverse(Identity):
-    """Reverses actions and remembers which streams it forgot and saw."""
+class ReversingInterface(Identity):
+    """Reverses actions and logs the seat ids of its calls."""
 
     def __init__(self):
         self.forgotten, self.seen = [], []
@@ -74,21 +74,21 @@ class Reverse(Identity):
         return 3 - action
 
 
-def stack(policy, *offsets, interface=None):
-    """Return an actor that holds models with these offsets, in slots 0, 1 and so on."""
+def make_stack(policy, *offsets, interface=None):
+    """Return an actor with models of these offsets in slots 0, 1 and so on."""
     actor = StackActor(policy=policy, interface=interface, rng=np.random.default_rng(0), num_seats=16)
     for number in offsets:
-        actor.load(weights_of(number))
+        actor.load(make_weights(number))
     return actor
 
 
-def weights_of(number, size=1):
+def make_weights(number, size=1):
     """Return weights of 8 bytes times `size`."""
     return {"offset": np.full(size, number, np.int64)}
 
 
-def seats(slots, seat_ids=None):
-    """Return acting seats, one per row of a game for one."""
+def make_seats(slots, seat_ids=None):
+    """Return acting seats, one per match of a game for one."""
     count = len(slots)
     tick = RoleTick(
         observation={"obs": np.arange(2 * count, dtype=np.float32).reshape(count, 1, 2)},
@@ -104,75 +104,75 @@ def seats(slots, seat_ids=None):
 
 
 def test_models_share_one_call():
-    """Rows that lie together are one span each, in whatever order the models sit."""
-    actor = stack(Stacked(), 1, 2)
-    actions = actor.act(seats([1] * 4 + [0] * 5), None)
+    """Adjacent rows of a slot are one span, for any order of slots."""
+    actor = make_stack(SlotPolicy(), 1, 2)
+    actions = actor.act(make_seats([1] * 4 + [0] * 5), None)
     assert actor.policy.calls == [[(1, 0, 4), (0, 4, 9)]]
     assert actor.policy.seen[:, 0].tolist() == list(range(0, 18, 2))
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5
 
 
-def test_a_model_that_sits_in_several_places_has_one_span():
-    """As where matches of its last fixture are still played beside those of another one."""
-    actor = stack(Stacked(), 1, 2)
-    actions = actor.act(seats([1] * 4 + [0] * 5 + [1] * 4), None)
+def test_two_runs_of_a_slot_become_one_span():
+    """Matches of an earlier fixture may separate them."""
+    actor = make_stack(SlotPolicy(), 1, 2)
+    actions = actor.act(make_seats([1] * 4 + [0] * 5 + [1] * 4), None)
     assert actor.policy.calls == [[(0, 0, 5), (1, 5, 13)]]
     assert actions[:, 0].tolist() == [2] * 4 + [1] * 5 + [2] * 4
 
 
-def test_scattered_rows_are_put_in_order_and_back():
-    """Many short spans would cost more than moving the rows."""
-    actor = stack(Stacked(), 1, 2)
-    actions = actor.act(seats([0, 1, 0, 1, 1, 0]), None)
+def test_scattered_rows_are_sorted_by_slot():
+    """Actions are returned in the original order."""
+    actor = make_stack(SlotPolicy(), 1, 2)
+    actions = actor.act(make_seats([0, 1, 0, 1, 1, 0]), None)
     assert actor.policy.calls == [[(0, 0, 3), (1, 3, 6)]]
     assert actor.policy.seen[:, 0].tolist() == [0, 4, 10, 2, 6, 8]
     assert actions[:, 0].tolist() == [1, 2, 1, 2, 2, 1]
 
 
-def test_recurrent_state_belongs_to_the_seat():
-    """Whatever the order of the rows, and whoever else plays; a new match starts anew."""
-    actor = stack(Stacked(), 0, 0)
-    actor.act(seats([0, 1], seat_ids=[3, 6]), None)
-    actor.act(seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]), None)
+def test_recurrent_states_are_kept_by_seat():
+    """For any order of rows; a new match resets the state."""
+    actor = make_stack(SlotPolicy(), 0, 0)
+    actor.act(make_seats([0, 1], seat_ids=[3, 6]), None)
+    actor.act(make_seats([1, 0, 1, 0], seat_ids=[6, 3, 1, 0]), None)
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 2, 0, 0, 2, 0]
     actor.start_matches(np.array([3]))
     assert actor._state["count"][:8, 0].tolist() == [1, 1, 0, 0, 0, 0, 2, 0]
 
 
-def test_the_interface_sees_the_streams_of_its_rows():
+def test_the_interface_gets_the_seat_ids_of_its_rows():
     """One interface serves all models of the architecture."""
-    passed = Reverse()
-    actor = stack(Stacked(), 1, 2, interface=passed)
+    passed = ReversingInterface()
+    actor = make_stack(SlotPolicy(), 1, 2, interface=passed)
     actor.start_matches(np.array([4]))
-    actions = actor.act(seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
+    actions = actor.act(make_seats([0, 1, 0], seat_ids=[7, 8, 9]), None)
     assert (passed.forgotten, passed.seen) == ([4], [7, 9, 8])
     assert actions[:, 0].tolist() == [2, 1, 2]
 
 
-def test_policies_of_one_model_are_not_told_of_spans():
-    """A policy without slots keeps the plain contract."""
-    actor = stack(Single(), 3)
+def test_policies_without_slots_get_no_spans():
+    """They implement the plain contract."""
+    actor = make_stack(SinglePolicy(), 3)
     assert not actor.stacked
-    assert actor.act(seats([0, 0]), None)[:, 0].tolist() == [3, 3]
+    assert actor.act(make_seats([0, 0]), None)[:, 0].tolist() == [3, 3]
 
 
 # -- the cache ---------------------------------------------------------------------------------------------------------
 
 
-class Folder:
-    """A folder of models that writes down what is read, and which actors are made."""
+class ModelFolder:
+    """A folder of models that logs reads and made actors."""
 
     def __init__(self, size=1):
         self.size, self.reads, self.made = size, [], []
 
     def read(self, digest):
         self.reads.append(digest)
-        return weights_of(int(digest), self.size)
+        return make_weights(int(digest), self.size)
 
-    def cache(self, budget, *, policy=Stacked):
+    def cache(self, budget, *, policy=SlotPolicy):
         def make(player):
             self.made.append(player)
-            return stack(policy())
+            return make_stack(policy())
 
         return ActorCache(
             make_anchor=lambda participant, role: (participant, role),
@@ -183,7 +183,7 @@ class Folder:
         )
 
 
-def sit(cache, model, digest, in_use=()):
+def resolve_seat(cache, model, digest, in_use=()):
     """Seat a model against an anchor."""
     fixture = Fixture(
         id=1,
@@ -201,10 +201,10 @@ def sit(cache, model, digest, in_use=()):
 
 
 def test_models_of_one_architecture_share_an_actor():
-    """Also those of another player that is configured alike."""
-    folder = Folder()
+    """Also models of another player with the same configuration."""
+    folder = ModelFolder()
     cache = folder.cache(1000)
-    seated = [sit(cache, model, digest) for model, digest in (("a@1", "1"), ("b@1", "2"), ("c@1", "3"))]
+    seated = [resolve_seat(cache, model, digest) for model, digest in (("a@1", "1"), ("b@1", "2"), ("c@1", "3"))]
     (one, first), (two, second), (other, third) = seated
     assert one is two is not other
     assert (first, second, third) == (0, 1, 0)
@@ -213,40 +213,40 @@ def test_models_of_one_architecture_share_an_actor():
 
 
 def test_a_model_is_read_once():
-    """As long as it stays in memory."""
-    folder = Folder()
+    """While it stays in memory."""
+    folder = ModelFolder()
     cache = folder.cache(1000)
-    assert [sit(cache, "a@1", "1")[1] for _ in range(3)] == [0, 0, 0]
+    assert [resolve_seat(cache, "a@1", "1")[1] for _ in range(3)] == [0, 0, 0]
     assert (folder.reads, cache.num_bytes) == (["1"], 8)
 
 
-def test_the_least_recently_used_model_leaves():
-    """When the weights exceed the budget; its slot is used again."""
-    folder = Folder()
+def test_the_least_recently_used_model_is_dropped():
+    """If the weights exceed the budget; its slot is reused."""
+    folder = ModelFolder()
     cache = folder.cache(16)
     for number in (1, 2, 1):
-        sit(cache, f"a@{number}", str(number))
-    actor, slot = sit(cache, "a@3", "3")
+        resolve_seat(cache, f"a@{number}", str(number))
+    actor, slot = resolve_seat(cache, "a@3", "3")
     assert actor.policy.offsets == {0: 1, 2: 3}
     assert (slot, cache.num_bytes) == (2, 16)
-    assert sit(cache, "a@4", "4", in_use=[2])[1] == 1
+    assert resolve_seat(cache, "a@4", "4", in_use=[2])[1] == 1
     assert actor.policy.offsets == {1: 4, 2: 3}
     assert folder.reads == ["1", "2", "3", "4"]
 
 
-def test_seated_models_never_leave():
-    """However far beyond the budget they are, nor does the model that is just being seated."""
-    cache = Folder(size=100).cache(1)
+def test_models_in_use_are_not_dropped():
+    """Even far beyond the budget; the model that is being resolved counts as used."""
+    cache = ModelFolder(size=100).cache(1)
     for number in range(1, 4):
-        actor, _ = sit(cache, f"a@{number}", str(number), in_use=range(number - 1))
+        actor, _ = resolve_seat(cache, f"a@{number}", str(number), in_use=range(number - 1))
     assert set(actor.policy.offsets) == {0, 1, 2}
-    sit(cache, "a@3", "3", in_use=[2])
+    resolve_seat(cache, "a@3", "3", in_use=[2])
     assert set(actor.policy.offsets) == {2}
 
 
-def test_without_knowledge_of_use_nothing_leaves():
-    """A few models are played to the end in one process."""
-    cache = Folder().cache(1)
+def test_without_slots_in_use_no_model_is_dropped():
+    """Evaluations in one process play few models."""
+    cache = ModelFolder().cache(1)
     fixture = Fixture(
         id=1,
         kind="eval",
@@ -262,16 +262,16 @@ def test_without_knowledge_of_use_nothing_leaves():
 
 
 def test_policies_without_slots_get_an_actor_each():
-    """And leave as whole actors."""
-    cache = Folder().cache(8, policy=Single)
-    (one, _), (two, _) = (sit(cache, f"a@{number}", str(number)) for number in (1, 2))
+    """They are dropped as whole actors."""
+    cache = ModelFolder().cache(8, policy=SinglePolicy)
+    (one, _), (two, _) = (resolve_seat(cache, f"a@{number}", str(number)) for number in (1, 2))
     assert one is not two
     assert (one.policy.offsets, two.policy.offsets) == ({0: 1}, {0: 2})
-    assert sit(cache, "a@2", "2")[0] is two
-    assert sit(cache, "a@1", "1")[0] is not one
+    assert resolve_seat(cache, "a@2", "2")[0] is two
+    assert resolve_seat(cache, "a@1", "1")[0] is not one
 
 
-def test_models_of_strangers_are_refused():
-    """With who there is."""
+def test_models_of_unknown_players_are_rejected():
+    """The message lists the players."""
     with pytest.raises(ModelError, match="model 'x@1' belongs to no player of this run; there are a, b, c"):
-        sit(Folder().cache(1), "x@1", "1")
+        resolve_seat(ModelFolder().cache(1), "x@1", "1")

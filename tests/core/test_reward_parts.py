@@ -1,4 +1,4 @@
-"""Named parts of rewards reach interfaces with the decision they belong to, and metrics by match."""
+"""Reward parts are passed to interfaces with the rewards of decisions, and to metrics by match."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ ROLE = Role(
 )
 
 
-class Still:
-    """A policy that always does the same."""
+class ConstantPolicy:
+    """A policy that always chooses the same action."""
 
     def initial_state(self, rows):
         return {}
@@ -36,8 +36,8 @@ class Still:
         return Decision(action=np.zeros((len(inputs.observation["obs"]), 1), np.int64))
 
 
-class Notes(Identity):
-    """Writes down what it sees of the parts, and of training."""
+class LoggingInterface(Identity):
+    """Logs reward parts and progress."""
 
     def __init__(self):
         self.parts, self.progress = [], []
@@ -50,11 +50,11 @@ class Notes(Identity):
         self.progress.append(progress)
 
 
-def live(interface, seat_ids=2):
+def make_live(interface, seat_ids=2):
     """Return a live actor behind an interface."""
     actor = LiveActor(
         player="main",
-        policy=Still(),
+        policy=ConstantPolicy(),
         interface=interface,
         recorder=Recorder(SegmentLayout.for_role(ROLE, fields=(), decisions=8), seat_ids),
         rng=np.random.default_rng(0),
@@ -65,8 +65,8 @@ def live(interface, seat_ids=2):
 
 
 @pytest.fixture
-def mine(scripted):
-    """Return a game in which each tick brings gold equal to its number and costs a half, in turns."""
+def make_mine(scripted):
+    """Return a turn-based game in which tick n brings n gold and costs a half."""
 
     def make(matches=1):
         game = scripted(
@@ -91,8 +91,8 @@ def mine(scripted):
     return make
 
 
-def played(game, fixture, actors):
-    """Play a fixture; returns the results."""
+def play(game, fixture, actors):
+    """Play a fixture; return the results."""
     results = []
     play = MatchEngine(
         environment=game,
@@ -105,11 +105,11 @@ def played(game, fixture, actors):
     return results
 
 
-def test_parts_gather_until_the_seat_decides(mine, fixture_of, diary):
-    """A seat that waits two ticks sees the sums of both; a new match starts from nothing."""
-    notes = Notes()
-    actor = live(notes)
-    played(mine(), fixture_of("ab", matches=2), {"a": actor, "b": diary()})
+def test_parts_are_summed_until_the_seat_decides(make_mine, fixture_of, diary):
+    """A seat that waits two ticks gets the sums of both; a new match starts at 0."""
+    notes = LoggingInterface()
+    actor = make_live(notes)
+    play(make_mine(), fixture_of("ab", matches=2), {"a": actor, "b": diary()})
     first_match, last = notes.parts[1:3], notes.parts[3]
     assert first_match == [{"gold": [3.0], "cost": [-1.0]}, {"gold": [7.0], "cost": [-1.0]}]
     assert last == {"gold": [0.0], "cost": [0.0]}
@@ -117,9 +117,9 @@ def test_parts_gather_until_the_seat_decides(mine, fixture_of, diary):
     assert batch.reward[:4, 0].tolist() == [30, 70, 30, 70]
 
 
-def test_parts_are_reported_by_match(mine, fixture_of, diary):
+def test_parts_are_reported_by_match(make_mine, fixture_of, diary):
     """As means over the seats of a role."""
-    results = played(mine(2), fixture_of("ab", matches=2), {"a": diary(), "b": diary()})
+    results = play(make_mine(2), fixture_of("ab", matches=2), {"a": diary(), "b": diary()})
     (arrays,) = results
     assert arrays["part/player/gold"].tolist() == [10, 10]
     assert arrays["part/player/cost"].tolist() == [-2, -2]
@@ -127,23 +127,23 @@ def test_parts_are_reported_by_match(mine, fixture_of, diary):
 
 
 def test_games_without_parts_report_none(scripted, fixture_of, diary):
-    """Nothing is made up."""
-    (arrays, *_) = played(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": diary(), "b": diary()})
+    """Results have no part arrays."""
+    (arrays, *_) = play(scripted({"player": (0, 1)}, 1), fixture_of("ab", matches=1), {"a": diary(), "b": diary()})
     assert set(arrays) == {"fixture", "number", "ticks", "outcome", "returns"}
 
 
-def test_scheduled_interfaces_hear_of_the_progress():
-    """Also inside a stack; others need not listen."""
-    notes = Notes()
+def test_scheduled_interfaces_get_the_progress():
+    """Also inside of a stack; other interfaces do not need the method."""
+    notes = LoggingInterface()
     assert isinstance(notes, ScheduledInterface)
     assert not isinstance(Identity(), ScheduledInterface)
-    live(notes).set_progress(0.25)
-    live(stack(Identity(), notes)).set_progress(0.5)
-    live(Identity()).set_progress(0.75)
-    live(None).set_progress(1.0)
+    make_live(notes).set_progress(0.25)
+    make_live(stack(Identity(), notes)).set_progress(0.5)
+    make_live(Identity()).set_progress(0.75)
+    make_live(None).set_progress(1.0)
     assert notes.progress == [0.25, 0.5]
 
 
-def test_the_progress_comes_with_the_credits():
-    """A message of an older learner would say that training has just begun."""
+def test_credits_contain_the_progress():
+    """It is passed to the live actor."""
     assert Credit(player="main", acked=0, credits=1, version=0).progress == 0.0

@@ -1,4 +1,4 @@
-"""Samplers play on credit, say everything until it is heard, and never mix weights inside a segment."""
+"""Samplers play on credit, send results until they are acknowledged, and never mix weights in a segment."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def blocks(runner):
     return runner.messages(Segments)
 
 
-def doze(runner):
-    """Run a round; the learner hears nothing for some time now and then."""
+def run_with_slow_learner(runner):
+    """Run a round; from time to time the learner receives nothing."""
     runner.asleep = {"learner-main"} if runner.now_s % 0.8 < 0.5 else set()
     runner.round()
 
 
-def test_a_learner_is_named_after_its_player():
-    """Everybody finds it by that name."""
+def test_learners_are_named_after_their_players():
+    """Samplers derive the worker name from the player."""
     assert learner_name("main") == "learner-main"
 
 
-def test_no_more_blocks_are_under_way_than_there_are_credits(league):
-    """Whatever the learner does, what is sent and not acknowledged stays within the credits."""
+def test_unacknowledged_blocks_do_not_exceed_the_credits(league):
+    """For any behaviour of the learner."""
     runner = league(sampling={"credits": 5})
     lane, most = runner.sampler().channels["main"], 0
     while lane.sent < 50:
-        doze(runner)
+        run_with_slow_learner(runner)
         most = max(most, lane.sent - lane.acked)
     assert most == 5
 
 
-def test_it_stands_still_without_credits_and_goes_on_with_them(league):
-    """Nothing is played that could not leave; nothing is lost or played on old weights meanwhile."""
+def test_it_plays_only_with_credits(league):
+    """No decision is lost or made with old weights meanwhile."""
     runner = league()
     runner.until(lambda: runner.sampler().channels["main"].sent)
     runner.asleep = {"learner-main"}
@@ -64,8 +64,8 @@ def test_it_stands_still_without_credits_and_goes_on_with_them(league):
     runner.until(lambda: runner.sampler().count > stuck + 100)
 
 
-def credit(runner, *, credits=2):
-    """Return what the learner would say if it had taken all blocks and had newer weights."""
+def make_credit(runner, *, credits=2):
+    """Return the message of a learner that received all blocks and has newer weights."""
     lane = runner.sampler().channels["main"]
     return Credit(
         player="main",
@@ -77,8 +77,8 @@ def credit(runner, *, credits=2):
     )
 
 
-def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
-    """It keeps no block in hand, and the one that a credit allows is played with the weights that come with it."""
+def test_a_waiting_sampler_continues_with_the_newest_weights(league):
+    """It holds no block back, and records the next one with the weights of the credit."""
     runner = league()
     lane = runner.sampler().channels["main"]
     runner.until(lambda: lane.sent)
@@ -87,26 +87,26 @@ def test_a_sampler_that_waited_goes_on_with_the_newest_weights(league):
         runner.round()
     assert not lane.ready
     assert not lane.outbox
-    newest = credit(runner)
+    newest = make_credit(runner)
     runner.sampler().handle("learner-main", newest)
     assert lane.ready
     assert lane.actor.version == newest.version
 
 
-def test_a_block_that_was_begun_is_played_to_its_end(league):
-    """With the same weights, though credits become fewer meanwhile, as they do when other samplers join."""
+def test_a_started_block_is_finished(league):
+    """With the same weights, even if credits are reduced meanwhile."""
     runner = league()
     lane = runner.sampler().channels["main"]
     runner.until(lambda: lane.sent and lane.ready and lane.actor.recorder._position.max() > 2)
     before = lane.actor.version
-    runner.sampler().handle("learner-main", credit(runner, credits=0))
-    runner.sampler().handle("learner-main", credit(runner))
+    runner.sampler().handle("learner-main", make_credit(runner, credits=0))
+    runner.sampler().handle("learner-main", make_credit(runner))
     assert lane.ready
     assert lane.actor.version == before
 
 
 def test_weights_change_between_segments_only(league, monkeypatch):
-    """When newer weights are taken, a segment holds nothing but what was carried over from the one before."""
+    """A segment contains only a carried over decision when new weights are loaded."""
     runner = league()
     loads, load = [], LiveActor.load
 
@@ -116,7 +116,7 @@ def test_weights_change_between_segments_only(league, monkeypatch):
 
     monkeypatch.setattr(LiveActor, "load", noting)
     while runner.coordinator.decisions < 1000:
-        doze(runner)
+        run_with_slow_learner(runner)
     versions = [version for version, _ in loads]
     assert len(set(versions)) > 5
     assert versions == sorted(versions)
@@ -124,15 +124,15 @@ def test_weights_change_between_segments_only(league, monkeypatch):
 
 
 def test_blocks_are_numbered_in_order(league):
-    """1, 2, 3 …, of its own player."""
+    """1, 2, 3 …, per player."""
     runner = league()
     runner.train(500)
     assert [block.block for block in blocks(runner)] == list(range(1, len(blocks(runner)) + 1))
     assert {block.player for block in blocks(runner)} == {"main"}
 
 
-def test_acknowledgements_of_a_predecessor_are_no_credit(league):
-    """A restarted sampler may be told of blocks that it never sent."""
+def test_acknowledgements_of_an_earlier_process_are_ignored(league):
+    """They count blocks that this process never sent."""
     runner = league(players=SLOW)
     runner.until(lambda: runner.sampler().channels["main"].sent >= 3)
     runner.start("sampler-0")
@@ -141,8 +141,8 @@ def test_acknowledgements_of_a_predecessor_are_no_credit(league):
     assert lane.acked == 0
 
 
-def test_a_restarted_sampler_is_welcome(league):
-    """It starts counting at 1 and gets weights and credits."""
+def test_a_restarted_sampler_continues(league):
+    """It counts blocks from 1 and gets weights and credits."""
     runner = league()
     runner.train(500)
     before = runner.coordinator.decisions
@@ -156,8 +156,8 @@ def test_a_restarted_sampler_is_welcome(league):
 # -- results ---------------------------------------------------------------------------------------------------------
 
 
-def test_results_are_repeated_until_they_are_acknowledged(league):
-    """The store counts every match once, however often it is told."""
+def test_results_are_sent_again_until_they_are_acknowledged(league):
+    """The store counts every match once."""
     runner = league()
     runner.lost = lambda name, message: isinstance(message, ResultsAck) and runner.now_s < 6
     runner.until(lambda: runner.now_s > 7)
@@ -169,16 +169,16 @@ def test_results_are_repeated_until_they_are_acknowledged(league):
     assert len(stored) == len(set(stored)) == runner.coordinator.counts.training == sum(reports.values())
 
 
-def test_few_results_do_not_wait_for_ever(league):
-    """They leave after some work even where no full report comes together."""
+def test_few_results_are_sent_after_some_time(league):
+    """Even if a full report does not come together."""
     runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
     runner.until(lambda: runner.messages(Results), rounds=200)
     assert 0 < runner.messages(Results)[0].arrays["number"].size < 64
 
 
 @pytest.mark.parametrize(("ended", "calls"), [(1, 50), (511, 50), (512, 200), (2047, 200), (2048, 1)])
-def test_many_results_leave_together(league, ended, calls):
-    """They wait longer for others, but not for too many."""
+def test_many_results_are_sent_together(league, ended, calls):
+    """They wait longer for others, up to a limit."""
     runner = league(run={"decisions": 0}, evaluation={"enabled": False})
     runner.until(lambda: runner.sampler().reports._collected)
     sampler = runner.sampler()
@@ -193,8 +193,8 @@ def test_many_results_leave_together(league, ended, calls):
     assert len(runner.messages(Results)) == reports + 1
 
 
-def test_all_results_are_said_before_it_ends(league):
-    """After a stop, every match that ended is in the store."""
+def test_a_stop_sends_all_results(league):
+    """All matches that ended are in the store."""
     runner = league()
     runner.train(200)
     runner.finish()
@@ -205,8 +205,8 @@ def test_all_results_are_said_before_it_ends(league):
 # -- fixtures --------------------------------------------------------------------------------------------------------
 
 
-def test_it_asks_again_when_no_answer_comes(league):
-    """After a second, then two, then four: many samplers must not bury a coordinator that is late."""
+def test_requests_are_repeated_with_increasing_intervals(league):
+    """After one, two and four seconds: many samplers must not overload a slow coordinator."""
     runner = league(evaluation={"enabled": False})
     runner.lost = lambda name, message: isinstance(message, Fixtures) and runner.now_s < 8
     runner.until(lambda: runner.now_s > 7.5)
@@ -216,8 +216,8 @@ def test_it_asks_again_when_no_answer_comes(league):
     assert runner.sampler().requests.attempts <= 1
 
 
-def test_it_asks_for_several_fixtures_at_once(league):
-    """Every answer is a transaction; what is begun in between lies in reserve, so that hardly any row waits."""
+def test_it_requests_several_fixtures_at_once(league):
+    """Every answer is a transaction; the reserve keeps match indices busy."""
     runner = league(
         run={"decisions": 0},
         sampling={"matches": 8, "rows_per_fixture": 4, "fixture_matches": 8},
@@ -234,8 +234,8 @@ def test_it_asks_for_several_fixtures_at_once(league):
     assert sum(idle) < 0.05 * 8 * len(idle)
 
 
-def test_results_are_repeated_less_and_less_often(league):
-    """After five seconds, then ten, then twenty."""
+def test_results_are_repeated_with_increasing_intervals(league):
+    """After 5, 10 and 20 seconds."""
     runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
     runner.lost = lambda name, message: isinstance(message, ResultsAck)
     runner.until(lambda: runner.messages(Results))
@@ -244,8 +244,8 @@ def test_results_are_repeated_less_and_less_often(league):
     assert [message.report for message in runner.messages(Results)].count(first.report) == 4
 
 
-def test_where_there_is_no_work_it_asks_now_and_then(league):
-    """An evaluator with nobody to rate does not keep the coordinator busy."""
+def test_an_evaluator_without_work_requests_seldom(league):
+    """It does not load the coordinator."""
     runner = league(anchors=())
     for _ in range(500):
         runner.round()
@@ -255,8 +255,8 @@ def test_where_there_is_no_work_it_asks_now_and_then(league):
     assert 1 <= asked <= 11
 
 
-def test_where_answers_come_late_it_keeps_more_fixtures_in_reserve(league):
-    """Short matches do not wait for the coordinator for long; when answers come soon again, the reserve is used up."""
+def test_late_answers_increase_the_reserve(league):
+    """Match indices do not wait long; the reserve shrinks when answers are fast again."""
     runner = league(
         run={"decisions": 0},
         sampling={"matches": 8, "rows_per_fixture": 4, "fixture_matches": 8},
@@ -284,7 +284,7 @@ def test_where_answers_come_late_it_keeps_more_fixtures_in_reserve(league):
 
 @pytest.mark.parametrize("name", ["sampler-0", "evaluator-0"])
 def test_the_reserve_is_bounded(league, name):
-    """Fixtures are chosen when they are handed out; and what there is to rate may be little."""
+    """Fixtures are chosen when they are sent, and evaluators may have little to rate."""
     runner = league()
     sampler = runner.sampler(name)
     for _ in range(10):
@@ -293,8 +293,8 @@ def test_the_reserve_is_bounded(league, name):
     assert sampler.requests.spare == (32 if name == "sampler-0" else 0)
 
 
-def test_an_evaluator_rates_without_learning(league):
-    """It plays models and anchors and sends no segments."""
+def test_an_evaluator_sends_no_segments(league):
+    """It plays models and anchors."""
     runner = league(anchors=("random", "perfect"))
     runner.until(lambda: runner.store.matches.count() and list(runner.store.matches.records(kind="eval")))
     assert not runner.messages(Segments, sender="evaluator-0")
@@ -303,8 +303,8 @@ def test_an_evaluator_rates_without_learning(league):
 # -- metrics ---------------------------------------------------------------------------------------------------------
 
 
-def test_rates_are_reported_once_a_second(league):
-    """Ticks and decisions per second of the clock, and how the matches went."""
+def test_metrics_are_reported_once_a_second(league):
+    """Ticks and decisions per second, and results of matches."""
     runner = league()
     runner.until(lambda: runner.now_s > 4.5)
     reports = [message.values for message in runner.messages(MetricsReport, sender="sampler-0")]
@@ -317,8 +317,8 @@ def test_rates_are_reported_once_a_second(league):
     assert 1 <= last["match_ticks"] <= 10
 
 
-def test_segments_are_what_the_learner_expects(league):
-    """They pass the wire with T, the fields and the version."""
+def test_segments_have_the_layout_of_the_learner(league):
+    """T, fields and version survive the link."""
     runner = league()
     runner.until(lambda: blocks(runner))
     arrays = blocks(runner)[0].arrays

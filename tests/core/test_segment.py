@@ -1,4 +1,4 @@
-"""Segments as arrays."""
+"""Segments are checked, converted, joined and divided."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_decisions_before_the_bootstrap_entry_are_trainable():
 
 @pytest.mark.parametrize("mask", [True, False])
 def test_arrays_are_the_inverse_of_from_arrays(mask):
-    """A batch survives being taken apart and put together."""
+    """All arrays survive both conversions."""
     played = batch(mask=mask)
     again = SegmentBatch.from_arrays(played.arrays())
     assert again.arrays().keys() == played.arrays().keys()
@@ -50,13 +50,13 @@ def test_arrays_are_the_inverse_of_from_arrays(mask):
     assert (again.action_mask is None) is not mask
 
 
-def test_flat_names_tell_the_group():
+def test_flat_names_contain_the_group():
     """Leaves are named after their group."""
     assert {"observation/obs", "privileged/fog", "extras/value", "initial_state/memory"} < batch().arrays().keys()
 
 
-def test_a_missing_array_is_refused():
-    """The message names what is missing."""
+def test_a_missing_array_is_rejected():
+    """The message names the array."""
     arrays = batch().arrays()
     del arrays["reward"], arrays["version"]
     with pytest.raises(ContractError, match="lacks reward, version"):
@@ -64,14 +64,14 @@ def test_a_missing_array_is_refused():
 
 
 @pytest.mark.parametrize("name", ["bonus", "extra/value", "observation", "observation/"])
-def test_an_unknown_array_is_refused(name):
-    """Only known names and groups are taken."""
+def test_an_unknown_array_is_rejected(name):
+    """Only known names and groups are accepted."""
     with pytest.raises(ContractError, match=f"unknown array '{name}'"):
         SegmentBatch.from_arrays(batch().arrays() | {name: np.zeros((5, 3))})
 
 
 @pytest.mark.parametrize("name", ["action", "observation/obs", "action_mask", "extras/value", "version"])
-def test_a_wrong_shape_is_refused(name):
+def test_a_wrong_shape_is_rejected(name):
     """The message names the array and its shape."""
     arrays = batch().arrays()
     arrays[name] = arrays[name][:-1]
@@ -87,17 +87,17 @@ def test_initial_state_has_one_entry_per_segment():
 
 
 @pytest.mark.parametrize("length", [-1, 5])
-def test_impossible_lengths_are_refused(length):
-    """There must be room for the bootstrap entry."""
+def test_invalid_lengths_are_rejected(length):
+    """The bootstrap entry must fit."""
     played = batch()
     played.length[1] = length
-    with pytest.raises(ContractError, match=r"lengths must lie in \[0, 4\]"):
+    with pytest.raises(ContractError, match=r"lengths must be in \[0, 4\]"):
         played.check()
 
 
 @pytest.mark.parametrize(("kind", "refused"), [("truncated", True), ("terminated", False)])
-def test_a_final_observation_without_a_legal_action_is_refused(kind, refused):
-    """Who learns from what would be done next would learn from nothing; no next decision needs no action."""
+def test_a_final_observation_without_a_legal_action_is_rejected(kind, refused):
+    """Bootstrapping from actions needs a legal action; terminated matches need none."""
     played = batch()
     getattr(played, kind)[1, 2] = True
     played.decided[2, 2] = False
@@ -110,8 +110,8 @@ def test_a_final_observation_without_a_legal_action_is_refused(kind, refused):
         played.check()
 
 
-def test_what_lies_behind_a_segment_is_not_looked_at():
-    """Entries after `length` are undefined, masks too."""
+def test_entries_after_a_segment_are_not_checked():
+    """Entries after `length` are undefined, masks included."""
     played = batch()
     played.truncated[1] = True
     played.decided[2] = played.action_mask[2] = False
@@ -120,7 +120,7 @@ def test_what_lies_behind_a_segment_is_not_looked_at():
 
 
 def test_concatenate_joins_segments():
-    """Segments are put side by side in order, with everything that belongs to them."""
+    """Segments are joined in order, with all of their arrays."""
     one, two = batch(3, seed=1), batch(2, seed=2)
     joined = SegmentBatch.concatenate([one, two])
     assert joined.num_segments == 5
@@ -131,8 +131,8 @@ def test_concatenate_joins_segments():
         np.testing.assert_array_equal(second, two.arrays()[name])
 
 
-def test_concatenate_leaves_out_what_is_empty():
-    """What was dropped from blocks takes no memory and no time of those that learn."""
+def test_concatenate_leaves_out_empty_segments():
+    """Dropped segments cost no memory and no time."""
     one, two, none = batch(3, seed=1), batch(2, seed=2), batch(2, seed=3)
     one.length[1] = 0
     none.length[:] = 0
@@ -146,14 +146,14 @@ def test_concatenate_leaves_out_what_is_empty():
         np.testing.assert_array_equal(second, two.arrays()[name])
 
 
-def test_concatenate_one_is_no_copy():
-    """A single batch is passed through."""
+def test_concatenate_of_one_batch_is_no_copy():
+    """The batch itself is returned."""
     played = batch()
     assert SegmentBatch.concatenate([played]) is played
 
 
 def test_a_read_only_batch_cannot_be_written_to():
-    """Nothing is copied, and the batch that it was made of stays as it is."""
+    """Nothing is copied, and the original stays writable."""
     played = batch()
     shown = played.read_only()
     for name, array in shown.arrays().items():
@@ -166,7 +166,7 @@ def test_a_read_only_batch_cannot_be_written_to():
 
 
 def test_a_batch_is_divided_evenly_by_decisions():
-    """Whole segments, all of them once, as views; as many parts as there can be."""
+    """Each part holds whole segments, as views."""
     played = batch(9)
     played.length[:] = [4, 1, 1, 1, 1, 2, 2, 2, 2]
     counts = played.counts()
@@ -192,7 +192,7 @@ def test_a_batch_is_divided_evenly_by_decisions():
     ],
 )
 def test_no_part_of_a_batch_is_without_decisions(lengths, parts, segments):
-    """Wherever most of the decisions are; each part ends where it is nearest to its share."""
+    """For any distribution of decisions; each part ends near its share."""
     played = batch(len(lengths))
     played.length[:] = lengths
     assert [part.num_segments for part in played.divide(parts)] == segments

@@ -1,4 +1,4 @@
-"""Spaces are read as named leaves and action labels."""
+"""Spaces are converted to named leaves and action labels."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ludus.spaces import action_dtype, action_width, is_continuous, label_sizes,
 BOX = spaces.Box(-1, 1, (3,), np.float32)
 
 
-def test_no_space_has_no_leaves():
-    """A role without privileged information has no privileged leaves."""
+def test_none_has_no_leaves():
+    """A role without privileged observations has no privileged leaves."""
     assert leaf_spaces(None) == {}
 
 
 @pytest.mark.parametrize("space", [BOX, spaces.Discrete(4), spaces.MultiDiscrete([2, 3]), spaces.MultiBinary(5)])
 def test_a_plain_space_is_the_leaf_obs(space):
-    """Any space of fixed array form will do."""
+    """For any space with a fixed array form."""
     assert leaf_spaces(space) == {"obs": space}
 
 
@@ -30,14 +30,14 @@ def test_a_dict_has_a_leaf_for_each_part():
 
 
 def test_nested_dicts_have_dotted_names():
-    """Two levels down, the names of all levels are joined."""
+    """The names of all levels are joined."""
     space = spaces.Dict({"own": spaces.Dict({"arm": spaces.Dict({"left": BOX})}), "rest": BOX})
     assert leaf_spaces(space) == {"own.arm.left": BOX, "rest": BOX}
 
 
 @pytest.mark.parametrize("flat", ["a.b", "a.b.c"])
-def test_two_leaves_of_one_name_are_refused(flat):
-    """A dotted key and a nested Dict would be told apart by nobody; one of them would be lost."""
+def test_two_leaves_of_one_name_are_rejected(flat):
+    """A dotted key and a nested Dict may have the same leaf name."""
     space = spaces.Dict({"a": spaces.Dict({"b": BOX, "b.c": BOX}), flat: spaces.Discrete(4)})
     with pytest.raises(ContractError, match=f"two observation leaves are named '{flat}'"):
         leaf_spaces(space)
@@ -48,8 +48,8 @@ def test_two_leaves_of_one_name_are_refused(flat):
     [spaces.Text(5), spaces.Sequence(BOX), spaces.Graph(BOX, None), spaces.Tuple((BOX, BOX))],
     ids=lambda space: type(space).__name__,
 )
-def test_a_leaf_without_a_fixed_array_form_is_refused(space):
-    """The message names the leaf, its kind and what to use instead."""
+def test_a_leaf_without_a_fixed_array_form_is_rejected(space):
+    """The message names the leaf, its kind and supported spaces."""
     with pytest.raises(ContractError, match=f"leaf 'part' is a {type(space).__name__} space.*use Box"):
         leaf_spaces(spaces.Dict({"part": space}))
 
@@ -66,32 +66,32 @@ def test_a_leaf_without_a_fixed_array_form_is_refused(space):
     ],
     ids=str,
 )
-def test_labels_are_counted(space, sizes):
+def test_label_sizes_of_action_spaces(space, sizes):
     """One label per independent choice; continuous actions have none."""
     assert label_sizes(space) == sizes
 
 
-def test_other_action_spaces_are_refused():
-    """The message names the space and what is supported."""
+def test_other_action_spaces_are_rejected():
+    """The message names the space and the supported ones."""
     with pytest.raises(ContractError, match="action space Tuple is not supported; use Discrete"):
         label_sizes(spaces.Tuple((BOX, BOX)))
 
 
 def test_only_boxes_are_continuous():
-    """Labels are discrete, real vectors are not."""
+    """Labels are discrete."""
     assert is_continuous(BOX)
     assert not is_continuous(spaces.MultiBinary(2))
 
 
 def test_the_width_of_a_box_is_its_dimension():
-    """Twelve numbers in a matrix of three by four."""
+    """A matrix of three by four numbers has twelve."""
     assert action_width(spaces.Box(-1, 1, (3, 4), np.float32)) == 12
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=6))
 def test_the_width_of_labels_is_their_number(sizes):
-    """An action of MultiDiscrete has one entry per label, whatever the labels' sizes."""
+    """An action of MultiDiscrete has one entry per label of any size."""
     space = spaces.MultiDiscrete(sizes)
     assert action_width(space) == len(label_sizes(space)) == len(space.sample())
 
@@ -99,27 +99,27 @@ def test_the_width_of_labels_is_their_number(sizes):
 @pytest.mark.parametrize(
     ("space", "dtype"), [(BOX, np.float32), (spaces.Discrete(3), np.int64), (spaces.MultiBinary(2), np.int64)]
 )
-def test_labels_are_integers_and_real_vectors_are_single_precision(space, dtype):
-    """Whatever the dtype that a space samples."""
+def test_actions_are_int64_or_float32(space, dtype):
+    """For any dtype of the space."""
     assert action_dtype(space) == dtype
 
 
 @pytest.mark.parametrize(
     ("action", "legal"), [([0, 0], True), ([0, 2], True), ([1, 2], False), ([0, 1], False), ([0, 3], False)]
 )
-def test_an_action_is_legal_where_every_label_is(action, legal):
-    """Each label has its own part of the mask, and its own number of choices."""
+def test_an_action_is_legal_if_all_labels_are(action, legal):
+    """Each label has its own columns of the mask."""
     mask = np.array([[True, False, True, False, True]])
     assert legal_actions(spaces.MultiDiscrete([2, 3]), np.array([action]), mask).tolist() == [legal]
 
 
-def test_without_a_mask_every_choice_there_is_is_legal():
-    """Numbers outside are not, on either side."""
+def test_without_a_mask_all_choices_are_legal():
+    """Numbers outside of the space are not."""
     actions = np.array([[[0], [3]], [[4], [-1]]])
     assert legal_actions(spaces.Discrete(4), actions).tolist() == [[True, True], [False, False]]
 
 
 def test_real_actions_are_legal_within_their_bounds():
-    """The edge belongs to the Box; a Box of any shape is compared flat."""
+    """Bounds are inclusive; a Box of any shape is flattened."""
     box = spaces.Box(np.array([[-1, 0]], np.float32), np.array([[1, 2]], np.float32))
     assert legal_actions(box, np.array([[1, 2], [0, 2.5]], np.float32)).tolist() == [True, False]
