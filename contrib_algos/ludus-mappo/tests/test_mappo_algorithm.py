@@ -12,13 +12,14 @@ from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
+from ludus_ppo.minibatches import evaluate
 
 
 @pytest.mark.parametrize(
     "options", [{}, {"critic": "local"}, {"normalize_value": False, "advantage": "vtrace"}], ids=str
 )
 def test_the_algorithm_keeps_its_contract(options):
-    """Every role with a global critic that has privileged leaves, and every role without."""
+    """For roles with privileged leaves and a global critic, and for roles without."""
     check_algorithm(lambda context: make_mappo(MAPPOConfig(**options), context=context))
 
 
@@ -43,7 +44,7 @@ def values(mappo, batch, *, observation=0.0, privileged=0.0):
 
 @pytest.mark.parametrize("critic", ["global", "local"])
 def test_what_the_critic_reads(make_mappo_of, make_batch, critic):
-    """Both the observation and what is privileged, or the observation alone."""
+    """The observation, and privileged leaves if it is global."""
     mappo = make_mappo_of(critic=critic)
     batch = make_batch(mappo)
     before = values(mappo, batch)
@@ -52,13 +53,13 @@ def test_what_the_critic_reads(make_mappo_of, make_batch, critic):
 
 
 def test_values_are_normalised_unless_switched_off(make_mappo_of):
-    """The only default of PPO that differs."""
+    """The only default that differs from PPO."""
     assert "value_scale" in make_mappo_of().make_trainer(seed=1).weights()
     assert "value_scale" not in make_mappo_of(normalize_value=False).make_trainer(seed=1).weights()
 
 
 def test_policy_and_critic_share_nothing(make_mappo_of, make_batch):
-    """What is learned about values moves no weight of the policy, and the other way round."""
+    """The value loss has no gradient for the policy, and the policy loss none for the critic."""
     mappo = make_mappo_of()
     batch = make_batch(mappo)
     model = mappo.make_trainer(seed=1)._model
@@ -111,16 +112,17 @@ def test_the_loss_is_the_mean_over_seats(make_mappo_of, make_batch):
 @pytest.mark.parametrize("core", ["gru", "lstm"])
 @pytest.mark.parametrize(("before", "ends"), [(0, False), (3, False), (0, True), (3, True)])
 def test_what_was_played_is_what_is_unrolled(make_mappo_of, make_batch, core, before, ends):
-    """Both networks remember: from the state in which a segment begins, and anew where another match does."""
+    """Both states start from the recorded one, and from the initial one where a match starts."""
 
     def build(request):
         return make_modular(ModularConfig(torso=(8,), core=core, core_size=4), request=request)
 
     mappo = make_mappo_of(build_network=build, normalize_value=False)
     trainer, batch = mappo.make_trainer(seed=1), make_batch(mappo, before=before, ends=ends)
-    rows = trainer._source(batch, batch.trainable()).take(np.arange(batch.num_segments))
+    targets = trainer._estimate_targets(batch, batch.trainable())
+    rows = trainer._make_source(batch, batch.trainable(), targets.columns()).take(np.arange(batch.num_segments))
     with torch.no_grad():
-        parameters, values = trainer._evaluate(rows)
+        parameters, values = evaluate(trainer._model, rows)
     chosen = batch.trainable()
     log_prob = parameters.log_softmax(dim=1).gather(1, rows.action)
     np.testing.assert_allclose(values["value"], batch.extras["value"][chosen], atol=1e-6)
@@ -128,7 +130,7 @@ def test_what_was_played_is_what_is_unrolled(make_mappo_of, make_batch, core, be
 
 
 def test_recurrent_networks_are_trained(make_mappo_of, make_batch):
-    """Weights of both memories move."""
+    """The weights of both recurrent cores change."""
 
     def build(request):
         return make_modular(ModularConfig(torso=(8,), core="gru", core_size=4), request=request)

@@ -1,4 +1,4 @@
-"""Two networks in the shape of one: names, runtimes, memories."""
+"""Two separate networks with the interface of one: names, runtimes, recurrent states."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def mlp(request):
 
 
 def recurrent(request):
-    """Make a network that remembers."""
+    """Make a recurrent network."""
     return make_modular(ModularConfig(torso=(8,), core="gru", core_size=4), request=request)
 
 
 def dis(request):
-    """Make the network of a paper."""
+    """Make the network of DIS."""
     return make_dis(DISConfig(shared=(8,), heads=(8,)), request=request)
 
 
@@ -50,8 +50,8 @@ def leaves(*shape):
 
 
 @pytest.mark.parametrize("build", [mlp, dis])
-def test_names_say_whose_weights_they_are(build):
-    """Models are stored by these names: they must not change."""
+def test_weights_are_named_after_their_network(build):
+    """Models are stored by these names, which must not change."""
     names = set(separate_networks(REQUEST, build=build).state_dict())
     assert {name.partition(".")[0] for name in names} == {"policy", "critic"}
     assert "policy.heads.value.out.weight" not in names
@@ -64,50 +64,50 @@ def test_names_say_whose_weights_they_are(build):
 
 
 @pytest.mark.parametrize("build", [mlp, dis])
-def test_values_need_what_is_privileged(build):
-    """Without it there is a policy all the same."""
+def test_values_need_privileged_leaves(build):
+    """The policy does not."""
     network = separate_networks(REQUEST, build=build)
     observation, privileged = leaves(5)
-    seeing, _ = network(observation, privileged, {})
-    blind, _ = network(observation, {}, {})
-    assert seeing.keys() == {"policy", "value"}
-    assert blind.keys() == {"policy"}
-    torch.testing.assert_close(seeing["policy"], blind["policy"])
+    full, _ = network(observation, privileged, {})
+    partial, _ = network(observation, {}, {})
+    assert full.keys() == {"policy", "value"}
+    assert partial.keys() == {"policy"}
+    torch.testing.assert_close(full["policy"], partial["policy"])
 
 
-class Spy(nn.Module):
-    """Returns the heads it was asked for and remembers what it was shown."""
+class Recorder(nn.Module):
+    """Returns zeros for the requested heads and records the names of its inputs."""
 
     def __init__(self, request):
         super().__init__()
-        self.asked = {**request.heads, **request.critic_heads}
-        self.shown = set()
+        self.requested = {**request.heads, **request.critic_heads}
+        self.inputs = set()
 
     def forward(self, observation, privileged, state):
         """Return zeros."""
-        self.shown = {*observation, *privileged, *state}
-        return {name: torch.zeros(len(observation["obs"]), size) for name, size in self.asked.items()}, state
+        self.inputs = {*observation, *privileged, *state}
+        return {name: torch.zeros(len(observation["obs"]), size) for name, size in self.requested.items()}, state
 
 
-@pytest.mark.parametrize("wanted", [True, False])
-def test_nobody_is_shown_more_than_was_asked_for(wanted):
-    """The policy never what is privileged, a local critic neither, though samplers have it at hand."""
-    request = REQUEST if wanted else attrs.evolve(REQUEST, privileged={})
-    network = separate_networks(request, build=Spy)
+@pytest.mark.parametrize("is_global", [True, False])
+def test_networks_get_only_their_inputs(is_global):
+    """The policy never gets privileged leaves; a local critic neither, even if samplers pass them."""
+    request = REQUEST if is_global else attrs.evolve(REQUEST, privileged={})
+    network = separate_networks(request, build=Recorder)
     network(*leaves(2), {})
-    assert network.policy.shown == {"obs"}
-    assert network.critic.shown == ({"obs", "all"} if wanted else {"obs"})
-    assert (network.policy.asked, network.critic.asked) == ({"policy": 4}, {"value": 1})
+    assert network.policy.inputs == {"obs"}
+    assert network.critic.inputs == ({"obs", "all"} if is_global else {"obs"})
+    assert (network.policy.requested, network.critic.requested) == ({"policy": 4}, {"value": 1})
 
 
 @pytest.mark.parametrize("runtime", [Eager, Lean])
 def test_inference_runtimes_run_it(runtime):
-    """Torch, and the lean one, slot by slot."""
+    """Eager and lean."""
     check_inference(runtime, build_network=lambda request: separate_networks(request, build=mlp))
 
 
-def test_memories_are_apart():
-    """Each network has its own, and unrolling is stepping."""
+def test_networks_have_separate_states():
+    """Unrolling gives the heads and states of stepping."""
     network = separate_networks(REQUEST, build=recurrent)
     assert isinstance(network, RecurrentNetwork)
     observation, privileged = leaves(5, 2)
@@ -125,8 +125,8 @@ def test_memories_are_apart():
     torch.testing.assert_close(last, state)
 
 
-def test_the_critic_remembers_what_it_saw():
-    """Its memory stays as it is while it sees nothing."""
+def test_the_critic_keeps_its_state_without_privileged_leaves():
+    """Only the state of the policy changes."""
     network = separate_networks(REQUEST, build=recurrent)
     observation, privileged = leaves(2)
     with torch.no_grad():
@@ -137,14 +137,14 @@ def test_the_critic_remembers_what_it_saw():
     assert all(moved == name.startswith("policy.") for name, moved in changed.items())
 
 
-def test_networks_that_nobody_remembers_are_not_recurrent():
-    """Or every batch would have to carry states."""
+def test_networks_without_recurrence_are_not_recurrent():
+    """Otherwise every batch would have to carry states."""
     assert not isinstance(separate_networks(REQUEST, build=mlp), RecurrentNetwork)
 
 
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_policy_and_critic_count_what_they_read(core):
-    """Privileged leaves are the critic's alone."""
+    """Only the critic counts privileged leaves."""
     config = ModularConfig(torso=(8,), core=core, core_size=4, normalize=True)
     network = separate_networks(REQUEST, build=lambda request: make_modular(config, request=request))
     observation, privileged = leaves(9)
@@ -157,7 +157,7 @@ def test_policy_and_critic_count_what_they_read(core):
 
 
 def test_without_privileged_leaves_the_critic_counts_observations():
-    """As a local critic does, whatever the game offers."""
+    """As a local critic does, even if the role has privileged leaves."""
     request = attrs.evolve(REQUEST, privileged={})
     config = ModularConfig(torso=(8,), normalize=True)
     network = separate_networks(request, build=lambda request: make_modular(config, request=request))

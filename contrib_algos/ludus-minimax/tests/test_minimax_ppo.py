@@ -6,6 +6,7 @@ import attrs
 import numpy as np
 import pytest
 from ludus.errors import ContractError
+from ludus.group import Alone
 from ludus.testing import check_algorithm, update_together
 from ludus_minimax.algorithm import MinimaxPPO
 from ludus_minimax.config import MinimaxPPOConfig
@@ -67,7 +68,7 @@ def test_the_reward_by_hand(make_minimax, make_batch, options, expected):
     minimax = make_minimax(**{**OPTIONS, **options})
     batch = make_batch(minimax, opponent_value=np.array([1, -2, np.nan, 9], np.float32)[:, None], steps=3, segments=1)
     batch.reward[:] = 0
-    assert minimax.make_trainer(seed=0)._reward(batch)[:3, 0].tolist() == expected
+    assert minimax.make_trainer(seed=0)._reward(batch, Alone())[:3, 0].tolist() == expected
 
 
 @pytest.mark.parametrize("options", [{"minimax_shift": "none"}, {"minimax_shift": "fixed"}, {}], ids=str)
@@ -87,7 +88,7 @@ def test_it_is_the_reward_of_the_dqn_exploiter(make_minimax, make_batch, options
     minibatch = other._step.minibatch(sample, other._step.scalars(r_min=other._r_min))
     added = other._minimax_reward(minibatch).numpy()
     learned = dict(zip(sample.reward.tolist(), (sample.reward + added).tolist(), strict=True))
-    mine = minimax.make_trainer(seed=0)._reward(batch)
+    mine = minimax.make_trainer(seed=0)._reward(batch, Alone())
     assert len(learned) == 48
     for reward, shaped in zip(batch.reward[:8].ravel().tolist(), mine[:8].ravel().tolist(), strict=True):
         assert learned[reward] == pytest.approx(shaped, abs=1e-6)
@@ -157,7 +158,7 @@ def test_the_term_never_pays_where_it_is_tracked(make_minimax, make_batch):
     trainer, rng = minimax.make_trainer(seed=0), np.random.default_rng(0)
     for seed in range(5):
         batch = make_batch(minimax, opponent_value=rng.normal(-1, 3, (9, 6)), seed=seed)
-        assert (trainer._reward(batch) <= batch.reward).all()
+        assert (trainer._reward(batch, Alone()) <= batch.reward).all()
 
 
 def test_a_group_goes_by_the_least_evaluation_of_all(make_minimax, make_batch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from ludus.group import Alone
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("default")  # the other library warns about itself
@@ -43,13 +44,13 @@ def novelty_with_moving_target(make_novelty, rnd):
 
 
 def statistics(torchrl, shape=()):
-    """Return torchrl's running mean and variance, without rows that nobody has seen."""
+    """Return torchrl's running mean and variance, without its initial pseudo-count."""
     return torchrl.envs.transforms.rnd.RunningMeanStd(shape, epsilon=0.0)
 
 
 def test_the_predictor_loss_is_that_of_torchrl(torchrl, make_rnd, make_novelty, make_batch):
     """Statistics of two batches, the loss on the second one, and its gradient."""
-    from ludus_ppo.rows import RowSource
+    from ludus_ppo.row_minibatches import RowMinibatches
     from tensordict import TensorDict
 
     rnd = make_rnd(observation_clip=1.0)
@@ -57,14 +58,14 @@ def test_the_predictor_loss_is_that_of_torchrl(torchrl, make_rnd, make_novelty, 
     moments = statistics(torchrl, (3,))
     for seed in (1, 2):
         batch = make_batch(rnd, seed=seed)
-        novelty.reward(batch)
+        novelty.reward(batch, Alone())
         moments.update(steps(batch, batch.observation["obs"]))
-    nothing = torch.zeros(batch.reward.shape)
-    more = {"advantage": nothing, "returns/value": nothing}
-    source = RowSource(batch, trainable=batch.trainable(), more=more, device=torch.device("cpu"))
-    (part,) = source.minibatches(np.random.default_rng(0), count=1)
-    rows = source.take(part)
-    ours = novelty(rows)
+    zeros = np.zeros(batch.reward.shape, np.float32)
+    targets = {"advantage": zeros, "returns/value": zeros}
+    source = RowMinibatches(batch, trainable=batch.trainable(), targets=targets, device=torch.device("cpu"))
+    (index,) = source.draw(np.random.default_rng(0), count=1)
+    rows = source.take(index)
+    ours, _ = novelty(rows, None)
     ours.backward()
     predictor = copied(novelty.predictor)
     loss = torchrl.objectives.rnd.RNDLoss(
@@ -91,10 +92,10 @@ def test_intrinsic_rewards_are_those_of_torchrl(torchrl, make_rnd, make_novelty,
     moments, returns = statistics(torchrl, (3,)), statistics(torchrl)
     for seed in (1, 2):
         batch = make_batch(rnd, seed=seed)
-        ours = novelty.reward(batch)[:8]
+        ours = novelty.reward(batch, Alone())[:8]
         observation, terminated = torch.from_numpy(batch.observation["obs"]), steps(batch, batch.terminated)
         moments.update(observation[:8])
-        # the last observation of a match is never decided at; the decision that ends it earns its own instead
+        # the last decision of a match gets the error at its own observation
         led_to = torch.where(terminated[..., None], observation[:-1], observation[1:])
         following = TensorDict({"observation": moments.normalize(led_to).clamp(-5, 5)}, [8, 6])
         raw = error._step(TensorDict({}, [8, 6]), following)["intrinsic_reward"].squeeze(-1)
@@ -104,21 +105,21 @@ def test_intrinsic_rewards_are_those_of_torchrl(torchrl, make_rnd, make_novelty,
 
 
 def test_both_advantages_are_those_of_torchrl(torchrl, make_rnd, make_batch):
-    """2 Â_e + 8 Â_i; those of novelty do not stop where a match does [DIS eq. 3]."""
+    """2 Â_e + 8 Â_i; intrinsic advantages do not end with a match [DIS eq. 3]."""
     rnd = make_rnd(gamma=0.8, gae_lambda=0.7, normalize_advantage=False)
     batch = make_batch(rnd)
     batch.terminated[7] = False  # behind the end of a segment nothing is known of the next match
     trainer, plain = rnd.make_trainer(seed=1), rnd.make_trainer(seed=1)
-    ours = trainer._source(batch, batch.trainable()).pick("advantage")
+    ours = trainer._estimate_targets(batch, batch.trainable()).advantage[:8]
     expected = torch.zeros(8, 6)
-    kinds = (
+    signals = (
         (2.0, 0.8, batch.reward, "value", batch.terminated),
-        (8.0, 0.99, plain._novelty.reward(batch), "intrinsic_value", np.zeros_like(batch.terminated)),
+        (8.0, 0.99, plain._novelty.reward(batch, Alone()), "intrinsic_value", np.zeros_like(batch.terminated)),
     )
-    for weight, gamma, reward, head, done in kinds:
+    for weight, gamma, reward, head, done in signals:
         value = torch.from_numpy(batch.extras[head])
         advantage, _ = torchrl.objectives.value.functional.generalized_advantage_estimate(
             gamma, 0.7, value[:-1], value[1:], steps(batch, reward), steps(batch, done), time_dim=0
         )
         expected += weight * advantage
-    torch.testing.assert_close(ours.view(8, 6), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)

@@ -8,6 +8,7 @@ import torch
 from gymnasium import spaces
 from ludus import ContractError
 from ludus.errors import ConfigError
+from ludus.group import Alone
 from ludus.spaces import leaf_spaces
 from ludus.testing import check_algorithm, update_together
 from ludus_networks.config import EntityPart, ModularConfig
@@ -75,7 +76,7 @@ def test_one_update_is_the_textbook_one(make_rnd, make_batch, ends):
     trainer.update(batch, progress=0.0)
 
     model, novelty = plain._model, plain._novelty
-    intrinsic = novelty.reward(batch)
+    intrinsic = novelty.reward(batch, Alone())
     value, intrinsic_value = batch.extras["value"], batch.extras["intrinsic_value"]
     extrinsic_part = plain_advantage(batch, batch.reward, value, gamma=0.9, ends=True)
     intrinsic_part = plain_advantage(batch, intrinsic, intrinsic_value, gamma=0.99, ends=ends)
@@ -105,25 +106,24 @@ def test_one_update_is_the_textbook_one(make_rnd, make_batch, ends):
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-3, atol=1e-5, err_msg=name)
     for name, tensor in novelty.state_dict().items():
-        learned = trainer.state()[f"auxiliary/{name}"]
+        learned = trainer.state()[f"rnd/{name}"]
         np.testing.assert_allclose(learned, tensor, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
-def test_metrics_tell_of_novelty(make_rnd, make_batch):
-    """Besides those of PPO."""
+def test_metrics_describe_novelty(make_rnd, make_batch):
+    """In addition to the metrics of PPO."""
     rnd = make_rnd()
     trainer = rnd.make_trainer(seed=1)
     metrics = trainer.update(make_batch(rnd), progress=0.0).metrics
     new = {"predictor_loss", "intrinsic_reward_mean", "intrinsic_explained_variance"}
     new |= {"intrinsic_value_mean", "intrinsic_return_mean"}
     assert new | {"policy_loss", "value_mean", "explained_variance"} < metrics.keys()
-    assert "auxiliary_loss" not in metrics
     assert metrics["predictor_loss"] > 0
     assert metrics["intrinsic_reward_mean"] > 0
 
 
 def test_the_metric_of_the_predictor_has_no_weight(make_rnd, make_batch):
-    """So runs with different weights can be compared."""
+    """So that runs with different weights can be compared."""
     losses = []
     for coef in (1.0, 0.25):
         rnd = make_rnd(predictor_coef=coef, num_minibatches=1)
@@ -131,8 +131,8 @@ def test_the_metric_of_the_predictor_has_no_weight(make_rnd, make_batch):
     assert losses[0] == pytest.approx(losses[1])
 
 
-def test_what_is_seen_often_becomes_less_rewarding(make_rnd, make_batch):
-    """And more so than what is not seen."""
+def test_frequent_observations_become_less_rewarding(make_rnd, make_batch):
+    """Unlike other observations."""
     rnd = make_rnd(learning_rate=3e-3, epochs=4)
     trainer = rnd.make_trainer(seed=1)
     rewards = []
@@ -142,11 +142,11 @@ def test_what_is_seen_often_becomes_less_rewarding(make_rnd, make_batch):
         rewards.append(trainer.update(batch, progress=0.0).metrics["intrinsic_reward_mean"])
     assert rewards[-1] < 0.2 * rewards[0]
     batch.observation["obs"] *= -1
-    assert trainer._novelty.reward(batch).mean() > 5 * rewards[-1]
+    assert trainer._novelty.reward(batch, Alone()).mean() > 5 * rewards[-1]
 
 
 def test_resuming_is_exact(make_rnd, make_batch):
-    """Statistics, networks and Adam's moments of the predictor included."""
+    """Including statistics, both networks and Adam's moments of the predictor."""
     rnd = make_rnd(predictor_share=0.5)
     trainer = rnd.make_trainer(seed=1)
     trainer.update(make_batch(rnd, seed=1), progress=0.0)
@@ -159,18 +159,18 @@ def test_resuming_is_exact(make_rnd, make_batch):
 
 
 def test_the_state_is_complete(make_rnd):
-    """What explores is saved with the optimiser; the model that plays has none of it."""
+    """Predictor, target and statistics belong to the state of the trainer and not to the weights."""
     trainer = make_rnd().make_trainer(seed=1)
     state, weights = trainer.state(), trainer.weights()
     for name in ("target.trunk", "predictor.trunk", "observations.0.mean", "observations.0.count", "returns.variance"):
-        assert any(key.startswith(f"auxiliary/{name}") for key in state), name
-    assert any(key.startswith("adam/exp_avg/auxiliary/predictor") for key in state)
+        assert any(key.startswith(f"rnd/{name}") for key in state), name
+    assert any(key.startswith("adam/exp_avg/rnd/predictor") for key in state)
     assert not any("adam" in key and "target" in key for key in state)
     assert not any("predictor" in key or "target" in key for key in weights)
 
 
 def test_a_refused_update_leaves_the_statistics(make_rnd, make_batch):
-    """An observation that is no number would spoil them for ever."""
+    """NaN in an observation would make them NaN for good."""
     rnd = make_rnd()
     trainer = rnd.make_trainer(seed=1)
     trainer.update(make_batch(rnd), progress=0.0)
@@ -183,7 +183,7 @@ def test_a_refused_update_leaves_the_statistics(make_rnd, make_batch):
 
 
 def test_recurrent_networks(make_rnd, make_batch):
-    """The policy is unrolled, novelty is of single observations."""
+    """The policy is unrolled; predictor and target read single observations."""
 
     def build(request):
         return make_modular(ModularConfig(torso=(8,), core="lstm", core_size=4), request=request)
@@ -213,7 +213,7 @@ def attentive(request):
     ],
 )
 def test_half_precision_stays_close(make_rnd, make_batch, space, options, kernels):
-    """Novelty is computed as it is learned, whatever layer follows on one that returns 16 bits."""
+    """Whatever layer follows one that returns bfloat16."""
     batch = make_batch(make_rnd())
     (leaf,) = leaf_spaces(space)
     batch.observation = {leaf: batch.observation["obs"].reshape(9, 6, *leaf_spaces(space)[leaf].shape)}
@@ -228,7 +228,7 @@ def test_half_precision_stays_close(make_rnd, make_batch, space, options, kernel
 
 
 def test_a_group_learns_what_one_learns(make_rnd, make_batch):
-    """What is new, and how new, is judged by what all of them have seen."""
+    """The statistics cover the shards of all processes."""
     rnd = make_rnd(num_minibatches=1, epochs=2, learning_rate=1e-2)
     alone, *group = (rnd.make_trainer(seed=1) for _ in range(3))
     for seed in range(3):
@@ -243,6 +243,6 @@ def test_a_group_learns_what_one_learns(make_rnd, make_batch):
 
 
 def test_a_device_without_64_bits_is_refused(make_rnd):
-    """In one line; it could not hold the running statistics."""
-    with pytest.raises(ConfigError, match=r"^run\.device: rnd-ppo counts in 64 bits, which mps:0 lacks"):
+    """The running statistics need 64 bits."""
+    with pytest.raises(ConfigError, match=r"^run\.device: rnd-ppo keeps statistics in 64 bits, which mps:0 does not"):
         make_rnd().make_trainer(seed=1, device="mps:0")

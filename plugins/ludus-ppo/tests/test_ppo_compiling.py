@@ -32,7 +32,7 @@ def gradient_by(compilable, weight):
         square(weight).backward()
         return weight.grad.item()
 
-    return compilable.used_by(work)
+    return compilable.run(work)
 
 
 def test_a_failure_is_told_once_and_leaves_nothing_behind(monkeypatch, caplog):
@@ -86,7 +86,7 @@ def test_the_real_compiler_learns_what_torch_learns(make_ppo, make_batch, caplog
     for name, array in plain.weights().items():
         np.testing.assert_allclose(compiled.weights()[name], array, rtol=1e-3, atol=atol, err_msg=name)
     assert not [record for record in caplog.records if record.name.startswith("ludus")]
-    assert compiled._losses_of._compiled is not None
+    assert compiled._gradient_step._losses._compiled is not None
 
 
 @pytest.mark.slow

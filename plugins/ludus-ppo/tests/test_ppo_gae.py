@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings, strategies as st
-from ludus_ppo.losses import gae
+from ludus_ppo.estimators import gae
 from torch import tensor
 
 

@@ -1,16 +1,17 @@
-"""Passes that are recorded as CUDA graphs: equal to those that are not."""
+"""Gradient steps that run as CUDA graphs equal those that do not."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
 from ludus_networks.config import ModularConfig
 from ludus_networks.modular import make_modular
-from ludus_ppo.trainer import PPOTrainer
+from ludus_ppo.numerics import Numerics
 from ludus_torch.testing import recorded_on_cpu
 
 LABELS = {"action_space": spaces.MultiDiscrete([3, 4]), "labels_used": ((True, True), (True, False), (True, True))}
@@ -26,14 +27,17 @@ CASES = {
     "lstm": {"core": "lstm"},
     "gru": {"core": "gru", "burn_in": 3},
 }
-#: So that minibatches differ in size, and in what they are filled up to.
+#: Minibatches differ in size.
 SEGMENTS = (40, 41, 40, 57, 41, 40)
 
 
 @pytest.fixture
 def repeated(monkeypatch):
-    """Let a CPU record. Return the functions that were recorded."""
-    monkeypatch.setattr(PPOTrainer, "_records", property(lambda trainer: trainer._config.cuda_graphs))
+    """Record on the CPU. Return the list of recorded functions."""
+    choose = Numerics.choose
+    monkeypatch.setattr(
+        Numerics, "choose", lambda config, device: attrs.evolve(choose(config, device), graphed=config.cuda_graphs)
+    )
     with recorded_on_cpu() as made:
         yield made
 
@@ -52,7 +56,7 @@ def updated(make_ppo, make_batch):
         ppo = make_ppo(
             **given,
             **({"build_network": build} if core else {}),
-            cpu_kernels="plain",
+            cpu_kernels="onednn",
             precision="fp32",
             num_minibatches=3,
             learning_rate=3e-3,
@@ -84,27 +88,44 @@ def compare(one, other, *, rtol=2e-5, atol=2e-6):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_passes_that_are_repeated_learn_the_same(updated, repeated, case):
-    """Rows that fill up to a size that was recorded count nothing."""
+def test_graphed_steps_learn_the_same(updated, repeated, case):
+    """Steps of a size that recurs are recorded; those of recurrent networks are not."""
     plain = updated(CASES[case], cuda_graphs=False)
     assert not repeated
     compare(updated(CASES[case], cuda_graphs=True), plain)
-    assert len(repeated) == (4 if case == "passes" else 1)  # sizes that came twice, of whole passes and of a half
+    assert bool(repeated) == (case not in ("lstm", "gru"))
 
 
-def test_groups_and_compiled_steps_are_not_recorded(make_ppo, monkeypatch):
-    """Nor are those on a CPU."""
-    monkeypatch.setattr(torch, "compile", lambda function: function)
-    trainer = make_ppo().make_trainer(seed=0)
-    assert not trainer._records
-    trainer._device = torch.device("cuda")
-    assert trainer._records
-    trainer.join(SimpleNamespace(rank=0, size=2))
-    assert not trainer._records
+def step_inputs(*, rows=64, unrolled=None, size=1):
+    """Return what decides whether a step is graphed."""
+    return SimpleNamespace(
+        minibatch=SimpleNamespace(num_rows=rows, unrolled=unrolled), group=SimpleNamespace(rank=0, size=size)
+    )
+
+
+@pytest.mark.parametrize(
+    ("inputs", "graphed"),
+    [
+        (step_inputs(), True),
+        (step_inputs(rows=65), False),
+        (step_inputs(unrolled=object()), False),
+        (step_inputs(size=2), False),
+    ],
+    ids=["recurring size", "remainder", "recurrent", "process group"],
+)
+def test_which_steps_are_graphed(make_ppo, repeated, inputs, graphed):
+    """Steps without communication and with a size that recurs."""
+    step = make_ppo().make_trainer(seed=0)._gradient_step
+    assert step._is_graphed(inputs) is graphed
+
+
+def test_graphs_are_for_gpus_and_exclude_compiling(make_ppo):
+    """On a CPU there are none."""
+    cuda = torch.device("cuda")
+    assert Numerics.choose(make_ppo()._config, cuda).graphed
+    assert not Numerics.choose(make_ppo()._config, torch.device("cpu")).graphed
     for options in ({"compile": True}, {"cuda_graphs": False}):
-        trainer = make_ppo(**options).make_trainer(seed=0)
-        trainer._device = torch.device("cuda")
-        assert not trainer._records
+        assert not Numerics.choose(make_ppo(**options)._config, cuda).graphed
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -12,9 +12,9 @@ from ludus.inference import Span
 from ludus.segment import SegmentBatch
 from ludus_ppo.algorithm import PPO
 from ludus_ppo.config import PPOConfig
-from ludus_ppo.losses import vtrace
+from ludus_ppo.estimators import vtrace
 from ludus_ppo.networks import Unrolled
-from ludus_ppo.rows import SequenceSource
+from ludus_ppo.segment_minibatches import SegmentMinibatches
 from torch import nn
 
 
@@ -125,8 +125,8 @@ def test_no_match_starts_behind_the_end_of_a_segment(ppo):
     """Segments are of different lengths, and a memory is unrolled from one start to the next."""
     batch = play(ppo())
     batch.decided[4:, 4] = False
-    more = {"advantage": torch.zeros(batch.decided.shape)}
-    source = SequenceSource(batch, trainable=batch.trainable(), more=more, device=torch.device("cpu"))
+    targets = {"advantage": np.zeros(batch.decided.shape, np.float32)}
+    source = SegmentMinibatches(batch, trainable=batch.trainable(), targets=targets, device=torch.device("cpu"))
     starts = source.take(np.arange(5)).unrolled.starts
     assert starts.nonzero().tolist() == [[3, 0], [3, 1]]
 
@@ -158,9 +158,9 @@ def test_gradients_reach_back_through_the_segment(ppo):
     made = ppo(learning_rate=1e-2, max_grad_norm=1e9, normalize_advantage=False, ent_coef=0.0, vf_coef=0.5)
     batch = play(made)
     trainer = made.make_trainer(seed=1)
-    model = made._model()
+    model = made._make_model()
     model.load_state_dict({name: torch.from_numpy(array) for name, array in trainer.weights().items()})
-    source = trainer._source(batch, batch.trainable())
+    targets = trainer._estimate_targets(batch, batch.trainable())
     heads, losses = [], []
     memory = torch.from_numpy(batch.initial_state["memory"])
     for t in range(6):
@@ -174,7 +174,7 @@ def test_gradients_reach_back_through_the_segment(ppo):
     rows = {name: torch.stack([out[name] for out in heads]) for name in ("policy", "value")}
     trainable = torch.from_numpy(batch.trainable()[:6])
     log_prob = rows["policy"].log_softmax(-1).gather(-1, torch.from_numpy(batch.action[:6]))[trainable].squeeze(1)
-    advantage, returns = source.pick("advantage"), source.pick("returns/value")
+    advantage, returns = (of_all[:6][trainable] for of_all in (targets.advantage, targets.returns["value"]))
     losses = [
         -((log_prob - log_prob.detach()).exp() * advantage).mean(),
         0.5 * (rows["value"].squeeze(-1)[trainable] - returns).square().mean(),
@@ -206,7 +206,7 @@ def test_burn_in_is_not_learned_from(ppo):
 def test_no_gradient_reaches_into_the_burn_in(ppo, burn_in):
     """Heads are those of the whole span, gradients those of what follows from a state that is given."""
     torch.manual_seed(0)
-    network = ppo()._model().network
+    network = ppo()._make_model().network
     observation = torch.rand(6, 3, 3)
     state = network.initial_state(3)["memory"].requires_grad_()
     kept = torch.arange(burn_in * 3, 18)
@@ -280,20 +280,25 @@ def test_vtrace_corrects_by_what_is_unrolled_today(ppo):
         discount=torch.full((7, 5), 0.9),
         gae_lambda=0.8,
     )
-    source = trainer._source(batch, batch.trainable())
-    torch.testing.assert_close(source.pick("returns/value"), returns[trainable], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(source.pick("advantage"), advantage[trainable], rtol=1e-4, atol=1e-4)
+    targets = trainer._estimate_targets(batch, batch.trainable())
+    torch.testing.assert_close(targets.returns["value"][trainable], returns[trainable], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(targets.advantage[trainable], advantage[trainable], rtol=1e-4, atol=1e-4)
 
 
-def test_vtrace_asks_about_the_burn_in_in_parts_too(ppo, monkeypatch):
-    """As many as there is something to be asked about, however few decisions are learned from."""
+def test_vtrace_reevaluates_the_burn_in_in_parts(ppo, monkeypatch):
+    """The number of parts depends on all observations, not on the trainable decisions."""
     made = ppo(advantage="vtrace", burn_in=4)
     batch, trainer = play(made), made.make_trainer(seed=1)
-    trainable, parts = trainer._trainable(batch), []
-    entries = SequenceSource.entries
-    monkeypatch.setattr(SequenceSource, "entries", lambda *asked: parts.append(entries(*asked)) or parts[-1])
-    monkeypatch.setattr("ludus_ppo.trainer._ROWS_AT_ONCE", 12)
-    trainer._source(batch, trainable)
+    trainable, parts = trainer._trainable_decisions(batch), []
+    take = SegmentMinibatches.take
+
+    def recorded(source, index):
+        parts.append(source.entries(index))
+        return take(source, index)
+
+    monkeypatch.setattr(SegmentMinibatches, "take", recorded)
+    monkeypatch.setattr("ludus_ppo.reevaluation._MAX_ROWS", 12)
+    trainer._estimate_targets(batch, trainable)
     assert trainable.sum() <= 12 < sum(map(len, parts))
     assert max(map(len, parts)) <= 14  # of two segments
 

@@ -11,8 +11,6 @@ import pytest
 import torch
 from gymnasium import spaces
 from ludus import ContractError, ModelError
-from ludus_ppo import rows
-from ludus_ppo.trainer import PPOTrainer
 
 BUTTON_AND_MOVE = spaces.MultiDiscrete([3, 4])
 
@@ -33,7 +31,7 @@ def test_one_update_is_the_textbook_one(make_ppo, make_batch):
     ppo = make_ppo(num_minibatches=1, gamma=0.9, gae_lambda=0.8, max_grad_norm=0.3, learning_rate=1e-2)
     batch = make_batch(ppo)
     trainer, _ = update(ppo, batch)
-    model = ppo._model()
+    model = ppo._make_model()
     model.load_state_dict({name: torch.from_numpy(array) for name, array in ppo.make_trainer(seed=1).weights().items()})
     advantage = np.zeros_like(batch.reward)
     value = batch.extras["value"]
@@ -55,36 +53,6 @@ def test_one_update_is_the_textbook_one(make_ppo, make_batch):
     optimizer.step()
     for name, array in trainer.weights().items():
         np.testing.assert_allclose(array, model.state_dict()[name], rtol=1e-4, atol=1e-6, err_msg=name)
-
-
-@pytest.mark.parametrize("options", [{}, {"advantage": "vtrace"}, {"normalize_value": True}])
-def test_asking_once_for_equal_observations_learns_the_same(make_ppo, make_batch, monkeypatch, options):
-    """Weights after two updates of the same minibatches, and what is said of the second, do not depend on merging."""
-    hidden = spaces.Dict({"hidden": spaces.Box(-1, 1, (2,), np.float32)})
-    ppo = make_ppo(privileged=hidden, epochs=2, num_minibatches=2, **options)
-    batch = make_batch(ppo, segments=60, privileged={"hidden": 2})
-    for leaf in (batch.observation["obs"], batch.privileged["hidden"]):
-        leaf[...] = np.repeat(leaf[:, ::3], 3, axis=1)
-    monkeypatch.setattr(rows, "_gathered", lambda kinds, rng, most: np.arange(kinds.size))
-    sizes, results = [], []
-    evaluate = PPOTrainer._evaluate
-    monkeypatch.setattr(
-        PPOTrainer,
-        "_evaluate",
-        lambda self, rows: sizes.append((len(rows.observation["obs"]), len(rows.action))) or evaluate(self, rows),
-    )
-    for fewest_equal in (0.05, 1.0):
-        monkeypatch.setattr(rows, "_FEWEST_EQUAL", fewest_equal)
-        trainer = ppo.make_trainer(seed=1)
-        trainer.update(batch, progress=0.0)
-        results.append((trainer.weights(), trainer.update(batch, progress=0.0).metrics))
-    half = len(sizes) // 2
-    assert all(read < 0.7 * decided for read, decided in sizes[:half])
-    assert all(read >= decided for read, decided in sizes[half:])
-    (weights, metrics), (expected, expected_metrics) = results
-    for name, array in weights.items():
-        np.testing.assert_allclose(array, expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
-    assert metrics == pytest.approx(expected_metrics, rel=1e-3, abs=1e-5)
 
 
 def test_samples_and_gradient_steps_are_counted_per_pass(make_ppo, make_batch):
@@ -155,9 +123,9 @@ def test_the_clip_fraction_is_that_of_the_ratios_in_use(make_ppo, make_batch, la
 def test_how_far_the_policy_moved_is_the_mean_over_all_steps(make_ppo, make_batch, monkeypatch):
     """Half a pass of two steps behind a whole one of four counts half as much."""
     trainer = make_ppo(epochs=1.5, num_minibatches=4, learning_rate=0.05).make_trainer(seed=1)
-    found, policy_loss = [], trainer._policy_loss
+    found, policy_loss = [], trainer._gradient_step._policy_loss
     monkeypatch.setattr(
-        trainer, "_policy_loss", lambda *of, **more: found.append(policy_loss(*of, **more)) or found[-1]
+        trainer._gradient_step, "_policy_loss", lambda *inputs: found.append(policy_loss(*inputs)) or found[-1]
     )
     metrics = trainer.update(make_batch(make_ppo()), progress=0.0).metrics
     kl, outside = (np.mean([step[i].item() for step in found]) for i in (1, 2))
@@ -402,7 +370,7 @@ def test_rounded_gradients_leave_losses_as_they_are(make_ppo, make_batch, kernel
 @pytest.mark.parametrize(("native", "same_as"), [(True, "bf16-backward"), (False, "fp32")])
 def test_automatic_precision_follows_the_processor(make_ppo, make_batch, monkeypatch, native, same_as):
     """It is one of two others."""
-    monkeypatch.setattr("ludus_ppo.trainer.has_bf16", lambda: native)
+    monkeypatch.setattr("ludus_ppo.numerics.has_bf16", lambda: native)
     names = ("auto", same_as, "fp32")
     automatic, chosen, full = (make_ppo(precision=name, hidden=WIDE, **OPTIONS) for name in names)
     batch = make_batch(chosen)

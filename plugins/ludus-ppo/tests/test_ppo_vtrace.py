@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from ludus_ppo.losses import gae, vtrace
+from ludus_ppo.estimators import gae, vtrace
 from torch import tensor
 
 NEVER = torch.zeros(4, 1, dtype=torch.bool)

@@ -1,1 +1,1 @@
-"""Multi-agent PPO: policies that see what is theirs, a critic that sees everything."""
+"""Multi-agent PPO: policies with local observations, one critic with global information."""

@@ -1,4 +1,4 @@
-"""MAPPO as an algorithm of ludus: PPO with a critic apart."""
+"""MAPPO as an algorithm of ludus: PPO with a separate critic."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["make_mappo"]
 def make_mappo(config: MAPPOConfig, *, context: AlgorithmContext) -> PPO:
     """Make PPO for one role whose policy and critic are separate networks [DIS §3.2.1].
 
-    All n seats of a team that a player controls are decided for by one policy, or each by its own, and their decisions
-    are rows of one batch. The mean over rows is the mean over seats, L_p = Σ_k L_p^k / n, as they decide equally often.
+    The n seats of a team that a player controls share one policy or have one each, and their decisions are rows of one
+    batch. As seats decide equally often, the mean over rows is the mean over seats, L_p = Σ_k L_p^k / n.
 
     Args:
         config: The options.
         context: The role and its network.
 
     Raises:
-        ContractError: The critic shall be global, but the role has no privileged leaves; seats shall have their own
-            policies, but no leaf tells them apart; or as PPO does.
+        ContractError: ``critic = "global"``, but the role has no privileged leaves; ``share_policy = false``, but no
+            leaf identifies the seat; or as for PPO.
     """
     role = context.role
     if config.critic == "local":

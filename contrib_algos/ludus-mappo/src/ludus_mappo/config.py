@@ -11,17 +11,17 @@ __all__ = ["MAPPOConfig"]
 
 @frozen(kw_only=True)
 class MAPPOConfig(PPOConfig):
-    """Multi-agent PPO [DIS §3.2.1]: the options of PPO, of which one has another default, and these."""
+    """Multi-agent PPO [DIS §3.2.1]: the options of PPO, one with another default, and these."""
 
     critic: str = option(
         "global",
         one_of("global", "local"),
         help="the critic reads the role's privileged leaves too, or what the policy reads (independent PPO)",
     )
-    share_policy: bool = option(
-        True, help="all seats of a team decide by one policy; else each kind of seat by its own"
+    share_policy: bool = option(True, help="all seats of a team share one policy; else one policy per kind of seat")
+    seat_leaf: str = option(
+        "seat", help="without share_policy: the observation leaf that identifies the kind of seat, one-hot"
     )
-    seat_leaf: str = option("seat", help="own policies: the observation leaf that tells seats apart, one 1 among zeros")
     normalize_value: bool = option(
-        True, help="the value head learns returns brought to mean 0 and deviation 1; the scale is part of the model"
+        True, help="the value head learns returns normalised to mean 0 and deviation 1; the scale is part of the model"
     )

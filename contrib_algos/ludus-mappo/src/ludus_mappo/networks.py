@@ -1,15 +1,14 @@
-"""Policy and critic as two networks that share nothing, in the shape of one."""
+"""Policy and critic as two separate networks with the interface of one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import attrs
 from ludus.network import NetworkRequest, RecurrentNetwork, update_statistics
 from torch import Tensor, nn
 
-from ludus_mappo.own import own_policies
+from ludus_mappo.seat_policies import make_seat_policies
 
 __all__ = ["RecurrentSeparateNetworks", "SeparateNetworks", "separate_networks"]
 
@@ -20,9 +19,9 @@ class SeparateNetworks(nn.Module):
     """Two networks, one for the heads and one for the critic heads; see `ludus.network`.
 
     Args:
-        policy: Reads observations alone.
-        critic: Reads privileged leaves too, if it needs any.
-        needs_privileged: Whether it does; there are no critic heads without them then.
+        policy: Network that reads observations only.
+        critic: Network that also reads privileged leaves, if it needs them.
+        needs_privileged: Whether the critic needs privileged leaves. If so, calls without them return no critic heads.
     """
 
     def __init__(self, policy: nn.Module, critic: nn.Module, *, needs_privileged: bool) -> None:
@@ -40,25 +39,25 @@ class SeparateNetworks(nn.Module):
         return {**heads, **values}, state
 
     def update_statistics(self, observation: Mapping[str, Tensor], privileged: Mapping[str, Tensor]) -> None:
-        """Add rows to the statistics of both; see `ludus.network.NormalizingNetwork`."""
+        """Add rows to the statistics of both networks; see `ludus.network.NormalizingNetwork`."""
         update_statistics(self.policy, observation, {})
         update_statistics(self.critic, observation, privileged if self._needs_privileged else {})
 
 
 class RecurrentSeparateNetworks(SeparateNetworks):
-    """Two networks that remember, each for itself; see `ludus.network.RecurrentNetwork`.
+    """Two recurrent networks, each with its own state; see `ludus.network.RecurrentNetwork`.
 
-    The critic's memory stays as it is while the privileged leaves that it needs are missing.
+    Calls without the privileged leaves that the critic needs do not change the critic's state.
     """
 
     def forward(self, observation: _Leaves, privileged: _Leaves, state: _Leaves) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[n, size] float32`` and the state after one step."""
-        return self._run(lambda network: network, observation, privileged, state)
+        return self._run(_step, observation, privileged, state)
 
     def initial_state(self, rows: int) -> _Leaves:
         """Return the state at the start of a match, leaves ``[rows, …]``."""
         policy, critic = (_recurrent(network).initial_state(rows) for network in (self.policy, self.critic))
-        return _named("policy", policy) | _named("critic", critic)
+        return _with_prefix("policy", policy) | _with_prefix("critic", critic)
 
     def unroll(
         self,
@@ -70,42 +69,43 @@ class RecurrentSeparateNetworks(SeparateNetworks):
     ) -> tuple[_Leaves, _Leaves]:
         """Return the heads ``[T, N, size]`` and the state after the last entry; see `RecurrentNetwork.unroll`."""
 
-        def unrolling(network: nn.Module) -> Callable[..., Any]:
-            return lambda *leaves: _recurrent(network).unroll(*leaves, starts=starts)
+        def unroll(network: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
+            return _recurrent(network).unroll(*leaves, starts=starts)
 
-        return self._run(unrolling, observation, privileged, state)
+        return self._run(unroll, observation, privileged, state)
 
     def _run(
         self,
-        method: Callable[[nn.Module], Callable[..., Any]],
+        call: Callable[..., tuple[_Leaves, _Leaves]],
         observation: _Leaves,
         privileged: _Leaves,
         state: _Leaves,
     ) -> tuple[_Leaves, _Leaves]:
-        heads, after = method(self.policy)(observation, {}, _of("policy", state))
-        after = state | _named("policy", after)
+        """Call both networks, each with its part of the state."""
+        heads, policy_state = call(self.policy, observation, {}, _without_prefix("policy", state))
+        state = state | _with_prefix("policy", policy_state)
         if self._needs_privileged and not privileged:
-            return heads, after
-        seen = privileged if self._needs_privileged else {}
-        values, memory = method(self.critic)(observation, seen, _of("critic", state))
-        return heads | values, after | _named("critic", memory)
+            return heads, state
+        critic_input = privileged if self._needs_privileged else {}
+        values, critic_state = call(self.critic, observation, critic_input, _without_prefix("critic", state))
+        return heads | values, state | _with_prefix("critic", critic_state)
 
 
 def separate_networks(
     request: NetworkRequest, *, build: Callable[[NetworkRequest], nn.Module], seat_leaf: str = ""
 ) -> SeparateNetworks:
-    """Build what is requested as two networks, whatever network it is.
+    """Build the requested network as two networks.
 
     Args:
-        request: With heads and critic heads.
-        build: Builds either.
-        seat_leaf: The observation leaf that tells seats apart, for policies of their own; empty: they share one.
+        request: Request for heads and critic heads.
+        build: Builds a network.
+        seat_leaf: Observation leaf that identifies the kind of seat, for one policy each; empty: one shared policy.
 
     Raises:
-        ContractError: There is no such leaf.
+        ContractError: The observation has no such leaf.
     """
-    wanted = attrs.evolve(request, critic_heads={})
-    policy = own_policies(wanted, build=build, leaf=seat_leaf) if seat_leaf else build(wanted)
+    policy_request = attrs.evolve(request, critic_heads={})
+    policy = make_seat_policies(policy_request, build=build, leaf=seat_leaf) if seat_leaf else build(policy_request)
     critic = build(attrs.evolve(request, heads={}, labels={}))
     kind = RecurrentSeparateNetworks if isinstance(policy, RecurrentNetwork) else SeparateNetworks
     return kind(policy, critic, needs_privileged=bool(request.privileged))
@@ -116,9 +116,14 @@ def _recurrent(network: nn.Module) -> RecurrentNetwork:
     return network
 
 
-def _named(owner: str, state: _Leaves) -> _Leaves:
+def _step(network: nn.Module, *leaves: _Leaves) -> tuple[_Leaves, _Leaves]:
+    heads, state = network(*leaves)
+    return heads, state
+
+
+def _with_prefix(owner: str, state: _Leaves) -> _Leaves:
     return {f"{owner}.{name}": leaf for name, leaf in state.items()}
 
 
-def _of(owner: str, state: _Leaves) -> _Leaves:
+def _without_prefix(owner: str, state: _Leaves) -> _Leaves:
     return {name.removeprefix(f"{owner}."): leaf for name, leaf in state.items() if name.startswith(f"{owner}.")}

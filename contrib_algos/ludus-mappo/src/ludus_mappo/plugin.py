@@ -9,12 +9,12 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:
-    """Offer ``mappo``."""
+    """Register ``mappo``."""
     return [
         Component(
             name="mappo",
             factory="ludus_mappo.algorithm:make_mappo",
             config="ludus_mappo.config:MAPPOConfig",
-            summary="PPO with a critic of its own that reads global information",
+            summary="PPO with a separate critic that reads global information",
         )
     ]

@@ -1,16 +1,19 @@
-"""The trainer of PPO whose rewards hold the opponents' evaluations."""
+"""The trainer of PPO with the minimax reward."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import attrs
 import numpy as np
 import torch
 from ludus.algorithm import UpdateResult
+from ludus.group import Group
 from ludus.segment import SegmentBatch
-from ludus_ppo.advantages import RewardStream
+from ludus_ppo.advantages import RewardSignal
 from ludus_ppo.distributions import Distribution
+from ludus_ppo.loss_terms import LossTerm
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 
@@ -26,41 +29,52 @@ class MinimaxPPOTrainer(PPOTrainer):
     Args:
         config: The options.
         model: The module to train, on its device; the trainer owns it.
-        distribution: What the policy head parametrises.
-        seed: Seeds the minibatch order.
+        distribution: Action distribution of the policy.
+        seed: Seed of the minibatch order.
+        loss_terms: Further terms of the loss by name.
     """
 
-    def __init__(self, config: MinimaxPPOConfig, model: ActorCritic, *, distribution: Distribution, seed: int) -> None:
-        streams = (RewardStream(gamma=config.gamma, reward=self._reward),) if config.minimax_alpha else ()
-        super().__init__(config, model, distribution=distribution, seed=seed, streams=streams)
+    def __init__(
+        self,
+        config: MinimaxPPOConfig,
+        model: ActorCritic,
+        *,
+        distribution: Distribution,
+        seed: int,
+        loss_terms: Mapping[str, LossTerm] | None = None,
+    ) -> None:
+        signals = (RewardSignal(gamma=config.gamma, reward=self._reward),) if config.minimax_alpha else ()
+        super().__init__(
+            config, model, distribution=distribution, seed=seed, reward_signals=signals, loss_terms=loss_terms
+        )
         self._options = config
-        self._added = 0.0  # the mean of what the latest batch got besides
+        self._added_mean = 0.0  # mean of R' - R over the latest batch
         self._state["opponent_min"] = torch.tensor(math.inf, dtype=torch.float64)
 
     def update(self, batch: SegmentBatch, *, progress: float) -> UpdateResult:
         """Learn from a batch; see `PPOTrainer.update`.
 
         Raises:
-            ContractError: As there, or segments do not carry the opponents' evaluations, or one is infinite.
+            ContractError: As there, or the segments lack the opponents' evaluations, or an evaluation is infinite.
         """
         result = super().update(batch, progress=progress)
         if not self._options.minimax_alpha:
             return result
-        return attrs.evolve(result, metrics={**result.metrics, "minimax_reward": self._added})
+        return attrs.evolve(result, metrics={**result.metrics, "minimax_reward": self._added_mean})
 
-    def _reward(self, batch: SegmentBatch) -> np.ndarray:
-        """Return R' ``[T+1, N] float32``, by the least evaluation of today where it is tracked."""
-        options, least = self._options, self._state["opponent_min"]
+    def _reward(self, batch: SegmentBatch, group: Group) -> np.ndarray:
+        """Return R' ``[T+1, N] float32``, shifted by the lowest evaluation so far if it is tracked."""
+        options, lowest_value = self._options, self._state["opponent_min"]
         value = opponent_value(batch, algorithm="minimax-ppo")
-        least.clamp_(max=self._group.least(lowest(value)))
+        lowest_value.clamp_(max=group.least(lowest(value)))
         reward = minimax_reward(
             batch.reward,
             value,
             alpha=options.minimax_alpha,
             gamma=options.minimax_gamma,
-            r_min=shift(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(least)),
+            r_min=shift(options.minimax_shift, fixed=options.minimax_r_min, tracked=float(lowest_value)),
         )
         added = torch.tensor((reward - batch.reward)[batch.trainable()].mean())
-        self._group.mean([added], weight=batch.num_decisions)
-        self._added = added.item()
+        group.mean([added], weight=batch.num_decisions)
+        self._added_mean = added.item()
         return reward

@@ -1,1 +1,1 @@
-"""PPO with random network distillation: what is new is worth something."""
+"""PPO with random network distillation: an intrinsic reward for novel observations."""

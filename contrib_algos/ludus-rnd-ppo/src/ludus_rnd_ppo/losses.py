@@ -6,7 +6,7 @@ Shapes: n rows, K features of the random network, T + 1 entries of N segments.
 from __future__ import annotations
 
 import torch
-from ludus_ppo.losses import gae
+from ludus_ppo.estimators import gae
 from torch import Tensor
 
 __all__ = ["discounted_sums", "intrinsic_reward", "normalised", "prediction_error"]
@@ -23,22 +23,22 @@ def normalised(leaf: Tensor, *, mean: Tensor, deviation: Tensor, clip: float) ->
 
 
 def intrinsic_reward(error: Tensor, *, decided: Tensor, terminated: Tensor) -> Tensor:
-    """Return what each decision earns: the error at the observation that it led to.
+    """Return the intrinsic reward of each decision: the error at the observation that it led to.
 
-    That is the next entry's. Where the match ended there is none that is ever decided at, so that the predictor would
-    learn it; such a decision earns the error at its own observation, which makes ends neither good nor bad.
+    That is the observation of the next entry. The predictor never learns final observations, as no decision is made
+    there; so the last decision of a match gets the error at its own observation, which makes ends neither good nor bad.
 
     Args:
-        error: ``[T+1, N] float32``, the predictor's at every observation.
-        decided: ``[T+1, N] bool``: entries at which somebody decided.
+        error: ``[T+1, N] float32``, the predictor's error at every observation.
+        decided: ``[T+1, N] bool``: entries that hold a decision.
         terminated: ``[T+1, N] bool``.
 
     Returns:
         ``[T+1, N] float32``.
     """
     reward = error.clone()
-    leads_on = decided[1:] & ~terminated[:-1]
-    reward[:-1] = torch.where(leads_on, error[1:], error[:-1])
+    continues = decided[1:] & ~terminated[:-1]
+    reward[:-1] = torch.where(continues, error[1:], error[:-1])
     return reward
 
 
@@ -54,5 +54,5 @@ def discounted_sums(reward: Tensor, *, terminated: Tensor, trainable: Tensor, di
     Returns:
         ``[T+1, N] float32``.
     """
-    nothing = torch.zeros_like(reward)
-    return gae(reward, nothing, terminated=terminated, trainable=trainable, discount=discount, gae_lambda=1.0)
+    zero = torch.zeros_like(reward)
+    return gae(reward, zero, terminated=terminated, trainable=trainable, discount=discount, gae_lambda=1.0)

@@ -1,4 +1,4 @@
-"""Mean and deviation of all rows seen so far."""
+"""Running mean and deviation."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from torch import Tensor, nn
 
 __all__ = ["RunningMoments"]
 
-_LEAST_VARIANCE = 1e-8
+_MIN_VARIANCE = 1e-8
 
 
 class RunningMoments(nn.Module):
-    """Counts rows and keeps their mean and variance, in 64 bits and always in the same tensors.
+    """The number of rows so far, their mean and their variance, in 64-bit buffers that change in place.
 
     Args:
-        shape: Of a row.
+        shape: Shape of a row.
     """
 
     count: Tensor
@@ -35,12 +35,12 @@ class RunningMoments(nn.Module):
         variance, mean = torch.var_mean(rows.float(), dim=0, correction=0)
         total = self.count + len(rows)
         share = len(rows) / total
-        apart = mean.double() - self.mean
-        self.variance.mul_(1 - share).add_(share * (variance.double() + (1 - share) * apart.square()))
-        self.mean.add_(share * apart)
+        difference = mean.double() - self.mean
+        self.variance.mul_(1 - share).add_(share * (variance.double() + (1 - share) * difference.square()))
+        self.mean.add_(share * difference)
         self.count.copy_(total)
 
     @property
     def deviation(self) -> Tensor:
-        """Return the standard deviation ``[…] float64``, a little more than 0 also where nothing varies."""
-        return (self.variance + _LEAST_VARIANCE).sqrt()
+        """Return the standard deviation ``[…] float64``, slightly above 0 even if nothing varies."""
+        return (self.variance + _MIN_VARIANCE).sqrt()

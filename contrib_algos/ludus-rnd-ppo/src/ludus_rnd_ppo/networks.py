@@ -1,22 +1,20 @@
-"""The random network, the one that learns to predict it, and what both read."""
+"""Random network distillation: the random target network, the predictor, and the statistics of what both read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from attrs import frozen
 from gymnasium import Space, spaces
 from ludus.algorithm import AlgorithmContext
-from ludus.group import Alone, Group, in_turn
-from ludus.network import NetworkRequest, RecurrentNetwork
+from ludus.group import Group, in_turn
+from ludus.network import NetworkRequest, RecurrentNetwork, to_tensor
 from ludus.segment import SegmentBatch
 from ludus.spaces import leaf_spaces
-from ludus_ppo.rows import Rows, RowSource, known
-from ludus_ppo.transfer import borrow
-from ludus_torch.cuda_graphs import GraphedCallable
+from ludus_ppo.loss_terms import PolicyOutputs
+from ludus_ppo.minibatches import Minibatch, has_observation
 from torch import Tensor, nn
 
 from ludus_rnd_ppo.config import RNDPPOConfig
@@ -26,188 +24,155 @@ from ludus_rnd_ppo.moments import RunningMoments
 __all__ = ["Novelty"]
 
 _HEAD = "rnd"
-_ROWS_AT_ONCE = 4096  # where no gradient is needed
-_ROWS_UNIT = 256  # calls have multiples of so many rows then: oneDNN keeps kernels for every number it meets
-_LEAST_DEVIATION = 0.1  # of the mean return: returns that hardly vary are not blown up
-
-
-@frozen(eq=False)
-class _Seen:
-    """Leaves of observations ``[n, …]``; see `ludus_torch.cuda_graphs.TensorRecord`."""
-
-    leaves: dict[str, Tensor]
-
-    def named(self) -> dict[str, Tensor]:
-        """Return them."""
-        return self.leaves
+_MAX_ROWS = 4096  # per call without gradients
+_ROW_UNIT = 256  # the rows of such calls are a multiple of this, as oneDNN keeps kernels for every number of rows
+_MIN_DEVIATION = 0.1  # in mean returns, so that returns that hardly vary are not scaled up
 
 
 class Novelty(nn.Module):
-    """How badly a network predicts another, random one: much where observations are unlike those it has learned from.
+    """A predictor of a random network, whose error is high for observations that it was not trained on.
 
-    Both are the player's network, asked for features of the observation alone; a recurrent one starts anew at every
-    observation. Real and integer leaves are normalised by their running mean and deviation, the others (Discrete,
-    MultiDiscrete, MultiBinary) are read as they are. All statistics are buffers, changed in place.
+    It makes the intrinsic rewards and is the loss term that trains the predictor; see `ludus_ppo.loss_terms.LossTerm`.
+
+    Both networks are the player's network with a head for features of the observation. A recurrent network starts from
+    its initial state at every observation. Real and integer leaves are normalised by running mean and deviation; others
+    (Discrete, MultiDiscrete, MultiBinary) are read unchanged. All statistics are buffers that change in place.
 
     Args:
         config: The options.
         context: The role and the network to build.
+
+    Attributes:
+        reward_mean: Mean intrinsic reward of the latest batch.
     """
 
     def __init__(self, config: RNDPPOConfig, *, context: AlgorithmContext) -> None:
         super().__init__()
         leaves = leaf_spaces(context.role.observation_space)
         request = NetworkRequest(
-            observation={name: _read_as(space, config.observation_clip) for name, space in leaves.items()},
-            privileged=leaf_spaces(context.role.privileged_space),  # which no head reads
+            observation={name: _normalised_space(space, config.observation_clip) for name, space in leaves.items()},
+            privileged=leaf_spaces(context.role.privileged_space),  # not read by any head
             heads={_HEAD: config.rnd_features},
         )
         self._config = config
-        self._names = tuple(leaves)
-        self._moments_of = {name: i for i, name in enumerate(n for n in leaves if isinstance(leaves[n], spaces.Box))}
+        normalised_leaves = [name for name, space in leaves.items() if isinstance(space, spaces.Box)]
+        self._moments_index = {name: index for index, name in enumerate(normalised_leaves)}
         self.target = context.build_network(request).requires_grad_(requires_grad=False)
         self.predictor = context.build_network(request)
-        self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in self._moments_of])
+        self.observations = nn.ModuleList([RunningMoments(leaves[name].shape or ()) for name in normalised_leaves])
         self.returns = RunningMoments()
-        self.reward_mean = 0.0  # of the latest batch
-        self.group: Group = Alone()  # of the trainer
-        self._recorded = GraphedCallable(self._measure)
-        self.eval()  # networks with statistics of their own must not update these: the target has to stay as it is
+        self.reward_mean = 0.0
+        self.eval()  # networks must not update statistics of their own: the target never changes
 
-    def forward(self, rows: Rows) -> Tensor:
-        """Return the predictor's loss on evenly spaced rows, a share of them, times its weight: a scalar."""
-        count, share = len(rows.action), self._config.predictor_share
-        observation = rows.observation
-        if rows.unrolled is not None:
-            kept = rows.unrolled.kept
+    def forward(self, minibatch: Minibatch, outputs: PolicyOutputs) -> tuple[Tensor, dict[str, Tensor]]:  # noqa: ARG002
+        """Return the weighted loss of the predictor on a share of the rows, evenly spaced, and its metric."""
+        count, observation = minibatch.num_rows, minibatch.observation
+        if minibatch.unrolled is not None:
+            kept = minibatch.unrolled.kept
             observation = {name: leaf.flatten(0, 1).index_select(0, kept) for name, leaf in observation.items()}
-        wanted = max(1, round(share * count))
-        # as the model does, read a number of rows of which few occur; those behind the ones wanted only fill up
-        filled = len(observation[self._names[0]])
-        index = torch.arange(max(wanted, round(share * filled)), device=rows.advantage.device) * count // wanted
+        num_used = max(1, round(self._config.predictor_share * count))
+        # keep the padding of the minibatch, so that few different numbers of rows occur
+        num_read = max(num_used, round(self._config.predictor_share * len(next(iter(observation.values())))))
+        index = torch.arange(num_read, device=minibatch.advantage.device) * count // num_used
         index = index.clamp(max=count - 1)
-        error = self._errors({name: leaf.index_select(0, index) for name, leaf in observation.items()})
-        error = error[:wanted]
-        if rows.weight is None:
-            return self._config.predictor_coef * error.mean()
-        weight = rows.weight.index_select(0, index[:wanted])  # rows that only fill up weigh nothing
-        return self._config.predictor_coef * (error * weight).sum() / weight.sum()
+        errors = self._errors({name: leaf.index_select(0, index) for name, leaf in observation.items()})
+        loss = errors[:num_used].mean()
+        return self._config.predictor_coef * loss, {"predictor_loss": loss.detach()}
 
     @torch.no_grad()
-    def reward(self, batch: SegmentBatch) -> np.ndarray:
-        """Return the intrinsic rewards ``[T+1, N] float32`` of a batch, to be called once for each.
+    def reward(self, batch: SegmentBatch, group: Group) -> np.ndarray:
+        """Return the intrinsic rewards ``[T+1, N] float32`` of a batch; call it once per batch.
 
-        Its observations count among the running statistics before they are normalised, and so do its returns.
+        The observations and returns of the batch enter the running statistics before these normalise them.
+
+        Args:
+            batch: The segments.
+            group: Process group of the trainer.
         """
-        trainable, decided = batch.trainable(), known(batch) & batch.decided
-        chosen = torch.from_numpy(trainable)
-        error = torch.zeros(decided.size)
-        error[torch.from_numpy(np.flatnonzero(decided))] = self._count_and_measure(batch, trainable, decided)
-        terminated = borrow(batch.terminated)
-        reward = intrinsic_reward(error.view(decided.shape), decided=torch.from_numpy(decided), terminated=terminated)
-        elapsed = borrow(batch.elapsed_ticks).float() if self._config.discount_per == "tick" else torch.ones(())
-        returns = discounted_sums(
-            reward,
-            terminated=terminated if self._config.intrinsic_ends else torch.zeros_like(terminated),
-            trainable=chosen,
-            discount=(self._config.intrinsic_gamma**elapsed).expand_as(reward),
-        )
-        rows = returns[chosen].to(self._device)
-        in_turn(self.group, lambda: self.returns.add(rows), [*self.returns.buffers()])
+        trainable, decided = batch.trainable(), has_observation(batch) & batch.decided
+        self._add_observations(batch, trainable, group)
+        error = torch.zeros(decided.shape)
+        error[torch.from_numpy(decided)] = self._measure(batch, decided)
+        terminated = to_tensor(batch.terminated)
+        reward = intrinsic_reward(error, decided=torch.from_numpy(decided), terminated=terminated)
+        self._add_returns(batch, reward, trainable, group)
         reward = reward / self._scale()
-        mean = reward[chosen].mean()
-        self.group.mean([mean], weight=int(trainable.sum()))
+        mean = reward[torch.from_numpy(trainable)].mean()
+        group.mean([mean], weight=int(trainable.sum()))
         self.reward_mean = mean.item()
         return reward.numpy()
 
+    def _add_observations(self, batch: SegmentBatch, trainable: np.ndarray, group: Group) -> None:
+        def add() -> None:
+            for leaves in self._observations(batch, trainable):
+                for name, index in self._moments_index.items():
+                    self._moments(index).add(leaves[name])
+
+        in_turn(group, add, [*self.observations.buffers()])
+
+    def _add_returns(self, batch: SegmentBatch, reward: Tensor, trainable: np.ndarray, group: Group) -> None:
+        config, terminated = self._config, to_tensor(batch.terminated)
+        elapsed = to_tensor(batch.elapsed_ticks).float() if config.discount_per == "tick" else torch.ones(())
+        mask = torch.from_numpy(trainable)
+        returns = discounted_sums(
+            reward,
+            terminated=terminated if config.intrinsic_ends else torch.zeros_like(terminated),
+            trainable=mask,
+            discount=(config.intrinsic_gamma**elapsed).expand_as(reward),
+        )
+        rows = returns[mask].to(self._device)
+        in_turn(group, lambda: self.returns.add(rows), [*self.returns.buffers()])
+
     def _scale(self) -> float:
-        """Return what raw rewards are divided by."""
+        """Return the divisor of raw rewards."""
         deviation, mean = torch.stack([self.returns.deviation, self.returns.mean]).tolist()
-        return float(max(deviation, _LEAST_DEVIATION * mean))
+        return float(max(deviation, _MIN_DEVIATION * mean))
 
-    def _count_and_measure(self, batch: SegmentBatch, trainable: np.ndarray, decided: np.ndarray) -> Tensor:
-        """Count the trainable observations among the running statistics, and return the errors where decided, ``[n]``.
-
-        A GPU keeps the observations in between: to send them takes longer than what it computes.
-        """
-        source = RowSource(batch, trainable=decided, more={}, device=self._device)
-        parts, learned = _parts(decided), trainable.ravel()
-        rows: Iterable[dict[str, Tensor]] = (source.observe(self._filled(part)) for part in parts)
-        if self._device.type == "cuda":
-            rows = [*rows]
-            indices = [torch.from_numpy(np.flatnonzero(learned[part])).to(self._device) for part in parts]
-            counted: Iterable[dict[str, Tensor]] = (
-                {name: leaf.index_select(0, index) for name, leaf in leaves.items()}
-                for leaves, index in zip(rows, indices, strict=True)
-                if len(index)
-            )
-        else:
-            counted = map(source.observe, _parts(trainable))
-
-        def count() -> None:
-            for leaves in counted:
-                for name, moments in self._moments_of.items():
-                    self._moments(moments).add(leaves[name])
-
-        in_turn(self.group, count, [*self.observations.buffers()])
-        measure = self._recorded if self._records else self._measure
-        errors = [measure(_Seen(leaves))[0][: part.size] for part, leaves in zip(parts, rows, strict=True)]
+    def _measure(self, batch: SegmentBatch, entries: np.ndarray) -> Tensor:
+        """Return the errors at entries ``[T+1, N] bool``, ``[n] float32`` on the CPU."""
+        errors = []
+        for leaves in self._observations(batch, entries):
+            rows = len(next(iter(leaves.values())))
+            padded = torch.arange(rows + -rows % _ROW_UNIT, device=self._device).clamp(max=rows - 1)
+            errors.append(self._errors({name: leaf.index_select(0, padded) for name, leaf in leaves.items()})[:rows])
         return torch.cat(errors).cpu()
+
+    def _observations(self, batch: SegmentBatch, entries: np.ndarray) -> Iterator[dict[str, Tensor]]:
+        """Yield the leaves of the observations at entries ``[T+1, N] bool``, at most some thousand rows at once."""
+        step, segment = np.nonzero(entries)
+        for start in range(0, step.size, _MAX_ROWS):
+            rows = slice(start, start + _MAX_ROWS)
+            yield {
+                name: torch.from_numpy(leaf[step[rows], segment[rows]]).to(self._device)
+                for name, leaf in batch.observation.items()
+            }
 
     @property
     def _device(self) -> torch.device:
         return self.returns.mean.device
 
-    @property
-    def _records(self) -> bool:
-        """Return whether errors are measured by recorded CUDA graphs, as `PPOTrainer` makes its gradient steps."""
-        config = self._config
-        return config.cuda_graphs and self._device.type == "cuda" and not config.compile and self.group.size == 1
-
-    def _filled(self, part: np.ndarray) -> np.ndarray:
-        """Return entries with the last one repeated, so that their number is one of few."""
-        few = 1 << (part.size - 1).bit_length() if self._device.type == "cuda" else 0
-        return np.pad(part, (0, -part.size % max(_ROWS_UNIT, few)), mode="edge")
-
-    def _measure(self, seen: _Seen) -> tuple[Tensor, ...]:
-        kind = self._device.type
-        # what was rounded for one call must not be read by recordings of the next
-        with torch.autocast(
-            kind,
-            torch.get_autocast_dtype(kind),
-            enabled=torch.is_autocast_enabled(kind),
-            cache_enabled=False,
-        ):
-            return (self._errors(seen.leaves),)
-
     def _errors(self, leaves: dict[str, Tensor]) -> Tensor:
         """Return the predictor's error at observations ``[n, …]``, ``[n] float32``."""
-        read = {name: self._read(name, leaf) for name, leaf in leaves.items()}
+        read = {name: self._normalise(name, leaf) for name, leaf in leaves.items()}
         with torch.no_grad():
             target = _features(self.target, read)
         return prediction_error(_features(self.predictor, read), target)
 
-    def _read(self, name: str, leaf: Tensor) -> Tensor:
+    def _normalise(self, name: str, leaf: Tensor) -> Tensor:
         """Return a leaf as the networks read it."""
-        if name not in self._moments_of:
+        if name not in self._moments_index:
             return leaf
-        moments = self._moments(self._moments_of[name])
+        moments = self._moments(self._moments_index[name])
         mean, deviation = moments.mean.float(), moments.deviation.float()
         return normalised(leaf, mean=mean, deviation=deviation, clip=self._config.observation_clip)
 
-    def _moments(self, position: int) -> RunningMoments:
-        moments = self.observations[position]
+    def _moments(self, index: int) -> RunningMoments:
+        moments = self.observations[index]
         assert isinstance(moments, RunningMoments)
         return moments
 
 
-def _parts(chosen: np.ndarray) -> list[np.ndarray]:
-    """Return the entries ``[T+1, N] bool`` that are chosen, t · N + segment each, some thousands at a time."""
-    entries = np.flatnonzero(chosen)
-    return np.split(entries, range(_ROWS_AT_ONCE, entries.size, _ROWS_AT_ONCE))
-
-
-def _read_as(space: Space[Any], clip: float) -> Space[Any]:
+def _normalised_space(space: Space[Any], clip: float) -> Space[Any]:
     """Return the space of a leaf after normalisation."""
     return spaces.Box(-clip, clip, space.shape, np.float32) if isinstance(space, spaces.Box) else space
 

@@ -9,7 +9,7 @@ LUDUS_API = 1
 
 @hookimpl
 def ludus_register_algorithms() -> list[Component]:
-    """Offer ``rnd-ppo``."""
+    """Register ``rnd-ppo``."""
     return [
         Component(
             name="rnd-ppo",

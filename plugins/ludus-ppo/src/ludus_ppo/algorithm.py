@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
 from ludus.algorithm import AlgorithmContext
 from ludus.errors import ContractError
 from ludus.segment import Field
+from torch import nn
 
 from ludus_ppo.config import PPOConfig
-from ludus_ppo.distributions import Distribution, distribution_for
+from ludus_ppo.distributions import distribution_for
+from ludus_ppo.loss_terms import LossTerm
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.policy import PPOPolicy
 from ludus_ppo.trainer import PPOTrainer
 
-__all__ = ["PPO", "make_policy"]
+__all__ = ["PPO"]
 
 
 class PPO:
@@ -30,6 +33,8 @@ class PPO:
     """
 
     _trainer: ClassVar[type[PPOTrainer]] = PPOTrainer
+    #: Value heads, and the fields in which their values are recorded. The first one predicts the rewards of the game.
+    _value_heads: ClassVar[tuple[str, ...]] = ("value",)
 
     def __init__(self, config: PPOConfig, *, context: AlgorithmContext) -> None:
         if config.burn_in >= config.segment_decisions:
@@ -42,8 +47,8 @@ class PPO:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return ``log_prob [L]`` and ``value []``, and ``unbounded_action [D]`` for continuous actions."""
-        return (*self._distribution.fields, Field("value"))
+        """Return ``log_prob [L]``, one field ``[]`` per value head, and ``unbounded_action [D]`` if continuous."""
+        return (*self._distribution.fields, *(Field(head) for head in self._value_heads))
 
     @property
     def segment_decisions(self) -> int:
@@ -52,41 +57,39 @@ class PPO:
 
     def make_policy(self) -> PPOPolicy:
         """Make a policy with arbitrary weights."""
-        return make_policy(self._model(), self._distribution, self._context)
+        model = self._make_model()
+        own = {name: tensor.detach().numpy() for name, tensor in model.state_dict().items() if "." not in name}
+        start = {} if model.recurrent is None else model.recurrent.initial_state(1)
+        return PPOPolicy(
+            self._context.build_inference(model.network, model.request),
+            self._distribution,
+            values=self._value_heads,
+            own=own,
+            initial_state={name: leaf.detach().numpy() for name, leaf in start.items()},
+        )
 
     def make_trainer(self, *, seed: int, device: str = "cpu") -> PPOTrainer:
         """Make a trainer whose initial weights and minibatch order follow from `seed`."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            model = self._model()
-        return self._trainer(self._config, model.to(device), distribution=self._distribution, seed=seed)
+            model = self._make_model()
+            loss_terms = self.make_loss_terms()
+        for term in loss_terms.values():
+            if isinstance(term, nn.Module):
+                term.to(device)
+        return self._trainer(
+            self._config, model.to(device), distribution=self._distribution, seed=seed, loss_terms=loss_terms
+        )
 
-    def _model(self) -> ActorCritic:
+    def make_loss_terms(self) -> Mapping[str, LossTerm]:
+        """Make the further terms of the loss, by name; none unless a subclass overrides this."""
+        return {}
+
+    def _make_model(self) -> ActorCritic:
         return ActorCritic(
             self._context,
             self._distribution,
             initial_log_std=self._config.initial_log_std,
+            values=self._value_heads,
             normalize_value=self._config.normalize_value,
         )
-
-
-def make_policy(
-    model: ActorCritic, distribution: Distribution, context: AlgorithmContext, *, values: tuple[str, ...] = ("value",)
-) -> PPOPolicy:
-    """Make the policy that plays what a model learns; it takes the model over.
-
-    Args:
-        model: As trained.
-        distribution: What its policy head parametrises.
-        context: Knows the inference runtime.
-        values: The model's value heads.
-    """
-    own = {name: tensor.detach().numpy() for name, tensor in model.state_dict().items() if "." not in name}
-    start = {} if model.recurrent is None else model.recurrent.initial_state(1)
-    return PPOPolicy(
-        context.build_inference(model.network, model.request),
-        distribution,
-        values=values,
-        own=own,
-        initial_state={name: leaf.detach().numpy() for name, leaf in start.items()},
-    )

@@ -36,15 +36,15 @@ class PPOConfig:
         help="what gamma counts: decisions, or elapsed ticks (asynchronous games)",
     )
     gae_lambda: float = option(0.95, between(0.0, 1.0), help="decay of generalised advantages; [0, 1]; AET: 0.95")
-    normalize_advantage: bool = option(True, help="advantages of a batch are brought to mean 0 and deviation 1")
+    normalize_advantage: bool = option(True, help="normalise the advantages of a batch to mean 0 and deviation 1")
 
     advantage: str = option(
         "gae",
         one_of("gae", "vtrace"),
-        help="from the values recorded while playing, or V-trace: from today's, corrected for stale decisions",
+        help="GAE with the recorded values, or V-trace with current values, corrected for stale decisions",
     )
     normalize_value: bool = option(
-        False, help="the value head learns returns brought to mean 0 and deviation 1; the scale is part of the model"
+        False, help="the value head learns returns normalised to mean 0 and deviation 1; the scale is part of the model"
     )
 
     clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="clip range of the ratio; (0, 1); AET: 0.2")
@@ -60,7 +60,7 @@ class PPOConfig:
     label_objective: str = option(
         "per-label",
         one_of("per-label", "joint"),
-        help="each action label has its own clipped ratio (HoK eq. 3), or the labels share their product",
+        help="one clipped ratio per action label (HoK eq. 3), or one that is the product over labels",
     )
     vf_coef: float = option(0.5, at_least(0.0), help="weight of the value loss; ≥ 0; AET: 0.5")
     value_clip: float = option(0.0, at_least(0.0), help="how far a value may move per update, in returns; 0: no limit")
@@ -80,7 +80,7 @@ class PPOConfig:
     burn_in: int = option(
         0,
         at_least(0),
-        help="recurrent networks: first decisions of a segment that only bring the state up to date; < T",
+        help="recurrent networks: first decisions of a segment that only update the state; < T",
     )
     batch_decisions: int = option(
         8192, at_least(1), help="fresh decisions per update; ≥ 1; AET: 7000 per GPU, DIS: 80000"
@@ -102,16 +102,16 @@ class PPOConfig:
     precision: str = option(
         "auto",
         one_of("auto", "fp32", "bf16-backward", "bf16"),
-        help="what is multiplied while the network learns; weights, losses and Adam stay in 32 bits; bf16-backward: "
-        "only for gradients of linear layers on a CPU; bf16: all; auto: bf16-backward where the CPU has it, else fp32",
+        help="dtype of products while learning; weights, losses and Adam stay in 32 bits; bf16-backward: only "
+        "gradients of linear layers on a CPU; bf16: all; auto: bf16-backward if the CPU supports it, else fp32",
     )
     compile: bool = option(
         False,
-        help="let torch compile losses and gradients of networks without memory; takes a compiler for C++ and some "
-        "seconds at the start; they are computed as they are where that fails",
+        help="let torch compile losses and gradients of networks without recurrence; needs a C++ compiler and some "
+        "seconds at the start; if it fails, they are not compiled",
     )
     cuda_graphs: bool = option(
         True,
-        help="on a GPU, passes over a batch are recorded, and repeated by one launch each; they are launched piece by "
-        "piece where that fails, with several learner_processes, or with compile",
+        help="on a GPU, run gradient steps as CUDA graphs; not those of recurrent networks, with several "
+        "learner_processes, or with compile",
     )

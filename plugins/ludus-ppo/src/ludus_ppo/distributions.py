@@ -1,4 +1,4 @@
-"""Action distributions: sampled in NumPy where decisions are made, scored in torch where they are learned."""
+"""Action distributions: policies sample them with NumPy, trainers evaluate them with torch."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ludus.environment import Role
 from ludus.errors import ContractError
 from ludus.segment import Field
 from ludus.spaces import label_sizes
+from ludus_torch import ppo_losses as fused
 from torch import Tensor
 
-from ludus_ppo.losses import categorical_terms, gaussian_terms
+from ludus_ppo.action_terms import categorical_terms, gaussian_terms
 
 __all__ = ["Categorical", "Distribution", "Gaussian", "Sample", "distribution_for"]
 
@@ -33,7 +34,7 @@ class Sample:
 
 
 class Distribution(Protocol):
-    """A distribution over the actions of a role, parametrised by a row of numbers."""
+    """A distribution over the actions of a role, with a vector of parameters per row."""
 
     @property
     def head_size(self) -> int:
@@ -45,11 +46,11 @@ class Distribution(Protocol):
 
     @property
     def log_std_size(self) -> int:
-        """Return how many state-independent log standard deviations follow the head's outputs."""
+        """Return the number of state-independent log standard deviations behind the head's outputs."""
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Return what a decision must record, ``"log_prob"`` first."""
+        """Return the fields that a decision records, ``"log_prob"`` first."""
 
     def sample(
         self,
@@ -80,18 +81,18 @@ class Distribution(Protocol):
         Args:
             parameters: ``[n, P] float32``.
             action: ``[n, L] int64`` or ``[n, D] float32``.
-            extras: What was recorded with the action, the distribution's `fields` among it.
+            extras: Recorded fields of the decisions, which include the distribution's `fields`.
             mask: ``[n, A] bool`` or None.
         """
 
     def labels_used(self, action: Tensor) -> Tensor | None:
-        """Return which labels the actions ``[n, L]`` make use of, ``[n, L] bool``; None: all of them do of all."""
+        """Return the labels that the actions ``[n, L]`` use, ``[n, L] bool``; None: all of them."""
 
     def check(self, action: Tensor, mask: Tensor) -> None:
         """Check that recorded masks allow the recorded actions.
 
         Raises:
-            ContractError: One does not.
+            ContractError: A recorded action is masked.
         """
 
 
@@ -105,7 +106,9 @@ class Categorical:
     def __init__(self, role: Role) -> None:
         self._role = role.name
         self._sizes = self.label_sizes = label_sizes(role.action_space)
-        self._labels_used = None if role.labels_used is None else torch.tensor(role.labels_used)  # [n_0, L]; moves
+        self._labels_used = (
+            None if role.labels_used is None else torch.tensor(role.labels_used)
+        )  # [n_0, L]; moved to the device of the actions
         ends = np.cumsum(self._sizes)
         self._slices = [slice(int(end) - size, int(end)) for end, size in zip(ends, self._sizes, strict=True)]
         self._offsets = torch.tensor([part.start for part in self._slices])
@@ -118,7 +121,7 @@ class Categorical:
     ) -> Sample:
         """Draw one choice per label by inversion of the cumulative distribution; see `Distribution`."""
         rows, labels = parameters.shape[0], len(self._sizes)
-        # one choice per line and all rows side by side: reductions then are a few operations on long vectors
+        # choices first: reductions then are a few operations on long vectors
         logits = np.full((self.head_size, rows), -np.inf, np.float32)
         np.copyto(logits, parameters.T, where=True if mask is None else mask.T)
         uniform = None if deterministic else rng.random((rows, labels), dtype=np.float32)
@@ -129,9 +132,9 @@ class Categorical:
             shifted = logits[part]
             largest = shifted.max(axis=0)
             if not np.isfinite(largest).all():
-                raise self._refusal(parameters, label)
+                raise self._error(parameters, label)
             shifted -= largest
-            cumulative = _cumulated(np.exp(shifted))
+            cumulative = _cumulative_sums(np.exp(shifted))
             total = cumulative[-1]
             if uniform is None:
                 chosen = shifted.argmax(axis=0)
@@ -152,7 +155,7 @@ class Categorical:
             found[:, part] = weights / weights.sum(axis=1, keepdims=True)
         return found
 
-    def _refusal(self, parameters: np.ndarray, label: int) -> ContractError:
+    def _error(self, parameters: np.ndarray, label: int) -> ContractError:
         if not np.isfinite(parameters).all():
             return ContractError(f"role {self._role}: the network's policy outputs are not finite")
         return ContractError(
@@ -165,14 +168,15 @@ class Categorical:
         parameters: Tensor,
         *,
         action: Tensor,
-        extras: dict[str, Tensor],  # noqa: ARG002 - the actions say it all
+        extras: dict[str, Tensor],  # noqa: ARG002 - the actions suffice
         mask: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Return log-probability and entropy per label, each ``[n, L]``."""
-        return categorical_terms(parameters, action, mask=mask, sizes=self._sizes)
+        terms = fused.categorical_terms if fused.prefers_fused(parameters) else categorical_terms
+        return terms(parameters, action, mask=mask, sizes=self._sizes)
 
     def labels_used(self, action: Tensor) -> Tensor | None:
-        """Return which labels are used, as the first one tells; see `Distribution`."""
+        """Return the used labels, which depend on the choice of the first label; see `Distribution`."""
         if self._labels_used is None:
             return None
         self._labels_used = self._labels_used.to(action.device)
@@ -186,8 +190,8 @@ class Categorical:
             raise ContractError(f"role {self._role}, label {label}: a recorded action is forbidden by its own mask")
 
 
-def _cumulated(weights: np.ndarray) -> np.ndarray:
-    """Return the sums of ``weights [choices, n]`` up to each choice, in place."""
+def _cumulative_sums(weights: np.ndarray) -> np.ndarray:
+    """Return cumulative sums over the choices of ``weights [choices, n]``, in place."""
     choices, rows = weights.shape
     if choices > rows:
         return np.cumsum(weights, axis=0, out=weights)
@@ -197,9 +201,9 @@ def _cumulated(weights: np.ndarray) -> np.ndarray:
 
 
 class Gaussian:
-    """Independent normal distributions over a Box, in units where finite bounds lie at -1 and 1.
+    """Independent normal distributions over a Box, scaled so that finite bounds lie at -1 and 1.
 
-    What is drawn is recorded as ``"unbounded_action"``; the action taken is that brought into the bounds.
+    The sample is recorded as ``"unbounded_action"``; the action is the sample clipped to the bounds.
 
     Args:
         role: A role with a one-dimensional Box action space.
@@ -226,7 +230,7 @@ class Gaussian:
         rng: np.random.Generator,
         deterministic: bool,
     ) -> Sample:
-        """Draw vectors; masks do not apply. See `Distribution`."""
+        """Draw vectors; see `Distribution`."""
         if not np.isfinite(parameters).all():
             raise ContractError(f"role {self._role}: the network's policy outputs are not finite")
         mean, log_std = np.split(parameters, 2, axis=1)
@@ -237,14 +241,14 @@ class Gaussian:
         return Sample(action, {"log_prob": log_density.sum(axis=1, keepdims=True), "unbounded_action": unbounded})
 
     def probabilities(self, parameters: np.ndarray, mask: np.ndarray | None) -> np.ndarray:  # noqa: ARG002
-        """Refuse: a vector has a density. See `Distribution`."""
+        """Raise an error, as vectors have densities; see `Distribution`."""
         raise ContractError(f"role {self._role}: continuous actions have no probabilities")
 
     def terms(
         self,
         parameters: Tensor,
         *,
-        action: Tensor,  # noqa: ARG002 - clipped; what was drawn is in the extras
+        action: Tensor,  # noqa: ARG002 - clipped; the extras hold the sample
         extras: dict[str, Tensor],
         mask: Tensor | None,  # noqa: ARG002 - masks do not apply
     ) -> tuple[Tensor, Tensor]:
@@ -252,17 +256,17 @@ class Gaussian:
         return gaussian_terms(parameters, extras["unbounded_action"])
 
     def labels_used(self, action: Tensor) -> Tensor | None:  # noqa: ARG002 - there are no labels
-        """Return None: the whole vector is used."""
+        """Return None: every dimension is used."""
         return None
 
     def check(self, action: Tensor, mask: Tensor) -> None:
-        """Accept everything: masks do not apply."""
+        """Return without a check: masks do not apply."""
 
 
 def distribution_for(role: Role) -> Distribution:
     """Return the distribution that fits the action space of `role`.
 
     Raises:
-        ContractError: There is none.
+        ContractError: No distribution fits.
     """
     return Gaussian(role) if isinstance(role.action_space, spaces.Box) else Categorical(role)

@@ -1,4 +1,4 @@
-"""The module PPO trains: a network with a policy head and value heads."""
+"""The module that PPO trains: a network with a policy head and value heads."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["ActorCritic", "Unrolled"]
 
 
 class ActorCritic(nn.Module):
-    """The player's network, asked for the parameters of an action distribution and for values.
+    """The player's network with a head for the parameters of the action distribution and value heads.
 
     Args:
         context: The role and the network to build.
-        distribution: What the policy head parametrises.
-        initial_log_std: Start of the state-independent log standard deviations, where the distribution has them.
+        distribution: Action distribution of the policy.
+        initial_log_std: Initial value of the state-independent log standard deviations, if the distribution has any.
         values: Names of the value heads.
-        normalize_value: Whether the value heads' outputs are brought to the scale of returns by buffers of the model.
+        normalize_value: Whether buffers of the model scale the outputs of the value heads to returns.
     """
 
-    value_scale: Tensor | None  # [values, 2] float32: mean and deviation of what each head predicts
+    value_scale: Tensor | None  # [values, 2] float32: mean and deviation of the returns of each head
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class ActorCritic(nn.Module):
 
     @property
     def recurrent(self) -> RecurrentNetwork | None:
-        """Return the network if it remembers."""
+        """Return the network if it is recurrent."""
         return self.network if isinstance(self.network, RecurrentNetwork) else None
 
     def forward(
@@ -63,10 +63,10 @@ class ActorCritic(nn.Module):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Return distribution parameters ``[n, P] float32`` and values ``[n] float32`` by head.
 
-        There are no values where the critic needs privileged leaves and there are none.
+        The values are empty if the critic needs privileged leaves and `privileged` is empty.
 
         Args:
-            observation: Leaves ``[n, …]``; ``[T, N, …]`` where something is to be unrolled.
+            observation: Leaves ``[n, …]``; ``[T, N, …]`` if `unrolled` is given.
             privileged: Likewise.
             unrolled: How to run a recurrent network over segments, and which of their entries are the n rows.
         """
@@ -89,10 +89,10 @@ class Unrolled:
     """How a recurrent network runs over segments.
 
     Attributes:
-        state: Before entry 0, leaves ``[N, …]``.
-        starts: ``[T, N] bool``: a match starts there.
-        burn_in: So many entries at the start only bring the state up to date; nothing is learned from them.
-        kept: ``[n] int64``: the entries that count, t · N + segment each.
+        state: State before entry 0, leaves ``[N, …]``.
+        starts: ``[T, N] bool``: entries at which a match starts.
+        burn_in: Number of entries at the start that only update the state, without gradients.
+        kept: ``[n] int64``: the entries of the n rows, t · N + segment each.
     """
 
     state: dict[str, Tensor]
@@ -103,28 +103,31 @@ class Unrolled:
     def heads(
         self, network: nn.Module, observation: dict[str, Tensor], privileged: dict[str, Tensor]
     ) -> dict[str, Tensor]:
-        """Return the network's heads ``[n, size]`` at the entries that count.
+        """Return the heads ``[n, size]`` of the network at the kept entries.
 
         Raises:
             ContractError: The network is not recurrent.
         """
         if not isinstance(network, RecurrentNetwork):
             raise ContractError("ppo: segments hold a recurrent state, but the network has none")
-        first, state = self.burn_in, self.state
-        if first:
+        state, burn_in = self.state, self.burn_in
+        if burn_in:
             with torch.no_grad():
                 _, state = network.unroll(
-                    _part(observation, stop=first), _part(privileged, stop=first), state, starts=self.starts[:first]
+                    _slice(observation, stop=burn_in),
+                    _slice(privileged, stop=burn_in),
+                    state,
+                    starts=self.starts[:burn_in],
                 )
         heads, _ = network.unroll(
-            _part(observation, start=first),
-            _part(privileged, start=first),
+            _slice(observation, start=burn_in),
+            _slice(privileged, start=burn_in),
             state,
-            starts=self.starts[first:],
+            starts=self.starts[burn_in:],
         )
-        skipped = first * self.starts.shape[1]
+        skipped = burn_in * self.starts.shape[1]
         return {name: head.flatten(0, 1).index_select(0, self.kept - skipped) for name, head in heads.items()}
 
 
-def _part(leaves: dict[str, Tensor], *, start: int = 0, stop: int | None = None) -> dict[str, Tensor]:
+def _slice(leaves: dict[str, Tensor], *, start: int = 0, stop: int | None = None) -> dict[str, Tensor]:
     return {name: leaf[start:stop] for name, leaf in leaves.items()}

@@ -22,11 +22,11 @@ class PPOPolicy:
     """Samples actions and records log-probabilities and values; see `ludus.algorithm.StackedPolicy`.
 
     Args:
-        inference: Runs the network; the policy owns it.
-        distribution: What its policy head parametrises.
-        values: Names of its value heads; the first one is what the policy expects to receive.
-        own: The model's arrays besides the network's, of slot 0: ``"log_std"``, ``"value_scale"``.
-        initial_state: Of a recurrent network at the start of a match, leaves ``[1, …]``.
+        inference: Inference runtime of the network; the policy owns it.
+        distribution: Action distribution of the policy.
+        values: Value heads. Other agents that evaluate positions by this policy get the value of the first one.
+        own: Arrays of the model besides those of the network, for slot 0: ``"log_std"``, ``"value_scale"``.
+        initial_state: State of a recurrent network at the start of a match, leaves ``[1, …]``.
     """
 
     def __init__(
@@ -46,19 +46,19 @@ class PPOPolicy:
         self._start = initial_state or {}
 
     def act(self, inputs: PolicyInput, *, rng: np.random.Generator, deterministic: bool = False) -> Decision:
-        """Decide for n rows. Values are recorded as 0 where the critic needs privileged leaves and there are none.
+        """Decide for n rows. Recorded values are 0 if the critic needs privileged leaves and there are none.
 
         Raises:
             ContractError: The network's outputs are not finite, or every choice of a label is masked.
         """
         parameters, values, after = self._forward(inputs)
         sample = self._distribution.sample(parameters, inputs.action_mask, rng=rng, deterministic=deterministic)
-        none = np.zeros(len(parameters), np.float32)
-        extras = sample.extras | {name: values.get(name, none) for name in self._values}
+        zeros = np.zeros(len(parameters), np.float32)
+        extras = sample.extras | {name: values.get(name, zeros) for name in self._values}
         return Decision(action=sample.action, extras=extras, state=after, value=values.get(self._values[0]))
 
     def evaluate(self, inputs: PolicyInput) -> np.ndarray:
-        """Return the values ``[n] float32``; 0 where the critic needs privileged leaves and there are none."""
+        """Return the values ``[n] float32``; 0 if the critic needs privileged leaves and there are none."""
         parameters, values, _ = self._forward(inputs)
         return values.get(self._values[0], np.zeros(len(parameters), np.float32))
 
@@ -72,7 +72,7 @@ class PPOPolicy:
         return self._distribution.probabilities(parameters, action_mask)
 
     def initial_state(self, rows: int) -> Leaves:
-        """Return the network's state at the start of a match, leaves ``[rows, …]``; empty if it is not recurrent."""
+        """Return the recurrent state at the start of a match, leaves ``[rows, …]``; empty without recurrence."""
         return {name: leaf.repeat(rows, axis=0) for name, leaf in self._start.items()}
 
     def load(self, weights: Weights, *, slot: int = 0) -> None:
@@ -88,14 +88,15 @@ class PPOPolicy:
         self._own[slot] = {name: array.copy() for name, array in own.items()}
 
     def drop(self, slot: int) -> None:
-        """Forget the model in a slot."""
+        """Remove the model of a slot."""
         self._inference.drop(slot)
         self._own.pop(slot, None)
 
     def _forward(self, inputs: PolicyInput) -> tuple[np.ndarray, dict[str, np.ndarray], Leaves]:
-        """Return distribution parameters ``[n, P] float32`` until the next call, values ``[n] float32``, and the state.
+        """Return distribution parameters ``[n, P] float32``, values ``[n] float32`` by head, and the state.
 
-        There are no values where the critic needs privileged leaves and there are none.
+        The parameters are valid until the next call. The values are empty if the critic needs privileged leaves and
+        there are none.
         """
         spans = inputs.spans
         heads, after = self._inference.run(
@@ -113,7 +114,7 @@ class PPOPolicy:
         return parameters, values, {name: leaf.copy() for name, leaf in after.items()}
 
     def _per_row(self, name: str, rows: int, spans: Sequence[Span]) -> np.ndarray:
-        """Return one of the models' own arrays for every row, ``[n, …]``."""
+        """Return an array of the models in the slots for every row, ``[n, …]``."""
         spans = spans or [Span(0, 0, rows)]
         stacked = np.stack([self._own[span.slot][name] for span in spans])
         return stacked.repeat([span.stop - span.start for span in spans], axis=0)

@@ -1,4 +1,4 @@
-"""Numbers that change while training goes on."""
+"""Options that change with the progress of the training."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from attrs import frozen
 
 from ludus_ppo.config import PPOConfig
 
-__all__ = ["Schedules"]
+__all__ = ["ScheduleValues"]
 
 
 @frozen
-class Schedules:
-    """What they are during one update."""
+class ScheduleValues:
+    """Values of the scheduled options during one update."""
 
     learning_rate: float
     ent_coef: float
     clip_epsilon: float
 
     @classmethod
-    def at(cls, progress: float, config: PPOConfig) -> Schedules:
-        """Return the values once `progress` of the training budget is used, in [0, 1]."""
+    def at(cls, progress: float, config: PPOConfig) -> ScheduleValues:
+        """Return the values at `progress`, the used share of the training budget in [0, 1]."""
         share = min(max(progress, 0.0), 1.0)
 
         def between(start: float, end: float | None) -> float:

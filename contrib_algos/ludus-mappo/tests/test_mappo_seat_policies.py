@@ -1,4 +1,4 @@
-"""Policies of their own: each row is decided for, and learned from, by its own network alone."""
+"""One policy per kind of seat: each row is evaluated and learned by its own network only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ludus.network import NetworkRequest, RecurrentNetwork
 from ludus.testing import check_algorithm
 from ludus_mappo.algorithm import make_mappo
 from ludus_mappo.config import MAPPOConfig
-from ludus_mappo.own import own_policies
+from ludus_mappo.seat_policies import make_seat_policies
 from ludus_networks.config import MLPConfig, ModularConfig
 from ludus_networks.modular import make_modular
 from ludus_networks.network import make_mlp
@@ -29,75 +29,75 @@ lstm = partial(make_modular, ModularConfig(torso=(8,), core="lstm", core_size=6)
 
 
 def build(maker):
-    """Return own policies that differ from each other."""
+    """Return policies with different weights."""
     torch.manual_seed(0)
-    return own_policies(REQUEST, build=lambda request: maker(request=request), leaf="seat")
+    return make_seat_policies(REQUEST, build=lambda request: maker(request=request), leaf="seat")
 
 
 def rows(*shape):
-    """Return observations of rows whose seats take turns, and whose they are."""
-    whose = np.resize(np.arange(SEATS), shape[-1])
-    seat = np.broadcast_to(np.eye(SEATS, dtype=np.float32)[whose], (*shape, SEATS)).copy()
+    """Return observations of rows with alternating kinds of seats, and these kinds."""
+    seats = np.resize(np.arange(SEATS), shape[-1])
+    seat = np.broadcast_to(np.eye(SEATS, dtype=np.float32)[seats], (*shape, SEATS)).copy()
     obs = np.random.default_rng(0).uniform(-1, 1, (*shape, 4)).astype(np.float32)
-    return {"obs": torch.from_numpy(obs), "seat": torch.from_numpy(seat)}, whose
+    return {"obs": torch.from_numpy(obs), "seat": torch.from_numpy(seat)}, seats
 
 
-def of(observation, chosen):
+def select(observation, chosen):
     """Return some rows, the last but one axis of every leaf."""
     return {name: leaf[..., chosen, :] for name, leaf in observation.items()}
 
 
-def test_each_row_is_decided_for_by_its_own_network():
-    """As if only those rows were there."""
-    network, (observation, whose) = build(mlp), rows(7)
+def test_each_row_is_evaluated_by_its_own_network():
+    """Other rows have no influence."""
+    network, (observation, seats) = build(mlp), rows(7)
     heads, _ = network(observation, {}, {})
     for seat, policy in enumerate(network.policies):
-        alone, _ = policy(of(observation, whose == seat), {}, {})
-        torch.testing.assert_close(heads["policy"][whose == seat], alone["policy"])
+        alone, _ = policy(select(observation, seats == seat), {}, {})
+        torch.testing.assert_close(heads["policy"][seats == seat], alone["policy"])
 
 
-def test_bits_tell_seats_apart_too():
-    """A leaf of zeros and ones decides as one of numbers does."""
+def test_a_multi_binary_leaf_identifies_seats():
+    """As a Box does."""
     torch.manual_seed(0)
     request = attrs.evolve(REQUEST, observation={**REQUEST.observation, "seat": spaces.MultiBinary(SEATS)})
-    bits = own_policies(request, build=lambda wanted: mlp(request=wanted), leaf="seat")
+    bits = make_seat_policies(request, build=lambda wanted: mlp(request=wanted), leaf="seat")
     observation, _ = rows(7)
     expected, _ = build(mlp)(observation, {}, {})
     heads, _ = bits({**observation, "seat": observation["seat"].to(torch.int8)}, {}, {})
     torch.testing.assert_close(heads["policy"], expected["policy"])
 
 
-def test_gradients_reach_the_own_network_alone():
-    """What one seat learns changes nobody else."""
-    network, (observation, whose) = build(mlp), rows(7)
+def test_gradients_reach_only_the_network_of_the_seat():
+    """Other policies do not change."""
+    network, (observation, seats) = build(mlp), rows(7)
     heads, _ = network(observation, {}, {})
-    heads["policy"][whose == 1].square().sum().backward()
+    heads["policy"][seats == 1].square().sum().backward()
     moved = [any(p.grad.abs().sum() > 0 for p in policy.parameters()) for policy in network.policies]
     assert moved == [False, True, False]
 
 
-def test_memories_are_their_own():
-    """Unrolling gives every row the heads and the state of its own network, as stepping does."""
-    network, (observation, whose) = build(lstm), rows(4, 6)
+def test_each_row_has_the_state_of_its_own_network():
+    """Unrolling gives the heads and states of stepping."""
+    network, (observation, seats) = build(lstm), rows(4, 6)
     assert isinstance(network, RecurrentNetwork)
     state, starts = network.initial_state(6), torch.zeros(4, 6, dtype=torch.bool)
     heads, after = network.unroll(observation, {}, state, starts=starts)
     for seat, policy in enumerate(network.policies):
-        mine = {name: leaf[whose == seat] for name, leaf in state.items()}
-        alone, left = policy.unroll(of(observation, whose == seat), {}, mine, starts=starts[:, whose == seat])
-        torch.testing.assert_close(heads["policy"][:, whose == seat], alone["policy"])
+        mine = {name: leaf[seats == seat] for name, leaf in state.items()}
+        alone, left = policy.unroll(select(observation, seats == seat), {}, mine, starts=starts[:, seats == seat])
+        torch.testing.assert_close(heads["policy"][:, seats == seat], alone["policy"])
         for name, leaf in left.items():
-            torch.testing.assert_close(after[name][whose == seat], leaf)
+            torch.testing.assert_close(after[name][seats == seat], leaf)
     for step in range(4):
         one, state = network({name: leaf[step] for name, leaf in observation.items()}, {}, state)
         torch.testing.assert_close(one["policy"], heads["policy"][step])
 
 
-@pytest.mark.parametrize("leaf", ["who", "obs2"])
-def test_seats_must_be_told_apart(leaf):
+@pytest.mark.parametrize("leaf", ["id", "obs2"])
+def test_a_leaf_must_identify_the_kind_of_seat(leaf):
     """The message names the leaf and what to do."""
-    with pytest.raises(ContractError, match=f"leaf '{leaf}' that tells seats apart.*obs, seat — set seat_leaf"):
-        own_policies(REQUEST, build=lambda request: mlp(request=request), leaf=leaf)
+    with pytest.raises(ContractError, match=f"leaf '{leaf}' that identifies the kind.*obs, seat — set seat_leaf"):
+        make_seat_policies(REQUEST, build=lambda request: mlp(request=request), leaf=leaf)
 
 
 ROLE = Role(
@@ -111,7 +111,7 @@ ROLE = Role(
 
 @pytest.mark.parametrize("maker", [mlp, lstm], ids=["mlp", "lstm"])
 def test_the_algorithm_keeps_its_contract(maker):
-    """With own policies and one global critic, with and without memory."""
+    """With one policy per seat and one global critic, recurrent or not."""
 
     def make(context):
         own = attrs.evolve(context, build_network=lambda request: maker(request=request))
@@ -121,12 +121,12 @@ def test_the_algorithm_keeps_its_contract(maker):
 
 
 def test_each_network_counts_its_own_rows():
-    """What others see moves no statistics that it normalises by."""
+    """Rows of other seats do not enter its statistics."""
     network = build(partial(make_modular, ModularConfig(torso=(8,), normalize=True)))
-    observation, whose = rows(7)
-    observation["obs"] += torch.from_numpy(whose[:, None]).float()
+    observation, seats = rows(7)
+    observation["obs"] += torch.from_numpy(seats[:, None]).float()
     network.update_statistics(observation, {})
     for seat, policy in enumerate(network.policies):
-        mine = observation["obs"][whose == seat]
+        mine = observation["obs"][seats == seat]
         assert policy.trunk.encoders["rest"].norm.count == len(mine)
         torch.testing.assert_close(policy.trunk.encoders["rest"].norm.mean[:4], mine.mean(0))

@@ -1,13 +1,15 @@
-"""Rewards of another kind, each with a value head, and a loss besides."""
+"""Several reward signals, each with a value head."""
 
 from __future__ import annotations
 
+import attrs
 import numpy as np
 import pytest
 import torch
 from ludus.algorithm import PolicyInput
-from ludus_ppo.advantages import Present, RewardStream, estimate
-from ludus_ppo.algorithm import make_policy
+from ludus.group import Alone
+from ludus_ppo.advantages import Reevaluation, RewardSignal, estimate_signal
+from ludus_ppo.algorithm import PPO
 from ludus_ppo.networks import ActorCritic
 from ludus_ppo.trainer import PPOTrainer
 from torch import nn
@@ -16,7 +18,7 @@ HEADS = ("value", "curious")
 
 
 class Backwards(nn.Module):
-    """A network that returns its heads in another order than it is asked for them."""
+    """A network that returns its heads in another order than requested."""
 
     def __init__(self, request):
         super().__init__()
@@ -34,20 +36,22 @@ def two_headed(ppo, seed=1, **options):
     return ActorCritic(ppo._context, ppo._distribution, initial_log_std=0.0, values=HEADS, **options)
 
 
-def trainer_of(ppo, *, auxiliary=None, **curious):
-    """Return a trainer of the match's rewards and of 0.1 for every decision."""
-    stream = RewardStream(
-        head="curious", reward=lambda batch: np.full_like(batch.reward, 0.1), **{"gamma": 0.5, **curious}
-    )
-    streams = (RewardStream(gamma=ppo._config.gamma), stream)
-    return PPOTrainer(
-        ppo._config,
-        two_headed(ppo),
-        distribution=ppo._distribution,
-        seed=1,
-        streams=streams,
-        auxiliary=auxiliary,
-    )
+def tenth(batch, group):
+    """Return a reward of 0.1 for every decision."""
+    return np.full_like(batch.reward, 0.1)
+
+
+def trainer_of(ppo, **curious):
+    """Return a trainer with the rewards of the game and with 0.1 for every decision."""
+    signal = RewardSignal(head="curious", metric_prefix="curious_", reward=tenth, **{"gamma": 0.5, **curious})
+    signals = (RewardSignal(gamma=ppo._config.gamma), signal)
+    return PPOTrainer(ppo._config, two_headed(ppo), distribution=ppo._distribution, seed=1, reward_signals=signals)
+
+
+class TwoHeadedPPO(PPO):
+    """PPO with two value heads."""
+
+    _value_heads = HEADS
 
 
 def played(ppo, make_batch):
@@ -58,9 +62,9 @@ def played(ppo, make_batch):
 
 
 def test_a_policy_records_all_its_values(make_ppo):
-    """The first one is what it expects to receive."""
+    """The first one is the value of the decision."""
     ppo = make_ppo()
-    policy = make_policy(two_headed(ppo), ppo._distribution, ppo._context, values=HEADS)
+    policy = TwoHeadedPPO(ppo._config, context=ppo._context).make_policy()
     observation = {"obs": np.ones((2, 3), np.float32)}
     decision = policy.act(PolicyInput(observation), rng=np.random.default_rng(0))
     assert set(decision.extras) == {"log_prob", *HEADS}
@@ -70,12 +74,13 @@ def test_a_policy_records_all_its_values(make_ppo):
 
 @pytest.mark.parametrize("options", [{}, {"build_network": Backwards}], ids=["in order", "backwards"])
 def test_values_have_the_scales_of_their_heads(make_ppo, options):
-    """Where samplers play and where the trainer learns, also of a network that returns heads in an order of its own."""
+    """In the policy and in the trainer, also if the network returns its heads in another order."""
     ppo = make_ppo(**options)
     model = two_headed(ppo, normalize_value=True)
     model.value_scale.copy_(torch.tensor([[0.0, 1.0], [100.0, 10.0]]))
     observation = {"obs": np.ones((2, 3), np.float32)}
-    policy = make_policy(model, ppo._distribution, ppo._context, values=HEADS)
+    policy = TwoHeadedPPO(attrs.evolve(ppo._config, normalize_value=True), context=ppo._context).make_policy()
+    policy.load({name: tensor.detach().numpy() for name, tensor in model.state_dict().items()})
     decision = policy.act(PolicyInput(observation), rng=np.random.default_rng(0))
     _, values = model({"obs": torch.ones(2, 3)}, {})
     assert list(values) == list(HEADS)
@@ -85,17 +90,16 @@ def test_values_have_the_scales_of_their_heads(make_ppo, options):
 
 
 def test_advantages_are_weighted_sums(make_ppo, make_batch):
-    """What the policy learns is the sum over rewards of weight times advantage."""
+    """The advantage of the policy is the weighted sum over reward signals."""
     ppo = make_ppo(normalize_advantage=False)
     batch = played(ppo, make_batch)
     trainer = trainer_of(ppo, weight=8.0)
     parts = [
-        estimate(batch, stream, trainable=batch.trainable(), gae_lambda=0.95, per_tick=False)[0]
-        for stream in trainer._streams
+        estimate_signal(batch, signal, trainable=batch.trainable(), gae_lambda=0.95, per_tick=False, group=Alone())[0]
+        for signal in trainer._signals
     ]
-    source = trainer._source(batch, batch.trainable())
-    expected = (parts[0] + 8 * parts[1])[torch.from_numpy(batch.trainable())]
-    torch.testing.assert_close(source.pick("advantage"), expected)
+    targets = trainer._estimate_targets(batch, batch.trainable())
+    torch.testing.assert_close(targets.advantage, parts[0] + 8 * parts[1])
 
 
 def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
@@ -105,31 +109,39 @@ def test_returns_may_go_on_after_a_match(make_ppo, make_batch):
     batch.terminated[3, :] = True
     batch.terminated[7, 0] = True
     batch.extras["curious"][:] = 0
-    common = {"trainable": batch.trainable(), "gae_lambda": 1.0, "per_tick": False}
+    common = {"trainable": batch.trainable(), "gae_lambda": 1.0, "per_tick": False, "group": Alone()}
     endless, bound = (
-        estimate(batch, RewardStream(head="curious", gamma=0.5, ends=ends, reward=reward), **common)[1]
-        for ends, reward in ((False, tenth), (True, tenth))
+        estimate_signal(batch, RewardSignal(head="curious", gamma=0.5, ends_with_match=ends, reward=tenth), **common)[1]
+        for ends in (False, True)
     )
     assert endless[0].tolist() == pytest.approx([0.1 * (2 - 0.5**7)] * 6)
     assert bound[0].tolist() == pytest.approx([0.1 * (2 - 0.5**3)] * 6)
 
 
 @pytest.mark.parametrize("today", [False, True])
-def test_a_next_match_that_nobody_saw_is_worth_what_this_one_was(make_ppo, make_batch, today):
-    """Where a segment ends with its match, the last decision's own value stands for what follows."""
+def test_an_unseen_next_match_has_the_value_of_the_last_decision(make_ppo, make_batch, today):
+    """Where a segment ends with its match and returns continue."""
     batch = played(make_ppo(), make_batch)
     batch.terminated[7, :2] = True, False
     values = torch.from_numpy(batch.extras["curious"])
-    present = Present(log_ratio=torch.zeros(values.shape), values={"curious": values}) if today else None
-    stream = RewardStream(head="curious", gamma=0.5, ends=False, reward=tenth)
-    advantage, _ = estimate(batch, stream, trainable=batch.trainable(), gae_lambda=0.0, per_tick=False, present=present)
+    reevaluation = Reevaluation(log_ratio=torch.zeros(values.shape), values={"curious": values}) if today else None
+    signal = RewardSignal(head="curious", gamma=0.5, ends_with_match=False, reward=tenth)
+    advantage, _ = estimate_signal(
+        batch,
+        signal,
+        trainable=batch.trainable(),
+        gae_lambda=0.0,
+        per_tick=False,
+        group=Alone(),
+        reevaluation=reevaluation,
+    )
     assert advantage[7, 0] == pytest.approx(0.1 + 0.5 * values[7, 0] - values[7, 0])
     assert advantage[7, 1] == pytest.approx(0.1 + 0.5 * values[8, 1] - values[7, 1])
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
 def test_value_losses_have_weights(make_ppo, make_batch, weight):
-    """A head that counts nothing stays as it is."""
+    """The head of a signal with value weight 0 does not change."""
     ppo = make_ppo(learning_rate=0.01)
     trainer, batch = trainer_of(ppo, value_weight=weight), played(ppo, make_batch)
     before = trainer.weights()
@@ -138,20 +150,13 @@ def test_value_losses_have_weights(make_ppo, make_batch, weight):
     assert (trainer.weights()[name] != before[name]).all() == bool(weight)
 
 
-def test_metrics_tell_of_every_head_and_loss(make_ppo, make_batch):
-    """The auxiliary loss begins at 1, and values are named after their heads."""
+def test_every_signal_has_metrics(make_ppo, make_batch):
+    """Their names begin with the prefix of the signal."""
     ppo = make_ppo(num_minibatches=1)
-    trainer, batch = trainer_of(ppo, auxiliary=Guess()), played(ppo, make_batch)
+    trainer, batch = trainer_of(ppo), played(ppo, make_batch)
     metrics = trainer.update(batch, progress=0.0).metrics
-    assert metrics["auxiliary_loss"] == pytest.approx(1.0)
     assert metrics["value_mean"] == pytest.approx(batch.extras["value"][:8].mean(), abs=1e-5)
     assert metrics["curious_value_mean"] == pytest.approx(batch.extras["curious"][:8].mean(), abs=1e-5)
-    assert "auxiliary_loss" not in trainer_of(ppo).update(batch, progress=0.0).metrics
-
-
-def tenth(batch):
-    """Reward every decision."""
-    return np.full_like(batch.reward, 0.1)
 
 
 def test_both_heads_are_learned(make_ppo, make_batch):
@@ -164,39 +169,6 @@ def test_both_heads_are_learned(make_ppo, make_batch):
     for head in HEADS:
         name = f"network.critic_heads.{head}.out.bias"
         assert after[name] != before[name]
-
-
-class Guess(nn.Module):
-    """A loss with a weight of its own: its distance from 1."""
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-        self.register_buffer("steps", torch.zeros(()))
-
-    def forward(self, rows):
-        """Return it, and count."""
-        self.steps += 1
-        return (self.weight - 1).square() + 0 * rows.advantage.sum()
-
-
-def test_an_auxiliary_loss_is_trained_and_saved(make_ppo, make_batch):
-    """But its weights do not travel with the model."""
-    ppo = make_ppo(learning_rate=0.01, num_minibatches=2)
-    trainer, batch = trainer_of(ppo, auxiliary=Guess()), played(ppo, make_batch)
-    plain = trainer_of(ppo)
-    for one in (trainer, plain):
-        one.update(batch, progress=0.0)
-    assert trainer.weights().keys() == plain.weights().keys()
-    state = trainer.state()
-    assert state["auxiliary/weight"] > 0
-    assert state["auxiliary/steps"] == 2
-    again = trainer_of(ppo, auxiliary=Guess())
-    again.load_weights(trainer.weights())
-    again.load_state(state)
-    for one in (trainer, again):
-        one.update(batch, progress=0.0)
-    assert all(np.array_equal(array, again.state()[name]) for name, array in trainer.state().items())
 
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0, 100_000.0])
@@ -223,7 +195,7 @@ def test_normalised_values_learn_returns_of_any_scale(make_ppo, make_batch, offs
 
 
 def test_the_scale_of_values_is_an_average_over_updates(make_ppo, make_batch):
-    """The moments of one batch's returns do not replace those before: a hundredth comes, the rest stays."""
+    """The moments of a batch enter with a weight of a hundredth."""
     ppo = make_ppo(normalize_value=True, gamma=0.0)
     trainer, returns = ppo.make_trainer(seed=1), []
     for seed, offset in enumerate((10.0, -2.0, 4.0)):
