@@ -97,7 +97,7 @@ def test_the_example_of_the_readme_imitates_its_teacher(make_ppo, make_batch):
     ppo = make_ppo(learning_rate=0.01, epochs=20)
     teacher = ppo._make_model()
     with torch.no_grad():
-        teacher.network.heads["policy"].bias.copy_(torch.tensor([2.0, 0.0, -2.0, 0.0]))
+        teacher.network.heads["policy"].out.bias.copy_(torch.tensor([2.0, 0.0, -2.0, 0.0]))
     before = {name: tensor.clone() for name, tensor in teacher.state_dict().items()}
     trainer, batch = trainer_of(ppo, teacher=TeacherKL(teacher, coefficient=10.0)), make_batch(ppo)
     first, last = (trainer.update(batch, progress=0.0).metrics["teacher_kl"] for _ in range(2))
