@@ -1,4 +1,4 @@
-"""Types of command-line options that click does not have."""
+"""Types of command-line options that click lacks."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["FiniteRange"]
 
 
 class FiniteRange(click.FloatRange):
-    """A `click.FloatRange` of numbers that one can wait for: without nan, which passes every bound, and infinity."""
+    """A `click.FloatRange` without infinity, and without nan, which passes all bounds of click."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return the number.
 
         Raises:
-            click.BadParameter: It is none, not finite, or out of the range.
+            click.BadParameter: The value is not a number, not finite, or out of range.
         """
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):

@@ -1,4 +1,4 @@
-"""What a plugin registers: a named, lazily imported component of one kind."""
+"""Components: what plugins register, by name and import path."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _LINE = Check("one line of text", lambda value: isinstance(value, str) and "\n" 
 
 @frozen(kw_only=True)
 class Component:
-    """One thing a plugin offers, named but not yet imported.
+    """A component of a plugin, which is imported on first use.
 
     Args:
-        name: Unique within its kind; written in TOML files (``^[a-z0-9][a-z0-9._-]{0,63}$``).
-        factory: ``"package.module:attribute"`` of the callable that makes it. Its signature depends on
-            the kind and is given by the register hook in `ludus.hookspecs`.
-        config: ``"package.module:Class"`` of a frozen attrs class made of `ludus.option.option` fields,
-            or None for a component without options.
+        name: Name in TOML files, unique within the kind (``^[a-z0-9][a-z0-9._-]{0,63}$``).
+        factory: ``"package.module:attribute"`` of the callable that makes it. The register hook of the kind in
+            `ludus.hookspecs` documents its signature.
+        config: ``"package.module:Class"`` of a frozen attrs class of `ludus.option.option` fields; None for a component
+            without options.
         summary: One line for `ludus plugins`.
-        environments: For agents: names of the environments whose seats it can fill; empty means any.
-        service: For inference: ``"package.module:attribute"`` of the callable that makes its service, see
-            `ludus.service`; None for a component that needs none.
+        environments: For agents: names of the environments that it plays; empty for all.
+        service: For inference runtimes: ``"package.module:attribute"`` of the callable that makes its service, see
+            `ludus.service`; None without a service.
     """
 
     name: str = field(validator=name())
@@ -56,10 +56,10 @@ class Component:
         return _load(self.factory, self.name)  # type: ignore[no-any-return]
 
     def load_config(self) -> type[Any] | None:
-        """Import and return the configuration class, None where there is none.
+        """Import and return the configuration class; None if there is none.
 
         Raises:
-            PluginError: The import failed, the attribute is missing, or it is no attrs class.
+            PluginError: The import failed, the attribute is missing, or it is not an attrs class.
         """
         if self.config is None:
             return None
@@ -72,7 +72,7 @@ class Component:
         return cls
 
     def load_service(self) -> Callable[..., Any] | None:
-        """Import and return what makes the service, None where there is none.
+        """Import and return the factory of the service; None if there is none.
 
         Raises:
             PluginError: The import failed or the attribute is missing.
@@ -88,11 +88,11 @@ def _load(path: str, component: str) -> Any:
             value = getattr(value, part)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # a plugin's import may raise anything: exit, or what a panic in Rust becomes
-        # the loader of libraries knows no MemoryError; of any other cause it says more
-        short = isinstance(error, MemoryError) or str(error).endswith("failed to map segment from shared object")
+    except BaseException as error:  # an import may raise anything: SystemExit, or a panic of Rust code
+        # the dynamic linker reports a lack of memory as an ImportError
+        no_memory = isinstance(error, MemoryError) or str(error).endswith("failed to map segment from shared object")
         suggested_fix = "reinstall the plugin, or block it with LUDUS_BLOCK_PLUGINS"
-        if short:
+        if no_memory:
             suggested_fix = "memory is short: free some, or raise the limit of this process (ulimit -v)"
         raise PluginError(
             f"component {component!r}: cannot import {path!r}: {type(error).__name__}: {error} — {suggested_fix}"

@@ -1,22 +1,22 @@
-"""The one error tree of ludus.
+"""The exceptions of ludus.
 
 ::
 
     LudusError
-    ├── ConfigError           (ValueError)    a value in a TOML file or on the command line is wrong
-    ├── PluginError           (RuntimeError)  a plugin broke, clashes, or speaks another API level
-    │   └── UnknownComponent  (LookupError)   nothing installed provides the component asked for
-    ├── ContractError         (ValueError)    an environment, interface, policy … broke its contract
+    ├── ConfigError           (ValueError)    a value of a TOML file or the command line is wrong
+    ├── PluginError           (RuntimeError)  a plugin failed, clashes, or needs another API level
+    │   └── UnknownComponent  (LookupError)   no installed plugin provides a component
+    ├── ContractError         (ValueError)    a component violated its contract
     ├── UnsupportedNetwork    (NotImplementedError) an inference runtime cannot run the network
-    ├── WireError             (ValueError)    bytes from a peer are not a valid message
-    ├── LinkError             (ConnectionError) a peer cannot be reached or an address is not allowed
-    ├── RunError              (RuntimeError)  a run folder cannot be used as asked
-    │   ├── StoreError                        the league store is damaged or was written by a newer ludus
+    ├── WireError             (ValueError)    received bytes are not a valid message
+    ├── LinkError             (ConnectionError) a peer cannot be reached, or an address is forbidden
+    ├── RunError              (RuntimeError)  a run folder cannot be used
+    │   ├── StoreError                        the league database is damaged or of a newer ludus
     │   └── ModelError                        a model file is missing or does not match its hash
-    └── WorkerError           (RuntimeError)  a worker process failed for good
+    └── WorkerError           (RuntimeError)  a worker process failed too often
 
-A message says what was wrong, where, what was expected, and what to do next. The command line prints
-it as one line and no traceback.
+A message says what is wrong, where, what was expected, and how to fix it. The command line prints it without a
+traceback.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class LudusError(Exception):
-    """Base of every error that ludus raises on purpose."""
+    """Base class of all exceptions of ludus."""
 
 
 class ConfigError(LudusError, ValueError):
@@ -50,15 +50,15 @@ class ConfigError(LudusError, ValueError):
 
 
 class PluginError(LudusError, RuntimeError):
-    """A plugin failed to load, clashes with another, or speaks an unknown API level."""
+    """A plugin failed, clashes with another plugin, or needs another API level."""
 
 
 class UnknownComponent(PluginError, LookupError):  # noqa: N818 - reads better in `except` than with a suffix
-    """No installed plugin provides the component asked for."""
+    """No installed plugin provides a component of this name."""
 
 
 class ContractError(LudusError, ValueError):
-    """A component returned something that its contract forbids."""
+    """A component returned a value that its contract forbids."""
 
 
 class UnsupportedNetwork(LudusError, NotImplementedError):  # noqa: N818 - as above
@@ -70,15 +70,15 @@ class WireError(LudusError, ValueError):
 
 
 class LinkError(LudusError, ConnectionError):
-    """A peer cannot be reached, or an address may not be bound."""
+    """A peer cannot be reached, or an address cannot be bound."""
 
 
 class RunError(LudusError, RuntimeError):
-    """A run folder cannot be used as asked."""
+    """A run folder cannot be used."""
 
 
 class StoreError(RunError):
-    """The league store is damaged, locked, or of an unknown schema."""
+    """The league database is damaged, locked, or of an unknown schema."""
 
 
 class ModelError(RunError):
@@ -86,4 +86,4 @@ class ModelError(RunError):
 
 
 class WorkerError(LudusError, RuntimeError):
-    """A worker process failed for good."""
+    """A worker process failed too often to be restarted."""

@@ -1,10 +1,10 @@
-"""Every hook of ludus, typed and grouped by phase.
+"""The hooks of ludus.
 
-A plugin is a module (by habit ``plugin.py`` of its distribution) named by an entry point of the group ``ludus``. It
-implements any of these hooks under ``@ludus.hookimpl`` and imports nothing heavy at top level: components are
-registered by import path and loaded when a run asks for them.
+A plugin is a module, usually ``plugin.py`` of its distribution, named by an entry point of the group ``ludus``. It
+implements any of these hooks under ``@ludus.hookimpl`` and imports no large packages: components are registered by
+import path and loaded on first use.
 
-Hooks are wiring. None is called per environment step or per gradient step.
+No hook is called per environment step or per gradient step.
 """
 
 # mypy: disable-error-code="empty-body"
@@ -43,7 +43,7 @@ __all__ = [
     "ludus_register_rules",
 ]
 
-#: The plugin API level. A plugin module may set ``LUDUS_API = n``; a level above this one is refused.
+#: The plugin API level. A plugin module may set ``LUDUS_API = n``; plugins of a higher level are not loaded.
 API_LEVEL = 1
 
 hookspec = pluggy.HookspecMarker("ludus")
@@ -51,14 +51,14 @@ hookimpl = pluggy.HookimplMarker("ludus")
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Registration: called once when plugins are loaded, in every process. Each returns components; none has arguments. The
-# hooks are the kinds of components (`KINDS`), by their names and in this order.
+# Registration: called once in every process, when plugins are loaded. The names of these hooks, in this order, define
+# the kinds of components (`KINDS`).
 # ---------------------------------------------------------------------------------------------------------------
 
 
 @hookspec
 def ludus_register_environments() -> Iterable[Component]:
-    """Offer environments.
+    """Register environments.
 
     Returns:
         Components whose factory is called as ``factory(config, num_matches=B)`` in samplers, evaluators and on the
@@ -70,12 +70,11 @@ def ludus_register_environments() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_interfaces() -> Iterable[Component]:
-    """Offer interfaces.
+    """Register interfaces.
 
     Returns:
-        Components whose factory is called as ``factory(config)`` in every process that learns or plays, anew for each
-        policy and trainer and wherever only the spaces behind it are asked for, and returns an
-        `ludus.interface.Interface`.
+        Components whose factory is called as ``factory(config)`` in every process that learns or plays, once for each
+        policy and trainer and whenever the transformed spaces are needed, and returns an `ludus.interface.Interface`.
 
     Since 0.1.
     """
@@ -83,7 +82,7 @@ def ludus_register_interfaces() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_agents() -> Iterable[Component]:
-    """Offer scripted agents.
+    """Register scripted agents.
 
     Returns:
         Components whose factory is called as ``factory(config, spec=spec, role=name)`` in samplers, evaluators and on
@@ -95,7 +94,7 @@ def ludus_register_agents() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_networks() -> Iterable[Component]:
-    """Offer networks.
+    """Register networks.
 
     Returns:
         Components whose factory is called as ``factory(config, request=NetworkRequest)`` in learners and samplers, and
@@ -107,15 +106,15 @@ def ludus_register_networks() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_inference() -> Iterable[Component]:
-    """Offer inference runtimes.
+    """Register inference runtimes.
 
     Returns:
         Components whose factory is called as ``factory(config, module=module, request=NetworkRequest)`` in samplers and
         evaluators, once per policy, and returns an `ludus.inference.Inference`. It raises
-        `ludus.errors.UnsupportedNetwork` where it cannot run the module; torch runs it then. The factory of a component
-        with a ``service`` is called with ``site=`` too, the `ludus.service.ServiceEndpoint` of its service, None in
-        runs of one process; the service itself is made by ``service(config, context=ServiceContext)`` in a worker
-        process of its own and is a `ludus.launcher.Worker`.
+        `ludus.errors.UnsupportedNetwork` if it cannot run the module; torch runs it then. The factory of a component
+        with a ``service`` also gets ``site=``, the `ludus.service.ServiceEndpoint` of its service, None in a
+        single-process run. The service itself is made by ``service(config, context=ServiceContext)`` in its own worker
+        process and is a `ludus.launcher.Worker`.
 
     Since 0.1.
     """
@@ -123,7 +122,7 @@ def ludus_register_inference() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_algorithms() -> Iterable[Component]:
-    """Offer algorithms.
+    """Register algorithms.
 
     Returns:
         Components whose factory is called as ``factory(config, context=AlgorithmContext)`` in learners and samplers,
@@ -135,12 +134,12 @@ def ludus_register_algorithms() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_matchmakers() -> Iterable[Component]:
-    """Offer matchmakers.
+    """Register matchmakers.
 
     Returns:
         Components whose factory is called as ``factory(config, build=build)`` in the coordinator, and returns an
-        `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures; it is
-        called before the factory returns, since options of matchmakers that nobody has made by then are a mistake.
+        `ludus.matchmaker.Matchmaker`. ``build(name)`` makes another matchmaker of the same player, for mixtures. It
+        must be called before the factory returns: options of matchmakers that were not made by then are errors.
 
     Since 0.1.
     """
@@ -148,12 +147,12 @@ def ludus_register_matchmakers() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_ratings() -> Iterable[Component]:
-    """Offer methods of rating.
+    """Register rating methods.
 
     Returns:
         Components whose factory is called as ``factory(config, anchors=names, seats=seats)`` in the coordinator and
-        by whoever reads a run, and returns an `ludus.matchmaker.RatingTable`. `seats` are those of a match, as in
-        `ludus.environment.EnvironmentSpec.seats`.
+        in programs that read a run, and returns an `ludus.matchmaker.RatingTable`. `seats` are the seats of a match,
+        as in `ludus.environment.EnvironmentSpec.seats`.
 
     Since 0.1.
     """
@@ -161,7 +160,7 @@ def ludus_register_ratings() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_rules() -> Iterable[Component]:
-    """Offer rules of leagues.
+    """Register rules of leagues.
 
     Returns:
         Components whose factory is called as ``factory(config)`` in the coordinator, and returns an
@@ -173,7 +172,7 @@ def ludus_register_rules() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_launchers() -> Iterable[Component]:
-    """Offer launchers.
+    """Register launchers.
 
     Returns:
         Components whose factory is called as ``factory(config)`` in the coordinator, and returns an
@@ -185,11 +184,12 @@ def ludus_register_launchers() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_metric_sinks() -> Iterable[Component]:
-    """Offer metric sinks.
+    """Register metric sinks.
 
     Returns:
         Components whose factory is called as ``factory(config, run_dir=path)`` in the coordinator, and returns an
-        `ludus.metrics.MetricSink`. One called ``terminal`` shows every run of ``ludus train``, but with ``--json``.
+        `ludus.metrics.MetricSink`. The sink called ``terminal`` displays every run of ``ludus train``, unless
+        ``--json`` is given.
 
     Since 0.1.
     """
@@ -197,11 +197,11 @@ def ludus_register_metric_sinks() -> Iterable[Component]:
 
 @hookspec
 def ludus_register_commands() -> Iterable[Component]:
-    """Offer subcommands of ``ludus``.
+    """Register subcommands of ``ludus``.
 
     Returns:
-        Components whose factory *is* a ``click.Command``; it is imported only when the command is used. One called
-        ``report`` is run at the end of ``ludus train``, with the run folder.
+        Components whose factory *is* a ``click.Command``; it is imported when the command is used. The command
+        called ``report`` is run at the end of ``ludus train``, with the run folder.
 
     Since 0.1.
     """
@@ -215,13 +215,13 @@ def ludus_register_commands() -> Iterable[Component]:
 
 @hookspec
 def ludus_match_ended(fixture: str, participants: Sequence[str], outcome: Sequence[float], matches: int) -> None:
-    """Hear about finished matches of one fixture.
+    """Receive finished matches of one fixture.
 
     Args:
-        fixture: The fixture's id.
-        participants: One per seat, in seat order.
-        outcome: Points per team summed over the matches reported (1 win, ½ draw, 0 loss each).
-        matches: How many matches this report covers.
+        fixture: Id of the fixture.
+        participants: Participant of every seat, in seat order.
+        outcome: Points of every team, summed over the matches (1 for a win, ½ for a draw, 0 for a loss).
+        matches: Number of matches.
 
     Since 0.1.
     """
@@ -229,11 +229,11 @@ def ludus_match_ended(fixture: str, participants: Sequence[str], outcome: Sequen
 
 @hookspec
 def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) -> None:
-    """Hear about a new frozen model.
+    """Receive a new frozen model.
 
     Args:
-        player: The player it belongs to.
-        model: Its participant name, ``player@number``.
+        player: Player that owns the model.
+        model: Participant name of the model, ``player@number``.
         manifest: Hash, parent, decisions, configuration and plugin versions.
 
     Since 0.1.
@@ -242,17 +242,17 @@ def ludus_model_frozen(player: str, model: str, manifest: Mapping[str, object]) 
 
 @hookspec
 def ludus_metrics_reported(metrics: Sequence[Metric]) -> None:
-    """Hear about metrics, every `metrics.interval_s` or less often.
+    """Receive metrics, every `metrics.interval_s` or less often.
 
     Args:
-        metrics: What the metric sinks receive too.
+        metrics: The metrics, as metric sinks receive them.
 
     Since 0.1.
     """
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The kinds of components, read off the registration hooks above.
+# The kinds of components, derived from the names of the registration hooks.
 # ---------------------------------------------------------------------------------------------------------------
 
 _REGISTER = "ludus_register_"

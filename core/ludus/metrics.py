@@ -1,4 +1,4 @@
-"""The metric-sink contract: where numbers about a run go."""
+"""The contract of metric sinks, which receive the metrics of a run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Metric", "MetricSink"]
 
 @frozen(kw_only=True)
 class Metric:
-    """One number.
+    """One value of a metric.
 
     Args:
         name: Path-like, for example ``"learner/main_agent/entropy"``.
-        value: Finite, or NaN where it is not known yet.
-        decisions: Decisions the league had trained on, the x-axis that does not depend on the machine.
-        elapsed_s: Seconds the run has trained, over all resumes.
+        value: Finite, or NaN if it is not known yet.
+        decisions: Trained decisions over all players; an x-axis that does not depend on the speed of the host.
+        elapsed_s: Training time in seconds over all sessions.
     """
 
     name: str
@@ -28,10 +28,10 @@ class Metric:
 
 
 class MetricSink(Protocol):
-    """Receives metrics in the coordinator process. One that raises is told of and gets nothing more."""
+    """Receives metrics in the coordinator process. A sink that raises an exception gets no more metrics."""
 
     def write(self, metrics: Sequence[Metric]) -> None:
-        """Take a few metrics; called every `metrics.interval_s` or less often."""
+        """Write metrics; called every `metrics.interval_s` or less often."""
 
     def close(self) -> None:
-        """Flush and free everything."""
+        """Flush and release all resources."""

@@ -6,9 +6,9 @@ A configuration class is a frozen attrs class whose every field is made by `opti
     class PPOConfig:
         clip_epsilon: float = option(0.2, between(0.0, 1.0, open=True), help="PPO clip range; paper: 0.2")
 
-Checks carry the sentence that an error message needs ("expected a number in (0, 1)"), so that the
-loader can report every wrong value of a file at once, without a traceback. This module imports
-neither torch nor numpy: configuration classes must be cheap to import.
+A check holds the text that an error message needs ("expected a number in (0, 1)"), so that all wrong values of a file
+are reported at once, without a traceback. This module imports neither torch nor NumPy: configuration classes must be
+cheap to import.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ __all__ = [
 
 @attrs.frozen
 class Check:
-    """A predicate on one value together with the words for what it accepts.
+    """A predicate on one value, and a description of the values that it accepts.
 
     Args:
-        expected: Completes "expected …", for example ``"a number in (0, 1)"``.
-        accepts: Returns whether the value is fine.
-        choices: The allowed values where they are few; used for "did you mean".
+        expected: Completion of "expected …", for example ``"a number in (0, 1)"``.
+        accepts: Returns whether a value is valid.
+        choices: All valid values, if there are few; used for "did you mean".
     """
 
     expected: str
     accepts: Callable[[Any], bool]
     choices: tuple[str, ...] = ()
 
-    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:  # noqa: ARG002 - attrs'
+    def __call__(self, instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:  # noqa: ARG002 - attrs requires them
         """Validate as an attrs validator.
 
         Raises:
@@ -72,19 +72,19 @@ def option(
     lasting: bool = False,
     device: bool = False,
 ) -> Any:
-    """Declare one configuration field: default, check, and a line of meaning, unit and range.
+    """Declare one configuration field.
 
     Args:
-        default: A mutable one (list, dict) is copied for every instance.
-        check: What is accepted.
-        help: The line.
-        scheduled: Whether every other value than the default makes something follow the training budget. A run without
-            a budget says that it does not.
-        learning: Of interfaces and networks: whether it is about learning alone, as rewards are. What changes what a
-            model sees or does stays as it was when a run is resumed.
-        lasting: Of environments: whether models rest on it, as on which game an adapter plays. It stays as it was when
-            a run is resumed; other options, the rules of the game, may change.
-        device: Of inference: whether it names a torch device, which the computer that a run starts on must have.
+        default: Default value; a mutable one (list, dict, set) is copied for every instance.
+        check: Check of the value.
+        help: One line with meaning, unit and range.
+        scheduled: Whether any value but the default follows the training budget. A run without a budget warns that the
+            option has no effect.
+        learning: For interfaces and networks: whether the option affects learning only, as rewards do. All other
+            options change what a model observes or does, and must not change when a run is resumed.
+        lasting: For environments: whether models depend on the option, such as the game that an adapter plays. It must
+            not change when a run is resumed; other options, such as rules of the game, may.
+        device: For inference runtimes: whether the option names a torch device, which the host must have.
     """
     metadata = {"help": help, "learning": learning, "lasting": lasting, "device": device} | (
         {"unscheduled": default} if scheduled else {}
@@ -145,7 +145,7 @@ def whole(low: int, high: int) -> Check:
 
 
 def one_of(*choices: str) -> Check:
-    """Accept exactly the given words."""
+    """Accept the given words only."""
     return Check("one of " + ", ".join(choices), lambda value: value in choices, choices)
 
 
@@ -158,12 +158,12 @@ def each(check: Check) -> Check:
 
 
 def optional(check: Check) -> Check:
-    """Accept None besides what a check accepts, for options that may be left unset."""
+    """Accept None besides the values of a check."""
     return attrs.evolve(check, accepts=lambda value: value is None or check.accepts(value))
 
 
 def text() -> Check:
-    """Accept texts, not those of NumPy."""
+    """Accept strings, but not those of NumPy."""
     return Check("a text", lambda value: type(value) is str)
 
 

@@ -1,4 +1,4 @@
-"""Text as a terminal may be given it."""
+"""Escape text for terminals."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters escaped, which would be orders to the terminal: C0, DEL and C1."""
+    """Return a text with control characters (C0, DEL and C1) escaped, which a terminal would execute."""
     return text.translate(_ESCAPED)

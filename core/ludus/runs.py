@@ -1,4 +1,4 @@
-"""Reading runs: what commands, dashboards and scripts outside the core need of a run folder or of what is installed.
+"""Read runs, and play with their models or with installed agents: the API of commands, dashboards and scripts.
 
 ::
 
@@ -8,7 +8,7 @@
         environment = run.make_environment(1)
         agent = run.agent("main_agent@latest", "player", environment=environment)
 
-Nothing here writes but `change_pool`, and nothing imports torch before an agent is made.
+Only `change_pool` writes. torch is imported when an agent of a model is made.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from ludus._config.sections import RunConfig
 from ludus._league.league import League
 from ludus._league.statistics import Score, score
 from ludus._plugins.manager import Plugins, load_plugins
+from ludus._run.agent_factory import make_anchor_agent, make_model_agent
 from ludus._run.context import RunContext
 from ludus._run.factories import learned_role, make, make_agent, make_environment
 from ludus._run.metrics import read_metrics
@@ -74,31 +75,31 @@ __all__ = [
 
 
 def open_run(folder: str | Path, *, overrides: Sequence[str] = ()) -> Run:
-    """Open a snapshot of a run for reading; works while the run goes on.
+    """Open a snapshot of a run for reading, even while the run goes on.
 
     Args:
         folder: The run folder.
-        overrides: Replace options of its configuration, as ``key.path=value``.
+        overrides: Texts ``key.path=value`` that replace options of its configuration.
 
     Raises:
         RunError: The folder holds no run.
         StoreError: The league is damaged or was written by a newer ludus.
-        ConfigError: Its method of rating is not installed.
+        ConfigError: The rating method of the run is not installed.
     """
     return Run(Path(folder), overrides=overrides)
 
 
 class Run(AbstractContextManager["Run"]):
-    """A run as it was when it was opened. Made by `open_run`; leaving the ``with`` block ends the snapshot.
+    """A snapshot of a run, made by `open_run` and closed at the end of its ``with`` block.
 
-    Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. A snapshot
-    that stays open keeps the run from tidying its database up, so hold it briefly.
+    Players, models, pools, ratings, configuration and agents stay usable after that; the log does not. While a snapshot
+    is open, the run cannot shrink its database file, so close it soon.
 
     Attributes:
         folder: The run folder.
-        league: What matchmakers see: players, anchors, pools by name, payoffs by pair, ratings.
+        league: The league as matchmakers read it: players, anchors, pools, payoffs and ratings.
         seats: The seats of a match, in the order of a fixture's participants.
-        models: All frozen models by participant, in the order in which they were frozen.
+        models: All frozen models by participant name, in the order of freezing.
         pools: The members of every pool, oldest first.
     """
 
@@ -122,11 +123,11 @@ class Run(AbstractContextManager["Run"]):
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    # --- what is configured and installed -------------------------------------------------------------------------
+    # --- configuration -----------------------------------------------------------------------------------------
 
     @cached_property
     def plugins(self) -> Plugins:
-        """Return what is installed."""
+        """Return the installed plugins."""
         return load_plugins()
 
     @cached_property
@@ -134,71 +135,71 @@ class Run(AbstractContextManager["Run"]):
         """Return the run's configuration, whose fields are the sections of a TOML file.
 
         Raises:
-            ConfigError: It is not valid here, for example because a plugin is missing.
+            ConfigError: It is not valid on this host, for example because a plugin is missing.
         """
         return load_config(self.folder / "run.toml", overrides=self._overrides, plugins=self.plugins)
 
     # --- the league -----------------------------------------------------------------------------------------------
 
     def resolve(self, name: str) -> str:
-        """Return the participant that a person means by ``player``, ``player@latest``, ``player@live`` or its name.
+        """Return the participant of a name: ``player``, ``player@latest``, ``player@live`` or a participant's own name.
 
         Raises:
-            ConfigError: There is none; the message says which name comes close.
+            ConfigError: There is no such participant; the message suggests a similar name.
         """
         return self._league.roster.resolve(name)
 
     # --- the log --------------------------------------------------------------------------------------------------
 
-    def _sound(self) -> AbstractContextManager[None]:
-        """Tell of damage as a `StoreError`, which reading may raise at any row."""
+    def _wrap_errors(self) -> AbstractContextManager[None]:
+        """Wrap database errors, which reading may raise at any row, in a `StoreError`."""
         return wrap_database_errors(self.folder / DATABASE)
 
     def meta(self, key: str) -> Any:
-        """Return a value noted when the run began (``"environment"``, ``"created_s"``, ``"seed"``), None if missing."""
-        with self._sound():
+        """Return a value stored at the start (``"environment"``, ``"created_s"``, ``"seed"``); None if missing."""
+        with self._wrap_errors():
             return self._store.meta(key)
 
     def counters(self) -> Mapping[str, float]:
-        """Return what was counted over all starts, such as ``"elapsed_s"`` and training ``"matches"``."""
-        with self._sound():
+        """Return the counters over all sessions, such as ``"elapsed_s"`` and training ``"matches"``."""
+        with self._wrap_errors():
             return self._store.counters()
 
     def num_matches(self, *, kind: str | None = None) -> int:
-        """Return the length of the match log.
+        """Return the number of matches in the log.
 
         Args:
-            kind: Only ``"train"`` or only ``"eval"`` matches.
+            kind: ``"train"`` or ``"eval"`` matches only; None for all.
         """
-        with self._sound():
+        with self._wrap_errors():
             return self._store.matches.count(kind=kind)
 
     def matches(self, *, last: int | None = None, kind: str | None = None) -> Iterator[MatchRecord]:
-        """Return the match log ordered by fixture and number.
+        """Yield the match log, ordered by fixture and match number.
 
         Args:
-            last: Only so many from its end.
-            kind: Only ``"train"`` or only ``"eval"`` matches.
+            last: Number of matches from the end of the log; None for all.
+            kind: ``"train"`` or ``"eval"`` matches only; None for all.
         """
-        with self._sound():
+        with self._wrap_errors():
             yield from self._store.matches.records(last=last, kind=kind)
 
     def fixtures(self, *, kind: str | None = None) -> Iterator[FixtureRecord]:
-        """Return what was asked for, ordered by id, also where nothing of it was played.
+        """Yield all fixtures ordered by id, including those without a played match.
 
         Args:
-            kind: Only ``"train"`` or only ``"eval"`` fixtures.
+            kind: ``"train"`` or ``"eval"`` fixtures only; None for all.
         """
-        with self._sound():
+        with self._wrap_errors():
             yield from self._store.fixtures.records(kind=kind)
 
     def pool_log(self) -> Iterator[PoolRecord]:
-        """Return the changes of pools with the times at which they were made, oldest first."""
-        with self._sound():
+        """Yield the changes of pools with their times, oldest first."""
+        with self._wrap_errors():
             yield from self._store.pools.records()
 
     def metrics(self) -> Iterator[Metric]:
-        """Return the run's metrics in the order in which they were written; none where the run wrote none.
+        """Yield the metrics of the run in the order in which they were written.
 
         Raises:
             RunError: A line is damaged.
@@ -207,30 +208,30 @@ class Run(AbstractContextManager["Run"]):
         return read_metrics(path) if path.exists() else iter(())
 
     def payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
-        """Return by (kind, a, b) the ``[3] int64`` wins, draws and losses of a against b."""
-        with self._sound():
+        """Return ``[3] int64`` wins, draws and losses of a against b, by (kind, a, b)."""
+        with self._wrap_errors():
             return self._store.payoffs.totals()
 
     def recompute_payoffs(self) -> Mapping[tuple[str, str, str], np.ndarray]:
-        """Return the same counted from the match log alone.
+        """Return the payoffs computed from the match log.
 
         Raises:
             StoreError: The log has matches of fixtures that do not exist.
         """
-        with self._sound():
+        with self._wrap_errors():
             return self._store.payoffs.recompute()
 
     def checkpoints(self) -> Mapping[str, Checkpoint]:
-        """Return by player the checkpoint to resume from: its ``path`` in the run folder and its ``hash``.
+        """Return the newest checkpoint of every player: its ``path`` in the run folder and its ``hash``.
 
-        They are those of now, not of the snapshot: a run that goes on soon deletes those that it has replaced.
+        They are read anew, not from the snapshot, because a running run deletes checkpoints that it has replaced.
         """
-        with Store.read(self.folder) as now:
-            return now.checkpoints.latest()
+        with Store.read(self.folder) as current:
+            return current.checkpoints.latest()
 
     def damage(self) -> list[str]:
-        """Return what the database finds wrong with its file, one line each."""
-        with self._sound():
+        """Return one line for every problem that SQLite finds in the database file."""
+        with self._wrap_errors():
             return self._store.damage()
 
     # --- playing --------------------------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ class Run(AbstractContextManager["Run"]):
 
         Raises:
             ConfigError: As for `config`.
-            PluginError: Its factory raised.
+            PluginError: The factory raised.
         """
         return make_environment(self.config.environment, num_matches)
 
@@ -249,30 +250,28 @@ class Run(AbstractContextManager["Run"]):
 
         Args:
             name: As for `resolve`, or the name of an installed agent.
-            role: The role it sits in.
-            environment: Where it will play.
-            deterministic: A model takes its most likely actions instead of sampling.
+            role: Role that it plays.
+            environment: Environment in which it will play.
+            deterministic: Take the most likely actions instead of sampling; for models only.
 
         Raises:
-            ConfigError: There is no such participant, or it is not frozen.
+            ConfigError: There is no such participant, or it is a live player.
             ModelError: The model cannot be loaded.
         """
-        from ludus._run.agent_factory import make_anchor_agent, make_model_agent  # noqa: PLC0415 - with all workers, which a reader does without
-
         league = self._league
-        known = name.partition("@")[0] in league.players or name in league.anchors
-        if not known and name in self.plugins.components("agent"):
-            [chosen] = select_components(self.plugins, [("agent", name)])
-            return make_agent(chosen, environment.spec, role)
+        player = name.partition("@")[0]
+        in_league = player in league.players or name in league.anchors
+        if not in_league and name in self.plugins.components("agent"):
+            [selected] = select_components(self.plugins, [("agent", name)])
+            return make_agent(selected, environment.spec, role)
         participant = league.roster.resolve(name)
-        model = league.models.get(participant)
-        if model is None and participant not in league.anchors:
-            player = name.partition("@")[0]
-            some = f"one, for example {player}@latest, or " if league.players[player].models else ""
-            raise ConfigError(f"{name} is no frozen model; name {some}a scripted agent")
         spec, players = environment.spec, self.config.players
-        if model is None:
+        if participant in league.anchors:
             return make_anchor_agent(self.config, participant, role, spec)
+        model = league.models.get(participant)
+        if model is None:
+            example = f"one, for example {player}@latest, or " if league.players[player].models else ""
+            raise ConfigError(f"{name} is no frozen model; name {example}a scripted agent")
         if model.player not in players:
             raise ModelError(f"model {participant!r} belongs to no player of this run; there are {', '.join(players)}")
         weights = load_arrays(self.folder / "models", model.hash)
@@ -281,19 +280,19 @@ class Run(AbstractContextManager["Run"]):
 
 
 def change_pool(folder: str | Path, change: PoolChange) -> bool:
-    """Let a model enter or leave a pool of a run that is not going on; whoever resumes it finds the pool so.
+    """Add a model to a pool of a stopped run, or remove it; the resumed run goes on with the changed pool.
 
-    While a run goes on, its coordinator is the only one who writes the league.
+    While a run goes on, only its coordinator writes the league.
 
     Args:
         folder: The run folder.
-        change: What to do.
+        change: The change.
 
     Returns:
-        Whether that changed anything.
+        Whether the pool has changed.
 
     Raises:
-        RunError: The run is going on, or the folder holds none.
+        RunError: The run is going on, or the folder holds no run.
         StoreError: The model is unknown, or the league is damaged.
     """
     with wrap_database_errors(Path(folder) / DATABASE), Store.open(Path(folder)) as store:
@@ -305,20 +304,18 @@ def change_pool(folder: str | Path, change: PoolChange) -> bool:
 
 
 def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, deterministic: bool = False) -> Agent:
-    """Make an agent of a frozen model of any run; the manifest beside its file says how it plays.
+    """Make an agent of a frozen model from its file and the manifest beside it, without the run.
 
     Args:
-        file: ``…/<hash>.safetensors``, with ``<hash>.json`` beside it, as they lie in a run's folder ``models``.
-        role: The role it sits in.
-        spec: What is known of the environment it plays.
-        deterministic: It takes its most likely actions instead of sampling.
+        file: ``…/<hash>.safetensors``, with ``<hash>.json`` beside it, as in the folder ``models`` of a run.
+        role: Role that it plays.
+        spec: Specification of the environment.
+        deterministic: Take the most likely actions instead of sampling.
 
     Raises:
         ModelError: A file is missing or damaged, or the model learned another environment or role.
-        ConfigError: What it is made of is not installed.
+        ConfigError: A component of the model is not installed.
     """
-    from ludus._run.agent_factory import make_model_agent  # noqa: PLC0415 - with all workers, which a reader does without
-
     path = Path(file)
     if not is_hash(path.stem):
         raise ModelError(f"{path}: expected …/<hash>.safetensors, a file of a run's folder models under its own name")
@@ -331,16 +328,16 @@ def load_agent(file: str | Path, role: str, *, spec: EnvironmentSpec, determinis
     plugins = load_plugins()
     config = parse_config(data, source=str(path.with_suffix(".json")), plugins=plugins)
     (player,) = config.players.values()
-    own = learned_role(player, spec).name
-    if own != role:
-        raise ModelError(f"{path}: learned the role {own}, so it cannot play {role}")
+    own_role = learned_role(player, spec).name
+    if own_role != role:
+        raise ModelError(f"{path}: learned the role {own_role}, so it cannot play {role}")
     run = RunContext(config=config, plugins=plugins, run_dir=path.parent)
     return make_model_agent(run, player.name, weights, spec=spec, deterministic=deterministic)
 
 
 @frozen
 class Game:
-    """An installed environment and agents that play it, without a run. Made by `open_game`."""
+    """An installed environment and agents that play it, without a run; made by `open_game`."""
 
     _environment: SelectedComponent
     _agents: Mapping[str, SelectedComponent]
@@ -349,7 +346,7 @@ class Game:
         """Make a batch of the environment; the caller closes it.
 
         Raises:
-            PluginError: Its factory raised.
+            PluginError: The factory raised.
         """
         return make_environment(self._environment, num_matches)
 
@@ -357,7 +354,7 @@ class Game:
         """Make one of the agents for a role.
 
         Raises:
-            PluginError: Its factory raised.
+            PluginError: The factory raised.
         """
         return make_agent(self._agents[name], environment.spec, role)
 
@@ -369,13 +366,13 @@ def open_game(
     options: Mapping[str, Mapping[str, Any]] | None = None,
     overrides: Sequence[str] = (),
 ) -> Game:
-    """Choose an installed environment and agents by name.
+    """Select an installed environment and agents by name.
 
     Args:
-        environment: The environment's name.
-        agents: Names of the agents that will play.
-        options: Options of any of them, as tables by name.
-        overrides: The same as ``name.option=value``, which go before `options`.
+        environment: Name of the environment.
+        agents: Names of agents.
+        options: Tables of their options by component name.
+        overrides: Texts ``name.option=value``, which take precedence over `options`.
 
     Raises:
         ConfigError: With one line for every mistake.

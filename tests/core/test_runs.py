@@ -301,7 +301,7 @@ def test_an_anchor_comes_before_an_installed_agent_of_its_name(run, monkeypatch)
 def test_a_model_remembers_every_seat_of_a_batch(run):
     """Its state has room for all of them."""
     with closing(run.make_environment(4)) as environment:
-        assert run.agent("main@1", "player", environment=environment).seat_ids == 4 * 2
+        assert run.agent("main@1", "player", environment=environment).num_seats == 4 * 2
 
 
 def test_live_weights_do_not_play(run):
