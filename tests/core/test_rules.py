@@ -294,9 +294,9 @@ def once(kind, **fields):
 def test_an_order_that_is_lost_is_given_again(ruled):
     """With the next sign of life of the learner."""
     runner = ruled(Reset(player="main", reason="x"))
-    runner.lost = once(FreezeRequest)
+    runner.is_lost = once(FreezeRequest)
     runner.until(lambda: runner.coordinator.league.players["main"].generation == 1)
-    assert runner.lost.lost
+    assert runner.is_lost.lost
 
 
 def test_an_order_is_followed_once(ruled):
@@ -335,11 +335,11 @@ def test_a_learner_that_dies_over_an_order_starts_anew_all_the_same(ruled, momen
     runner.until(lambda: runner.coordinator.rule_runner.requests.pending)
     if moment != "ordered":
         runner.until(lambda: any(m.generation for m in runner.messages(ModelFrozen)))
-        runner.asleep.add("learner-main")
+        runner.paused.add("learner-main")
     if moment == "committed":
         runner.until(lambda: league.players["main"].generation)
         assert runner.learner("main").state.generation == 0
-    runner.asleep.clear()
+    runner.paused.clear()
     runner.start("learner-main")
     runner.until(lambda: runner.learner("main").state.generation == 1)
     runner.train(runner.coordinator.decisions + 1000)

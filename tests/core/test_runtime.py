@@ -1,4 +1,4 @@
-"""A league in one process leaves nothing behind."""
+"""The runner of a league in one process closes its workers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from ludus.errors import ConfigError
 from ludus_dummy.count import Count
 
 
-def test_workers_are_closed_where_the_next_cannot_be_made(league, monkeypatch):
-    """Whoever is there already may hold processes, files and memory."""
+def test_workers_are_closed_if_another_one_cannot_be_made(league, monkeypatch):
+    """Their environments are closed."""
     held, make, close = [], Count.__init__, Count.close
 
     def made(game, config, *, num_matches):

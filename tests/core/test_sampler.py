@@ -30,7 +30,7 @@ def blocks(runner):
 
 def run_with_slow_learner(runner):
     """Run a round; from time to time the learner receives nothing."""
-    runner.asleep = {"learner-main"} if runner.now_s % 0.8 < 0.5 else set()
+    runner.paused = {"learner-main"} if runner.now_s % 0.8 < 0.5 else set()
     runner.round()
 
 
@@ -53,14 +53,14 @@ def test_it_plays_only_with_credits(league):
     """No decision is lost or made with old weights meanwhile."""
     runner = league()
     runner.until(lambda: runner.sampler().channels["main"].sent)
-    runner.asleep = {"learner-main"}
+    runner.paused = {"learner-main"}
     for _ in range(200):
         runner.round()
     stuck = runner.sampler().count
     for _ in range(20):
         runner.round()
     assert runner.sampler().count == stuck
-    runner.asleep = set()
+    runner.paused = set()
     runner.until(lambda: runner.sampler().count > stuck + 100)
 
 
@@ -82,7 +82,7 @@ def test_a_waiting_sampler_continues_with_the_newest_weights(league):
     runner = league()
     lane = runner.sampler().channels["main"]
     runner.until(lambda: lane.sent)
-    runner.asleep = {"learner-main"}
+    runner.paused = {"learner-main"}
     for _ in range(200):
         runner.round()
     assert not lane.ready
@@ -159,7 +159,7 @@ def test_a_restarted_sampler_continues(league):
 def test_results_are_sent_again_until_they_are_acknowledged(league):
     """The store counts every match once."""
     runner = league()
-    runner.lost = lambda name, message: isinstance(message, ResultsAck) and runner.now_s < 6
+    runner.is_lost = lambda name, message: isinstance(message, ResultsAck) and runner.now_s < 6
     runner.until(lambda: runner.now_s > 7)
     runner.finish()
     told = runner.messages(Results, sender="sampler-0")
@@ -208,7 +208,7 @@ def test_a_stop_sends_all_results(league):
 def test_requests_are_repeated_with_increasing_intervals(league):
     """After one, two and four seconds: many samplers must not overload a slow coordinator."""
     runner = league(evaluation={"enabled": False})
-    runner.lost = lambda name, message: isinstance(message, Fixtures) and runner.now_s < 8
+    runner.is_lost = lambda name, message: isinstance(message, Fixtures) and runner.now_s < 8
     runner.until(lambda: runner.now_s > 7.5)
     assert len(runner.messages(FixtureRequest)) == 4
     runner.until(lambda: runner.coordinator.counts.training)
@@ -237,7 +237,7 @@ def test_it_requests_several_fixtures_at_once(league):
 def test_results_are_repeated_with_increasing_intervals(league):
     """After 5, 10 and 20 seconds."""
     runner = league(run={"decisions": 0}, sampling={"matches": 1, "rows_per_fixture": 1}, evaluation={"enabled": False})
-    runner.lost = lambda name, message: isinstance(message, ResultsAck)
+    runner.is_lost = lambda name, message: isinstance(message, ResultsAck)
     runner.until(lambda: runner.messages(Results))
     start, (first, *_) = runner.now_s, runner.messages(Results)
     runner.until(lambda: runner.now_s > start + 36)
@@ -270,7 +270,7 @@ def test_late_answers_increase_the_reserve(league):
             return True
         return False
 
-    runner.lost = hold_back
+    runner.is_lost = hold_back
     for _ in range(2000):
         runner.round()
         while late and late[0][0] <= runner.now_s:
@@ -278,7 +278,7 @@ def test_late_answers_increase_the_reserve(league):
         idle.append(8 - sampler.engine.num_running)
     assert sum(idle[:200]) > 200 * 2
     assert sum(idle[-1000:]) < 1000 * 0.5
-    runner.lost = lambda name, message: False
+    runner.is_lost = lambda name, message: False
     runner.until(lambda: sampler.requests.spare == 0)
 
 

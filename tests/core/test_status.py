@@ -189,12 +189,12 @@ def test_stall_is_reported_once(league, lost, reason):
     run_rounds(300)
     assert not warnings
     for _ in range(2):
-        runner.lost = lambda _, message: isinstance(message, lost)
+        runner.is_lost = lambda _, message: isinstance(message, lost)
         runner.until(lambda: run_rounds(10) or warnings)
         run_rounds(300)
         assert warnings == [f"nothing was played for 2 s: {reason}"]
         warnings.clear()
-        runner.lost = lambda *_: False
+        runner.is_lost = lambda *_: False
         runner.train(runner.coordinator.decisions + 64)
         run_rounds(300)
         assert not warnings

@@ -1,4 +1,4 @@
-"""The synthetic league keeps the books of a real one."""
+"""`SyntheticLeague` counts results, models and pools like a real league."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ludus_dummy.config import ShareConfig
 from ludus_dummy.rating import ShareTable
 
 
-class Meets:
-    """A matchmaker that always names the same opponent, and lets models enter the pool of their player."""
+class ConstantMatchmaker:
+    """Always returns the same opponent and pair; models enter the pool of their player."""
 
     def __init__(self, opponent=None, pair=None):
         self.opponent, self.pair = opponent, pair
 
     def next_fixture(self, league, player, rng):
-        """Return the opponent, the live weights where there is none."""
+        """Return the opponent; the live player if there is none."""
         return Pairing(opponents=(self.opponent or league.players[player].live,), reason="test")
 
     def next_evaluation(self, league, rng):
@@ -26,52 +26,55 @@ class Meets:
         return self.pair
 
     def on_model_frozen(self, league, player, model):
-        """Let it enter."""
+        """Return the entry into the pool."""
         return [PoolChange(pool=player, model=model, enters=True)]
 
 
-class Says:
-    """A rule that says one thing, once."""
+class ChangesOnce:
+    """A rule that returns its changes once."""
 
     def __init__(self, *changes):
         self.changes = changes
 
     def decide(self, league, rng):
-        """Return it, and from then on nothing."""
+        """Return the changes at the first call."""
         changes, self.changes = self.changes, ()
         return changes
 
 
-def league(*, rules=(), anchors=None, meets=None, rating=None, **players):
-    """Return a league of players that meet themselves."""
+def make_league(*, rules=(), anchors=None, opponent=None, rating=None, **players):
+    """Return a league whose players play `opponent`, or themselves."""
     players = players or {"main": {}}
-    made = {name: SyntheticPlayer(**{"matchmaker": Meets(meets), **given}) for name, given in players.items()}
+    setup = {
+        name: SyntheticPlayer(**{"matchmaker": ConstantMatchmaker(opponent), **options})
+        for name, options in players.items()
+    }
     return SyntheticLeague(
-        world=EloWorld(), players=made, rules=rules, anchors=anchors or {"zero": np.zeros(1)}, **(rating or {})
+        world=EloWorld(), players=setup, rules=rules, anchors=anchors or {"zero": np.zeros(1)}, **(rating or {})
     )
 
 
 def test_it_is_a_league_view():
-    """Matchmakers and rules see what they see in a run."""
-    made = league()
+    """It has the attributes and methods that matchmakers and rules use."""
+    made = make_league()
     view: LeagueView = made
     assert (view.num_teams, view.anchors, view.elapsed_s) == (2, ("zero",), 0.0)
     assert (made.team("main@0+"), made.team("zero"), made.pool("main")) == (None, None, ())
-    assert league(cat={"team": 0}, mouse={"team": 1}).team("mouse@0+") == 1
+    assert make_league(cat={"team": 0}, mouse={"team": 1}).team("mouse@0+") == 1
 
 
 def test_training_moves_the_live_strategy():
-    """Against even opponents by the step of the world; decisions, matches and time are counted."""
-    made = league()
+    """By the step of the world against even opponents; decisions, matches and time are counted."""
+    made = make_league()
     made.run(3)
     assert made.strategies["main@0+"][0] == pytest.approx(0.06)
-    assert (made.players["main"].decisions, made.played, made.elapsed_s) == (3 * 128, 3 * 128, 3.0)
-    assert made.met == {("main", "main@0+"): 48}
+    assert (made.players["main"].decisions, made.num_matches, made.elapsed_s) == (3 * 128, 3 * 128, 3.0)
+    assert made.fixture_counts == {("main", "main@0+"): 48}
 
 
-def test_models_are_frozen_in_turn():
-    """After so many steps, and their strategies stay."""
-    made = league(main={"freeze_every": 2})
+def test_models_are_frozen_after_a_number_of_steps():
+    """Their strategies do not change."""
+    made = make_league(main={"freeze_every": 2})
     made.run(5)
     assert made.players["main"].models == made.pool("main") == ("main@1", "main@2")
     assert made.strategies["main@1"][0] == pytest.approx(0.04)
@@ -80,8 +83,8 @@ def test_models_are_frozen_in_turn():
 
 
 def test_results_follow_the_true_win_rates():
-    """Of many matches; the other side sees the mirror image."""
-    made = league(meets="zero", main={"start": np.array([np.log(3)]), "freeze_every": 0, "rate": 0.0})
+    """The payoff of the opponent is the reverse."""
+    made = make_league(opponent="zero", main={"start": np.array([np.log(3)]), "freeze_every": 0, "rate": 0.0})
     made.run(20)
     wins, draws, losses = made.payoff("main@0+", ["zero"])[0]
     assert (wins + losses, draws) == (20 * 128, 0)
@@ -92,43 +95,43 @@ def test_results_follow_the_true_win_rates():
 
 
 def test_rated_pairs_move_ratings():
-    """By the table that is given; without one nobody is rated."""
-    rated = {"evaluation": Meets(pair=("main@1", "zero"))}
+    """Of the rating table; without one there are no ratings."""
+    rated = {"evaluation": ConstantMatchmaker(pair=("main@1", "zero"))}
     table = ShareTable(ShareConfig(), anchors=(), seats=())
     for rating, matches in ((rated, 0), (rated | {"ratings": table}, 4 * 8)):
-        made = league(main={"freeze_every": 1, "rate": 100.0}, rating=rating)
+        made = make_league(main={"freeze_every": 1, "rate": 100.0}, rating=rating)
         made.run(1)
         assert made.rating("main@1").matches == matches
     assert made.rating("main@1").mean > 50 > made.rating("zero").mean
 
 
-def test_players_train_by_their_shares():
-    """Three times the share, three times the steps."""
-    made = league(main={"share": 3.0}, other={})
+def test_steps_follow_shares():
+    """Three times the share gets three times the steps."""
+    made = make_league(main={"share": 3.0}, other={})
     turns = [made.step() for _ in range(40)]
     assert turns.count("main") == 30
 
 
 def test_rules_change_shares_and_pools():
-    """As the coordinator does: one that has waited is not owed what it missed."""
-    made = league(main={"freeze_every": 1}, other={})
+    """A player whose share was 0 does not catch up on missed steps."""
+    made = make_league(main={"freeze_every": 1}, other={})
     made.step()
-    made.rules = [Says(PoolChange(pool="best", model="main@1", enters=True), Share(player="other", share=0.0))]
+    made.rules = [ChangesOnce(PoolChange(pool="best", model="main@1", enters=True), Share(player="other", share=0.0))]
     made.run(10)
     assert made.pool("best") == ("main@1",)
-    made.rules = [Says(Share(player="other", share=1.0))]
+    made.rules = [ChangesOnce(Share(player="other", share=1.0))]
     made.step()
     turns = [made.step() for _ in range(10)]
     assert turns.count("other") == 5
 
 
 def test_rules_freeze_and_reset():
-    """With their reasons; a new generation starts from what it is told and inherits nothing."""
-    made = league(main={"freeze_every": 0}, meets="zero")
+    """A new generation starts from the given model and inherits no results."""
+    made = make_league(main={"freeze_every": 0}, opponent="zero")
     made.run(4)
-    made.rules = [Says(Freeze(player="main", reason="strong"))]
+    made.rules = [ChangesOnce(Freeze(player="main", reason="strong"))]
     made.step()
-    made.rules = [Says(Reset(player="main", reason="again", init="main@1"))]
+    made.rules = [ChangesOnce(Reset(player="main", reason="again", init="main@1"))]
     made.step()
     assert made.reasons == ["main@1: strong", "main@2: again"]
     view = made.players["main"]
@@ -136,21 +139,21 @@ def test_rules_freeze_and_reset():
     assert made.strategies[view.live] == made.strategies["main@1"] < made.strategies["main@2"]
     assert not made.payoff(view.live, ["zero"]).any()
     assert not made.recent("main", ["zero"]).any()
-    made.rules = [Says(Reset(player="main", reason="fresh"))]
+    made.rules = [ChangesOnce(Reset(player="main", reason="fresh"))]
     made.step()
     assert made.strategies["main@3+"] == 0
 
 
-def test_a_model_can_be_given():
-    """For pools that are there from the beginning; what the player has learned stays."""
-    made = league()
+def test_a_strategy_can_be_frozen_as_a_model():
+    """The live strategy of the player does not change."""
+    made = make_league()
     assert made.freeze("main", np.array([5.0])) == "main@1"
     assert (made.strategies["main@1"][0], made.strategies["main@1+"][0]) == (5.0, 0.0)
 
 
-def test_equal_seeds_repeat():
-    """Everything, results included."""
-    one, other = league(meets="zero"), league(meets="zero")
+def test_equal_seeds_give_equal_results():
+    """Payoffs included."""
+    one, other = make_league(opponent="zero"), make_league(opponent="zero")
     for made in (one, other):
         made.run(10)
     assert one.payoff("main@1+", ["zero"]).tolist() == other.payoff("main@1+", ["zero"]).tolist()

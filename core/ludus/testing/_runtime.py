@@ -1,4 +1,4 @@
-"""A league in one process under a clock of its own: the real workers and no waiting."""
+"""Run the real workers of a league in one process with a simulated clock."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ __all__ = ["LeagueRunner", "league_runner"]
 
 @define
 class LeagueRunner:
-    """The workers of a league, driven round by round.
+    """A league in one process, advanced round by round.
 
     Attributes:
-        config: What is run.
-        coordinator: Commits for real.
-        now_s: What every clock shows; a round takes 10 ms.
-        sent: Every message that left, as (sender, receiver, message).
-        asleep: Workers that neither hear nor work for the moment.
-        lost: Receiver and message → whether the message is lost on its way.
+        config: Configuration of the run.
+        run_dir: Run folder.
+        store: Store of the run.
+        coordinator: Coordinator of the run.
+        now_s: Time of every clock; a round takes 10 ms.
+        sent: All messages as (sender, receiver, message).
+        paused: Names of workers that neither receive messages nor work.
+        is_lost: Function of receiver and message that returns whether the message is lost.
     """
 
     config: RunConfig
@@ -50,19 +52,19 @@ class LeagueRunner:
     store: Store
     now_s: float = field(init=False, default=0.0)
     sent: list[tuple[str, str, Any]] = field(init=False, factory=list)
-    asleep: set[str] = field(init=False, factory=set)
-    lost: Callable[[str, Any], bool] = field(init=False, default=lambda _receiver, _message: False)
+    paused: set[str] = field(init=False, factory=set)
+    is_lost: Callable[[str, Any], bool] = field(init=False, default=lambda _receiver, _message: False)
     coordinator: Coordinator = field(init=False)
     _network: InprocEndpoint = field(init=False)
-    _center: InprocEndpoint = field(init=False)
+    _coordinator_endpoint: InprocEndpoint = field(init=False)
     _workers: dict[str, tuple[Worker, InprocEndpoint]] = field(init=False, factory=dict)
     _sessions: Iterator[int] = field(init=False, factory=itertools.count)
 
     def __attrs_post_init__(self) -> None:
         self._network = InprocEndpoint(COORDINATOR)
-        self._center = self._endpoint(COORDINATOR)
+        self._coordinator_endpoint = self._endpoint(COORDINATOR)
         run = self._context()
-        self.coordinator = make_coordinator(run, self.store, link=self._center, clock=self.clock)
+        self.coordinator = make_coordinator(run, self.store, link=self._coordinator_endpoint, clock=self.clock)
         try:
             for spec in plan_workers(run.config, cores=1):
                 self.start(spec.name)
@@ -75,7 +77,7 @@ class LeagueRunner:
         return RunContext(config=config, plugins=load_plugins(), run_dir=self.run_dir, session=next(self._sessions))
 
     def clock(self) -> float:
-        """Return the time that everybody sees."""
+        """Return the time of all workers."""
         return self.now_s
 
     def learner(self, player: str) -> Learner:
@@ -85,13 +87,13 @@ class LeagueRunner:
         return worker
 
     def sampler(self, name: str = "sampler-0") -> Sampler:
-        """Return a sampler or evaluator."""
+        """Return a sampler or an evaluator."""
         worker, _ = self._workers[name]
         assert isinstance(worker, Sampler)
         return worker
 
     def start(self, name: str) -> None:
-        """Start a worker, in place of the one of that name if there is one: that one is gone without a word."""
+        """Start a worker; a running worker of the same name is replaced without a message, as after a crash."""
         if name in self._workers:
             worker, old = self._workers.pop(name)
             old.close()
@@ -105,86 +107,95 @@ class LeagueRunner:
         endpoint = self._network.endpoint(name)
         send = endpoint.send
 
-        def note(peer: str, message: Any) -> bool:
-            taken = send(peer, _carried(message))  # as between processes
-            if taken:
+        def send_and_record(peer: str, message: Any) -> bool:
+            accepted = send(peer, _received(message))
+            if accepted:
                 self.sent.append((name, peer, message))
-            return taken
+            return accepted
 
-        endpoint.send = note  # type: ignore[method-assign]
+        endpoint.send = send_and_record  # type: ignore[method-assign]
         return endpoint
 
     def round(self) -> None:
-        """Let everybody take their messages and work once; 10 ms pass."""
+        """Deliver all messages and let every worker work once; 10 ms pass."""
         self.now_s += 0.01
-        for peer, message in self._center.receive(0.0):
+        for peer, message in self._coordinator_endpoint.receive(0.0):
             self.coordinator.handle(peer, message)
         self.coordinator.flush()
         for name, (worker, link) in self._workers.items():
-            if name in self.asleep:
+            if name in self.paused:
                 continue
             for peer, message in link.receive(0.0):
-                if not self.lost(name, message):
+                if not self.is_lost(name, message):
                     worker.handle(peer, message)
             worker.work()
 
     def until(self, condition: Callable[[], object], *, rounds: int = 20_000) -> None:
-        """Run rounds until the condition holds.
+        """Run rounds until a condition holds.
+
+        Args:
+            condition: Function that returns whether to stop.
+            rounds: Maximum number of rounds.
 
         Raises:
-            TimeoutError: It did not within so many rounds.
+            TimeoutError: The condition does not hold after `rounds` rounds.
         """
         for _ in range(rounds):
             if condition():
                 return
             self.round()
-        raise TimeoutError(f"not reached within {rounds} rounds")
+        raise TimeoutError(f"the condition does not hold after {rounds} rounds")
 
     def train(self, decisions: int) -> None:
-        """Run until the players have learned from so many decisions together."""
+        """Run until all players together have trained on `decisions` decisions."""
         self.until(lambda: self.coordinator.decisions >= decisions)
 
     def finish(self) -> None:
-        """Stop all workers and wait until everything they said is committed."""
+        """Stop all workers and run until all of their messages are committed."""
         self.coordinator.stop(list(self._workers))
         self.until(lambda: all(worker.stopped and worker.drained for worker, _ in self._workers.values()))
         self.round()
 
     def messages(self, kind: type, *, sender: str = "") -> list[Any]:
-        """Return the messages of a kind that were sent, oldest first; those of one sender if it is named."""
-        return [m for who, _, m in self.sent if isinstance(m, kind) and sender in ("", who)]
+        """Return the sent messages of a type, oldest first.
+
+        Args:
+            kind: Type of the messages.
+            sender: Name of the sender; empty: all.
+        """
+        return [message for name, _, message in self.sent if isinstance(message, kind) and sender in ("", name)]
 
     def close(self) -> None:
-        """Free environments."""
+        """Close all workers and endpoints."""
         for worker, link in self._workers.values():
             worker.close()
             link.close()
 
 
-def _carried(message: Message) -> Message:
-    """Return a message as it arrives: its fields checked, its arrays not to be written to."""
+def _received(message: Message) -> Message:
+    """Return a message as another process receives it: with checked fields and read-only arrays."""
     fields = asdict(message)
     for value in fields.values():
         if isinstance(value, dict):
-            value.update({name: _arrived(part) for name, part in value.items() if isinstance(part, np.ndarray)})
+            value.update({name: _received_array(part) for name, part in value.items() if isinstance(part, np.ndarray)})
     return message_of(type(message), fields)
 
 
-def _arrived(array: np.ndarray) -> np.ndarray:
+def _received_array(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "biuf":
-        raise WireError(f"arrays of dtype {array.dtype.str} do not travel")
-    seen = array.view()
-    seen.setflags(write=False)
-    return seen
+        raise WireError(f"arrays of dtype {array.dtype.str} cannot be sent")
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 @contextmanager
 def league_runner(data: Mapping[str, Any], run_dir: Path) -> Iterator[LeagueRunner]:
-    """Run a league for a test, from a new folder or from one that such a league has left.
+    """Run a league in one process for a test.
 
     Args:
-        data: The tables of a run's TOML file.
-        run_dir: The run folder.
+        data: Tables of a run's TOML file.
+        run_dir: Run folder; an existing run is resumed.
     """
     config = parse_config(data, source="test", plugins=load_plugins())
     store = Store.open(run_dir) if run_dir.exists() else Store.create(run_dir, {"seed": config.run.seed})

@@ -1,4 +1,4 @@
-"""A league whose players are strategies of a synthetic world: it shows in seconds what matchmakers and rules do."""
+"""A league in which synthetic strategies replace networks and matches, to test matchmakers and rules in seconds."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SyntheticPlayer:
     """A player of a synthetic league.
 
     Args:
-        matchmaker: Chooses its opponents.
-        team: The team of its role; None where it may take any.
-        share: Its share of the training.
-        rate: How fast it learns.
-        start: Its strategy at the beginning and after resets; None: as the world says.
-        freeze_every: Steps of training between two models; 0: only when a rule says so.
+        matchmaker: Matchmaker that chooses its opponents.
+        team: Team of its role; None if it can play in any team.
+        share: Share of the training ticks.
+        rate: Factor of the step of training.
+        start: Strategy at the start and after resets; None: that of the world.
+        freeze_every: Steps of training between two models; 0: only rules freeze models.
     """
 
     matchmaker: Matchmaker
@@ -43,31 +43,30 @@ class SyntheticPlayer:
 
 @define(kw_only=True, eq=False)
 class SyntheticLeague:
-    """A `LeagueView` that plays and learns by formula.
+    """A `LeagueView` whose players play and learn by formulas.
 
-    A step of training draws `fixtures` opponents for one player, plays `matches` matches against each, and trains the
-    player against all of them at once. It counts as `fixtures` · `matches` decisions and as one second.
+    A step draws `fixtures` opponents for one player, plays `matches` matches against each, and trains the player
+    against all of them. It counts as `fixtures` · `matches` decisions and as one second.
 
     Args:
-        world: What strategies are and who wins.
-        players: By name.
-        rules: Asked after every `rules_every` steps.
-        evaluation: Chooses pairs to rate; None: no pairs are.
-        ratings: What rates them, by sums of results; None: nobody is rated.
-        rated: Pairs that are rated after every step.
-        anchors: Strategies that do not change, by name.
-        seed: Of everything random.
+        world: World that defines strategies and win rates.
+        players: Players by name.
+        rules: Rules of the league.
+        evaluation: Matchmaker of rating matches; None: no rating matches.
+        ratings: Rating table; None: no ratings.
+        rated_pairs: Pairs that play rating matches after every step.
+        anchors: Constant strategies by name.
+        seed: Seed of everything random.
         fixtures: Opponents of a step.
-        matches: Matches against each of them, and of a rated pair.
-        rules_every: Steps between two questions to the rules.
+        matches: Matches against each opponent, and of a rated pair.
+        rules_every: Steps between two calls of the rules.
 
     Attributes:
-        strategies: By participant; a live one's under its present name.
-        elapsed_s: Steps so far.
-        progress: Always 0: there is no training budget.
-        met: Fixtures by player and participant.
-        played: Training matches so far.
-        reasons: Of everything that rules have changed, in order.
+        strategies: Strategy by participant.
+        elapsed_s: Number of steps.
+        fixture_counts: Number of fixtures by player and opponent.
+        num_matches: Number of training matches.
+        reasons: Models that rules have frozen, with the reasons, in order.
     """
 
     world: World
@@ -76,7 +75,7 @@ class SyntheticLeague:
     rules: Sequence[Rule] = ()
     evaluation: Matchmaker | None = None
     ratings: RatingTable | None = None
-    rated: int = 4
+    rated_pairs: int = 4
     anchor_strategies: Mapping[str, np.ndarray] = field(factory=dict, alias="anchors")
     seed: int = 0
     fixtures: int = 16
@@ -88,8 +87,8 @@ class SyntheticLeague:
     pools: dict[str, list[str]] = field(init=False, factory=dict)
     elapsed_s: float = field(init=False, default=0.0)
     progress: float = field(init=False, default=0.0)
-    met: Counter[tuple[str, str]] = field(init=False, factory=Counter)
-    played: int = field(init=False, default=0)
+    fixture_counts: Counter[tuple[str, str]] = field(init=False, factory=Counter)
+    num_matches: int = field(init=False, default=0)
     reasons: list[str] = field(init=False, factory=list)
     _views: dict[str, PlayerView] = field(init=False, factory=dict)
     _payoffs: Payoffs = field(init=False)
@@ -114,16 +113,16 @@ class SyntheticLeague:
                 share=player.share,
             )
             self._views[name] = view
-            self.strategies[view.live] = self._fresh(name)
+            self.strategies[view.live] = self._start_strategy(name)
 
-    # --- what matchmakers and rules ask ---------------------------------------------------------------------------
+    # -- the league view -----------------------------------------------------------------------------------------
 
     def frozen_s(self, model: str) -> float:
-        """Return when a model was frozen."""
+        """Return the step at which a model was frozen."""
         return self._frozen_s[model]
 
     def team(self, participant: str) -> int | None:
-        """Return the team of a player's model; anchors take any."""
+        """Return the team of a player or model; None for anchors, which can play in any team."""
         view = self._views.get(parse(participant).player)
         return None if view is None else view.team
 
@@ -132,55 +131,52 @@ class SyntheticLeague:
         return tuple(self.pools.get(name, ()))
 
     def payoff(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n, 3] float64``: wins, draws and losses; a live participant inherits as in a real league."""
+        """Return ``[n, 3] float64``: wins, draws and losses, inherited as in a real league."""
         return self._payoffs.payoff(participant, opponents)
 
     def recent(self, player: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n, 3] float64``: wins, draws and losses of late."""
+        """Return ``[n, 3] float64``: recent wins, draws and losses."""
         return self._payoffs.recent(player, [live_player(name) for name in opponents])
 
     def rating(self, participant: str) -> Rating:
-        """Return the rating from the rated pairs."""
+        """Return the rating by the rating matches."""
         return Rating(0.0, math.inf, 0) if self.ratings is None else self.ratings.rating(participant)
 
-    # --- what happens ---------------------------------------------------------------------------------------------
+    # -- training ------------------------------------------------------------------------------------------------
 
     def run(self, steps: int) -> None:
-        """Train for so many steps."""
+        """Make several steps."""
         for _ in range(steps):
             self.step()
 
     def step(self) -> str:
-        """Train one player, rate, ask the rules, and return whose turn it was."""
+        """Train one player, play rating matches, apply the rules, and return the name of the player."""
         shares = {name: view.share for name, view in self._views.items() if view.share}
         name = self._scheduler.next_player(shares, matches=1)
         self.elapsed_s += 1
         self._train(name)
-        every, view = self.setup[name].freeze_every, self._views[name]
-        if every and view.decisions - view.frozen_decisions >= every * self.fixtures * self.matches:
-            self.freeze(name)
-        for _ in range(0 if self.evaluation is None else self.rated):
-            self._rate()
+        self._freeze_if_due(name)
+        if self.evaluation is not None:
+            self._play_rating_matches(self.evaluation)
         if self.rules and self.elapsed_s % self.rules_every == 0:
-            changes = [change for rule in self.rules for change in rule.decide(self, self._rng)]
-            self._apply(changes)
+            self._apply([change for rule in self.rules for change in rule.decide(self, self._rng)])
         return name
 
-    def freeze(self, player: str, strategy: np.ndarray | None = None, *, anew: str | None = None) -> str:
-        """Make a player's weights a model and return its name.
+    def freeze(self, player: str, strategy: np.ndarray | None = None, *, reset_from: str | None = None) -> str:
+        """Freeze a model of a player and return its name.
 
         Args:
-            player: The player.
-            strategy: The model's, where it is not what the player has learned.
-            anew: Where the player starts anew: the model it starts from, or empty for a fresh start.
+            player: Player to freeze.
+            strategy: Strategy of the model; None: the one that the player has learned.
+            reset_from: For a player reset: the model to start from, or empty for the start strategy.
         """
         view = self._views[player]
         model, learned = f"{player}@{len(view.models) + 1}", self.strategies.pop(view.live)
         self.strategies[model] = learned if strategy is None else np.asarray(strategy, np.float64)
         self._frozen_s[model] = self.elapsed_s
         view = attrs.evolve(view, live=f"{model}+", models=(*view.models, model), frozen_decisions=view.decisions)
-        if anew is not None:
-            learned = self.strategies[anew].copy() if anew else self._fresh(player)
+        if reset_from is not None:
+            learned = self.strategies[reset_from].copy() if reset_from else self._start_strategy(player)
             view = attrs.evolve(
                 view,
                 generation_starts=(*view.generation_starts, len(view.models)),
@@ -193,47 +189,50 @@ class SyntheticLeague:
         return model
 
     def win_rates(self, participant: str, opponents: Sequence[str]) -> np.ndarray:
-        """Return ``[n]``: the true win rates, which nobody in the league knows."""
+        """Return ``[n]``: the true win rates, which matchmakers and rules cannot read."""
         others = np.array([self.strategies[name] for name in opponents])
         return self.world.win_rate(self.strategies[participant], others)
 
-    # --- inside ---------------------------------------------------------------------------------------------------
-
-    def _fresh(self, player: str) -> np.ndarray:
+    def _start_strategy(self, player: str) -> np.ndarray:
         start = self.setup[player].start
         return self.world.start(self._rng) if start is None else np.asarray(start, np.float64)
 
     def _train(self, name: str) -> None:
         view, setup = self._views[name], self.setup[name]
-        met = []
+        opponents = []
         for _ in range(self.fixtures):
             pairing = setup.matchmaker.next_fixture(self, name, self._rng)
-            met.append(pairing.opponents[0])
-            self.met[name, pairing.opponents[0]] += 1
+            opponents.append(pairing.opponents[0])
+            self.fixture_counts[name, pairing.opponents[0]] += 1
             self._play(view.live, pairing.opponents[0])
-        others = np.array([self.strategies[opponent] for opponent in met])
+        others = np.array([self.strategies[opponent] for opponent in opponents])
         self.strategies[view.live] = self.world.trained(self.strategies[view.live], others, rate=setup.rate)
         count = self.fixtures * self.matches
-        self.played += count
+        self.num_matches += count
         self._views[name] = attrs.evolve(view, decisions=view.decisions + count)
 
-    def _rate(self) -> None:
-        assert self.evaluation is not None
-        pair = self.evaluation.next_evaluation(self, self._rng)
-        if pair is not None:
-            self._play(*pair, rated=True)
+    def _freeze_if_due(self, name: str) -> None:
+        every, view = self.setup[name].freeze_every, self._views[name]
+        if every and view.decisions - view.frozen_decisions >= every * self.fixtures * self.matches:
+            self.freeze(name)
+
+    def _play_rating_matches(self, evaluation: Matchmaker) -> None:
+        for _ in range(self.rated_pairs):
+            pair = evaluation.next_evaluation(self, self._rng)
+            if pair is not None:
+                self._play(*pair, rated=True)
 
     def _play(self, one: str, other: str, *, rated: bool = False) -> None:
         if one == other:
             return
         wins = int(self._rng.binomial(self.matches, self.win_rates(one, [other])[0]))
         count = np.array([wins, 0, self.matches - wins])
-        for a, b, mine in ((one, other, count), (other, one, count[::-1])):
-            self._payoffs.add(a, b, mine)
+        for a, b, result in ((one, other, count), (other, one, count[::-1])):
+            self._payoffs.add(a, b, result)
             if a.endswith("+"):
-                self._payoffs.add_recent(live_player(a), live_player(b), mine)
+                self._payoffs.add_recent(live_player(a), live_player(b), result)
             if self.ratings is not None and rated and not (a.endswith("+") or b.endswith("+")):
-                self.ratings.add(a, b, mine)
+                self.ratings.add(a, b, result)
 
     def _apply(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -245,7 +244,7 @@ class SyntheticLeague:
                 case Freeze(player=player, reason=reason):
                     self.reasons.append(f"{self.freeze(player)}: {reason}")
                 case Reset(player=player, reason=reason, init=init):
-                    self.reasons.append(f"{self.freeze(player, anew=init)}: {reason}")
+                    self.reasons.append(f"{self.freeze(player, reset_from=init)}: {reason}")
                 case PoolChange():
                     self._change_pools([change])
 

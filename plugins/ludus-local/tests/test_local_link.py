@@ -374,7 +374,7 @@ def share_memory(patch, tmp_path):
 
 def run_with_pauses(runner):
     """Run a round; the learner pauses regularly."""
-    runner.asleep = {"learner-main"} if runner.now_s % 0.8 < 0.5 else set()
+    runner.paused = {"learner-main"} if runner.now_s % 0.8 < 0.5 else set()
     runner.round()
 
 
